@@ -1,0 +1,149 @@
+"""The credentials of workloads: binding Secrets as they are read, and the Secrets made of them.
+
+Of binding Secrets, the metadata of namespaces with applications is watched, and each value is read once per version. A
+Secret with credentials is made once for its owner and never changed: a restart of the workload would be needed to use
+another one, and that is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, Kind, PartialObjectMetadata, metadata_of, owner_reference
+from stellwerk.operators.cap import names, vcap
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_version import Workload
+from stellwerk.operators.cap.vcap import SecretData
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.control import secrecy
+
+MOST_KEPT = 1_000
+"""Binding Secrets whose values are kept; the least recently used go first."""
+
+_LONGEST_PREFIX = 240
+"""Of the name of a Secret: a dash and five characters follow."""
+
+_BY_MARK = "mark"
+
+Metadata = Informer[PartialObjectMetadata]
+
+
+class SecretMissing(Exception):
+    """A binding Secret does not exist."""
+
+    def __init__(self, key: ObjectKey) -> None:
+        super().__init__(f"Secret {key} does not exist: create the service binding that writes it")
+        self.key = key
+
+
+class NameTaken(Exception):
+    """A Secret with the name of one of ours belongs to another owner."""
+
+
+@dataclass(slots=True)
+class BindingSecrets:
+    """The values of binding Secrets, each read once per version."""
+
+    client: Client
+    metadata: Callable[[str], Metadata]
+    """The cache of the Secrets of a namespace, as metadata."""
+    _kept: OrderedDict[ObjectKey, tuple[str, SecretData]] = field(default_factory=OrderedDict)
+
+    async def read(self, key: ObjectKey) -> SecretData:
+        """The data of a Secret. Raises SecretMissing, ApiError."""
+        cache = self.metadata(key.namespace)
+        await cache.wait_settled()
+        shown = cache.store.get(key)
+        version = shown.metadata.resource_version if shown is not None else ""
+        kept = self._kept.get(key)
+        if kept is None or kept[0] != version or not cache.has_synced:
+            secret = await self.client.find(Secret, key.name, key.namespace)
+            if secret is None:
+                self._kept.pop(key, None)
+                raise SecretMissing(key)
+            kept = self._kept[key] = (secret.metadata.resource_version, secret.decoded())
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        data = kept[1]
+        secrecy.note(f"secret {key}", lambda: _texts(data))
+        return data
+
+
+@dataclass(slots=True)
+class CredentialSecrets:
+    """The Secrets that workloads read their credentials from."""
+
+    client: Client
+    bindings: BindingSecrets
+    cache: Metadata
+    """All Secrets with the label of an owner of credentials, as metadata."""
+
+    def __post_init__(self) -> None:
+        self.cache.store.add_index(_BY_MARK, _mark)
+
+    async def keep(self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload) -> str:
+        """Have the Secret for a workload of `owner`, and return its name. One that exists is used as it is.
+
+        Raises SecretMissing, NameTaken, CredentialsUnusable, ApiError.
+        """
+        namespace = owner.metadata.namespace
+        mark = names.sha1(namespace, owner.metadata.name, prefix)
+        for secret in self.cache.store.by(_BY_MARK, mark):
+            if _belongs(secret, owner) and not secret.metadata.is_terminating:
+                return secret.metadata.name
+        text = await self.variable(application, workload, namespace)
+        return await self._create(owner, f"{prefix[:_LONGEST_PREFIX]}-{mark[:5]}", mark, text)
+
+    async def variable(self, application: CAPApplication, workload: Workload, namespace: str) -> str:
+        """VCAP_SERVICES of a workload, from the Secrets as they are now. Raises as `keep`."""
+        services = application.spec.btp.services
+        consumed = {service.secret for service in services if service.name in workload.consumed_services}
+        secrets: Mapping[str, SecretData] = {
+            name: await self.bindings.read(ObjectKey(namespace, name)) for name in sorted(consumed)
+        }
+        return vcap.variable(services, workload.consumed_services, secrets)
+
+    async def _create(self, owner: Kind, name: str, mark: str, text: str) -> str:
+        namespace = owner.metadata.namespace
+        body: JsonObject = {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {names.SECRET_OWNER_HASH_LABEL: mark},
+                "ownerReferences": [msgspec.to_builtins(owner_reference(owner))],
+            },
+            "data": {vcap.VARIABLE: base64.b64encode(text.encode()).decode()},
+        }
+        try:
+            await self.client.create(Secret, body)
+        except AlreadyExists:
+            existing = await self.client.find(metadata_of(Secret), name, namespace)
+            if existing is not None and not _belongs(existing, owner):
+                raise NameTaken(
+                    f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
+                ) from None
+        return name
+
+
+def _mark(secret: PartialObjectMetadata) -> tuple[str, ...]:
+    return (secret.metadata.labels.get(names.SECRET_OWNER_HASH_LABEL, ""),)
+
+
+def _belongs(secret: PartialObjectMetadata, owner: Kind) -> bool:
+    controller = secret.metadata.controller
+    return controller is not None and controller.uid == owner.metadata.uid
+
+
+def _texts(data: SecretData) -> Sequence[str]:
+    """The values as texts, to be masked in messages."""
+    return [value.decode("utf-8", "replace") for value in data.values()]

@@ -1,0 +1,277 @@
+"""What an operation on a tenant needs next (pure; spec section 10).
+
+An operation whose condition Ready is True has ended, well or not; its reason shows which. A deletion waits for the end.
+An operation that failed runs its failed step again on request (`names.RETRY_ANNOTATION`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from stellwerk.api.batch import Job
+from stellwerk.kube.types.model import JsonObject, owner_reference
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_tenant import (
+    CAPTenant,
+    CAPTenantOperation,
+    OperationState,
+    OperationStatus,
+    OperationStep,
+)
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.reasons import OperationReason
+from stellwerk.runtime import conditions
+from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStep, JobStepFailed, StepDecision, next_step
+
+_LONGEST_PREFIX = 57
+"""Of the name of a Job: with a dash and five characters it is still the value of a label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What the caches show of an operation and around it."""
+
+    operation: CAPTenantOperation
+    tenant: CAPTenant | None = None
+    application: CAPApplication | None = None
+    version: CAPApplicationVersion | None = None
+    jobs: Sequence[Job] = ()
+    """The Jobs that the operation controls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """There is nothing to do until something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The operation has ended and is being deleted: remove the finalizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Labels, annotations, the owner or the finalizer are absent: write them."""
+
+    patch: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The operation cannot be carried out at all."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """Go on with a step; `number` counts from 1."""
+
+    number: int
+    step: OperationStep
+    decision: StepDecision
+    is_retry: bool = False
+    """Whether a user has asked to run a failed Job again."""
+
+
+Action: TypeAlias = Rest | Release | Prepare | Refuse | RunStep
+
+
+def next_action(seen: Snapshot) -> Action:
+    """Decide what the operation needs next."""
+    operation = seen.operation
+    if operation.metadata.is_terminating:
+        if names.OPERATION_FINALIZER not in operation.metadata.finalizers:
+            return Rest()
+        if has_ended(operation):
+            return Release()
+    elif (patch := preparation(seen)) is not None:
+        return Prepare(patch)
+    asks_again = names.RETRY_ANNOTATION in operation.metadata.annotations
+    if has_ended(operation) and not (asks_again and operation.status.state == OperationState.FAILED):
+        return Rest()
+    if not operation.spec.steps:
+        return Refuse(f"{operation.ref} has no steps")
+    number = _number(seen)
+    finished = [str(earlier) for earlier in range(1, number)]
+    decision = next_step(operation, _job_steps(seen), seen.jobs, finished=finished, retry=asks_again)
+    return RunStep(number, operation.spec.steps[number - 1], decision, is_retry=asks_again)
+
+
+def has_ended(operation: CAPTenantOperation) -> bool:
+    """Whether the operation has ended, well or not."""
+    return conditions.is_true(operation.status.conditions, READY)
+
+
+def preparation(seen: Snapshot) -> JsonObject | None:
+    """The patch that adds what is absent of finalizer, owner, labels and annotations; None where nothing is.
+
+    What is present is never corrected.
+    """
+    metadata, tenant = seen.operation.metadata, seen.tenant
+    wanted: JsonObject = {}
+    if names.OPERATION_FINALIZER not in metadata.finalizers:
+        wanted["finalizers"] = [*metadata.finalizers, names.OPERATION_FINALIZER]
+    if tenant is not None:
+        if metadata.controller is None:
+            references = [*metadata.owner_references, owner_reference(tenant)]
+            wanted["ownerReferences"] = [msgspec.to_builtins(reference) for reference in references]
+        marks = marks_of(tenant, seen.operation.spec.operation)
+        for key, present in (("labels", metadata.labels), ("annotations", metadata.annotations)):
+            if absent := names.missing(marks[key], present):
+                wanted[key] = {**absent}
+    if not wanted:
+        return None
+    return {"metadata": {"resourceVersion": metadata.resource_version, **wanted}}
+
+
+def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
+    """Labels and annotations of an operation on a tenant."""
+    own = tenant.metadata
+    copied = (names.APP_HASH_LABEL, names.LEGACY_APP_HASH_LABEL, names.TENANT_TYPE_LABEL, names.SUBSCRIPTION_GUID)
+    labels = {
+        **names.owner_labels(tenant.key, own.generation),
+        **{label: own.labels[label] for label in copied if own.labels.get(label)},
+        names.OPERATION_TYPE_LABEL: operation,
+    }
+    if tenant.spec.version:
+        labels[names.VERSION_LABEL] = tenant.spec.version
+    annotations = names.owner_annotations(tenant.key)
+    if guid := own.annotations.get(names.SUBSCRIPTION_GUID, ""):
+        annotations[names.SUBSCRIPTION_GUID] = guid
+    return {"labels": labels, "annotations": annotations}
+
+
+def job_name(seen: Snapshot, number: int, step: OperationStep) -> str:
+    """The name of the Job of a step: the same in each pass and each process."""
+    owner = seen.tenant.metadata.name if seen.tenant is not None else seen.operation.metadata.name
+    prefix = f"{owner}-{step.name.lower()}"[:_LONGEST_PREFIX].rstrip("-.")
+    return f"{prefix}-{names.sha1(seen.operation.metadata.uid, str(number))[:5]}"
+
+
+def _job_steps(seen: Snapshot) -> list[JobStep]:
+    """The steps as the engine runs them. Their Jobs are made by the reconciler, which knows what they are made from."""
+    key = seen.operation.key
+    return [
+        JobStep(
+            name=str(number),
+            job_name=job_name(seen, number, step),
+            build=dict,
+            labels={names.OWNER_HASH_LABEL: names.owner_hash(key), names.OPERATION_STEP_LABEL: str(number)},
+            may_fail=step.continue_on_failure,
+        )
+        for number, step in enumerate(seen.operation.spec.steps, start=1)
+    ]
+
+
+def _number(seen: Snapshot) -> int:
+    """The step that is under way. The status of an operation that has ended does not show it: the failed Job does."""
+    status, steps = seen.operation.status, seen.operation.spec.steps
+    if status.current_step is not None:
+        return min(max(status.current_step, 1), len(steps))
+    failed = [int(step_of(job)) for job in seen.jobs if job.failure is not None and step_of(job).isdecimal()]
+    return min(max(failed, default=1), len(steps)) if has_ended(seen.operation) else 1
+
+
+# ---- the status
+
+
+CREATE_JOB, TRACK_JOB = "CreateJob", "TrackJob"
+"""The actions of Events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the status of an operation shows, and the Event about it."""
+
+    reason: OperationReason
+    message: str
+    state: OperationState = OperationState.PROCESSING
+    step: int | None = None
+    job: str = ""
+    action: str = ""
+    """Of the Event; empty for none."""
+    has_ended: bool = False
+    starts_next: bool = False
+    """Whether another step is due now."""
+
+
+def report_of(
+    operation: CAPTenantOperation, number: int, decision: StepDecision, *, is_new: bool = False
+) -> Report | None:
+    """What is reported of step `number` after its decision was carried out; None where another pass is due first.
+
+    `is_new`: the Job was created in this pass.
+    """
+    position = f"step {number}/{len(operation.spec.steps)}"
+    match decision:
+        case AwaitJob(_, job) if is_new:
+            message = f"{position} : job {_dotted(job)} created"
+            return Report(OperationReason.StepInitiated, message, step=number, job=job.metadata.name, action=CREATE_JOB)
+        case AwaitJob(_, job):
+            message = f"{position} : waiting for job {_dotted(job)}"
+            return Report(OperationReason.StepProcessing, message, step=number, job=job.metadata.name)
+        case Advance(_, job, failure):
+            message = f"{position} : {failure}; continuing operation" if failure else ""
+            message = message or f"{position} : job {_dotted(job)} completed"
+            if number < len(operation.spec.steps):
+                return Report(
+                    OperationReason.StepCompleted, message, step=number + 1, action=TRACK_JOB, starts_next=True
+                )
+            completed = OperationState.COMPLETED
+            return Report(OperationReason.StepCompleted, message, completed, action=TRACK_JOB, has_ended=True)
+        case JobStepFailed():
+            return failure_report(operation, number, decision, "")
+        case _:
+            return None
+
+
+def failure_report(operation: CAPTenantOperation, number: int, decision: JobStepFailed, last_words: str) -> Report:
+    """What is reported of a step that failed; `last_words` is how its containers ended."""
+    message = f"step {number}/{len(operation.spec.steps)} : {decision.message}{last_words}"
+    return Report(OperationReason.StepFailed, message, OperationState.FAILED, action=TRACK_JOB, has_ended=True)
+
+
+def is_implied(report: Report, shown_reason: str, active_job: str) -> bool:
+    """Whether the status shows as much already: a Job that was created is running until something else is shown."""
+    initiated = shown_reason == OperationReason.StepInitiated and active_job == report.job
+    return initiated and report.reason == OperationReason.StepProcessing
+
+
+def step_of(job: Job) -> str:
+    """The number of the step that a Job belongs to, as its label has it; empty without the label."""
+    return job.metadata.labels.get(names.OPERATION_STEP_LABEL, "")
+
+
+def _dotted(job: Job) -> str:
+    return f"{job.metadata.namespace}.{job.metadata.name}"
+
+
+def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> OperationStatus:
+    """The status with a report."""
+    generation = operation.metadata.generation
+    ready = Condition(
+        type=READY,
+        status="True" if report.has_ended else "False",
+        reason=report.reason,
+        message=report.message,
+        observed_generation=generation,
+    )
+    state = report.state
+    if operation.metadata.is_terminating and not report.has_ended:
+        state = OperationState.DELETING
+    return OperationStatus(
+        state=state,
+        current_step=report.step,
+        active_job=report.job,
+        observed_generation=generation,
+        conditions=conditions.set_condition(operation.status.conditions, ready, now),
+    )

@@ -1,0 +1,260 @@
+"""Carries out operations on tenants: one Job after the other, each exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from stellwerk.api.batch import Job
+from stellwerk.api.core import ContainerTerminated, Pod
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import ApiError, BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_tenant import (
+    CAPTenant,
+    CAPTenantOperation,
+    Operation,
+    OperationState,
+    OperationStatus,
+    OperationStep,
+)
+from stellwerk.operators.cap.api_version import CAPApplicationVersion, Workload
+from stellwerk.operators.cap.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.operation import jobs, plan, steps
+from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
+from stellwerk.operators.cap.reasons import OperationReason
+from stellwerk.operators.cap.vcap import CredentialsUnusable
+from stellwerk.operators.cap.watches import BY_OWNER, Caches
+from stellwerk.operators.cap.workload_pods import ReservedVariable, check_variables
+from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control import jobs as job_steps
+from stellwerk.runtime.control.jobs import (
+    JobStep,
+    JobStepFailed,
+    RestartJob,
+    StartJob,
+)
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
+
+MOST_PODS = 20
+"""Pods of a failed Job that are looked at for their last words."""
+
+Answer = Next[OperationStatus]
+
+
+class OperationFailed(ReconcileError):
+    """A step cannot be carried out now."""
+
+    reason = OperationReason.StepProcessingError
+
+
+class TenantMissing(OperationFailed):
+    """There is no tenant for the operation."""
+
+    reason = OperationReason.InvalidReference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus]):
+    """Brings one operation one step further."""
+
+    client: Client
+    caches: Caches
+    credentials: CredentialSecrets
+    clock: Clock
+
+    async def reconcile(self, operation: CAPTenantOperation) -> Answer:
+        """Observe, decide, act. Raises OperationFailed, ApiError."""
+        seen = self._snapshot(operation)
+        match plan.next_action(seen):
+            case plan.Rest():
+                return Next.done()
+            case plan.Release():
+                await finalizer.remove(self.client, operation, names.OPERATION_FINALIZER)
+                return Next.done()
+            case plan.Prepare(patch):
+                return await self._prepare(seen, patch)
+            case plan.Refuse(message):
+                refusal = Report(OperationReason.StepProcessingError, message, OperationState.FAILED, has_ended=True)
+                return Next.done(plan.status_of(operation, refusal, self.clock.now()))
+            case RunStep() as action:
+                return await self._run(seen, action)
+
+    def report(self, operation: CAPTenantOperation, failure: ReconcileError) -> OperationStatus:
+        """The failure, on top of how far the operation is. One that has ended stays as it is."""
+        status = operation.status
+        if plan.has_ended(operation):
+            return status
+        reason = OperationReason.StepProcessingError
+        if not isinstance(failure, OperationFailed):
+            reason = OperationReason.RecoveredPanic
+        report = Report(reason, str(failure), step=status.current_step, job=status.active_job)
+        return plan.status_of(operation, report, self.clock.now())
+
+    def _snapshot(self, operation: CAPTenantOperation) -> Snapshot:
+        caches = self.caches
+        namespace = operation.metadata.namespace
+        version = caches.versions.store.get(ObjectKey(namespace, operation.spec.version_name))
+        tenant = self._tenant(operation, version)
+        application = (
+            caches.applications.store.get(ObjectKey(namespace, tenant.spec.cap_application_instance))
+            if tenant is not None
+            else None
+        )
+        owned = caches.jobs.store.by(BY_OWNER, operation.metadata.uid)
+        return Snapshot(operation=operation, tenant=tenant, application=application, version=version, jobs=owned)
+
+    def _tenant(self, operation: CAPTenantOperation, version: CAPApplicationVersion | None) -> CAPTenant | None:
+        """The tenant that controls the operation; for one without a controller, the tenant with its id.
+
+        Applications of one namespace may have the same subscriber, so the application must be that of the version.
+        """
+        controller = operation.metadata.controller
+        store = self.caches.tenants.store
+        if controller is not None:
+            tenant = store.get(ObjectKey(operation.metadata.namespace, controller.name))
+            return tenant if tenant is not None and tenant.metadata.uid == controller.uid else None
+        if version is None:
+            return None
+        return next(
+            (
+                tenant
+                for tenant in store.all()
+                if tenant.metadata.namespace == operation.metadata.namespace
+                and tenant.spec.tenant_id == operation.spec.tenant_id
+                and tenant.spec.cap_application_instance == version.spec.application
+            ),
+            None,
+        )
+
+    async def _prepare(self, seen: Snapshot, patch: JsonObject) -> Answer:
+        operation = seen.operation
+        if seen.tenant is None and operation.metadata.controller is None:
+            raise TenantMissing(
+                f"there is no CAPTenant with the id {operation.spec.tenant_id} for {operation.ref}, or its "
+                f"CAPApplicationVersion {operation.spec.version_name} does not exist"
+            )
+        key = operation.key
+        written = await self.client.patch(metadata_of(CAPTenantOperation), key.name, key.namespace, MergePatch(patch))
+        self.caches.operations.expect(key, written.metadata.resource_version)
+        return Next.now()
+
+    # ---- steps
+
+    async def _run(self, seen: Snapshot, action: RunStep) -> Answer:
+        decision = action.decision
+        if action.is_retry and not isinstance(decision, RestartJob):
+            # Removed before a Job is created: a request that is still there would restart the new one, too.
+            await self._remove_request(seen.operation)
+        if isinstance(decision, StartJob):
+            step = await self._with_job(seen, action, decision.step)
+            try:
+                decision = await job_steps.carry_out(self.client, seen.operation, StartJob(step))
+            except (BadRequest, Forbidden, Invalid) as error:
+                raise OperationFailed(str(error)) from error
+            return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision, is_new=True))
+        if isinstance(decision, RestartJob):
+            decision = await job_steps.carry_out(self.client, seen.operation, decision)
+        if isinstance(decision, JobStepFailed):
+            return self._answer(seen.operation, await self._failure(seen, action.number, decision))
+        return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision))
+
+    def _answer(self, operation: CAPTenantOperation, report: Report | None) -> Answer:
+        """The status with a report, and its Event. Without a report, the next step is due."""
+        if report is None:
+            return Next.now()
+        shown = conditions.find(operation.status.conditions, READY)
+        if shown is not None and plan.is_implied(report, shown.reason, operation.status.active_job):
+            return Next.done()
+        status = plan.status_of(operation, report, self.clock.now())
+        is_due = report.starts_next or (report.has_ended and operation.metadata.is_terminating)
+        answer = (Next.now(status) if is_due else Next.done(status)).without_event()
+        if not report.action:
+            return answer
+        severity = Severity.WARNING if report.reason == OperationReason.StepFailed else Severity.NORMAL
+        return answer.with_events(Notice(report.reason, report.message, severity, report.action))
+
+    async def _failure(self, seen: Snapshot, number: int, decision: JobStepFailed) -> Report:
+        failed = (job for job in seen.jobs if job.failure is not None and plan.step_of(job) == str(number))
+        job = next(failed, None)
+        return plan.failure_report(seen.operation, number, decision, await self._last_words(job) if job else "")
+
+    async def _with_job(self, seen: Snapshot, action: RunStep, step: JobStep) -> JobStep:
+        """The step with the Job that it creates. Raises OperationFailed where something for it is absent."""
+        context = _context(seen)
+        workload = _workload(context.version, action.step)
+        prefix = f"{seen.operation.metadata.name}-{workload.name.lower()}"
+        try:
+            check_variables(workload.name, jobs.job_details(workload))
+            secret = await self.credentials.keep(seen.operation, prefix, context.application, workload)
+        except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken) as error:
+            raise OperationFailed(str(error)) from error
+        body = jobs.job(context, action.number, action.step, workload, secret)
+        return replace(step, build=lambda: body)
+
+    async def _last_words(self, job: Job) -> str:
+        """How the containers of a failed Job ended; empty where no pod is left."""
+        labels = f"batch.kubernetes.io/job-name={job.metadata.name}"
+        try:
+            pods = await self.client.list(Pod, job.metadata.namespace, labels=labels, limit=MOST_PODS)
+        except ApiError:
+            return ""
+        ends = [end for pod in pods.items for end in _ends(pod) if end.exit_code]
+        if not ends:
+            return ""
+        last = max(ends, key=lambda end: end.finished_at.timestamp() if end.finished_at else 0.0)
+        details = f": {last.message.strip()}" if last.message.strip() else ""
+        return f". Last exit code {last.exit_code} ({last.reason or 'Error'}){details}"
+
+    async def _remove_request(self, operation: CAPTenantOperation) -> None:
+        metadata: JsonObject = {
+            "uid": operation.metadata.uid,
+            "annotations": {names.RETRY_ANNOTATION: None},
+        }
+        key = operation.key
+        written = await self.client.patch(
+            metadata_of(CAPTenantOperation), key.name, key.namespace, MergePatch({"metadata": metadata})
+        )
+        self.caches.operations.expect(key, written.metadata.resource_version)
+
+
+def _context(seen: Snapshot) -> jobs.JobContext:
+    """What a Job is made from. Raises OperationFailed where something is absent, or not ready."""
+    operation, tenant, application, version = seen.operation, seen.tenant, seen.application, seen.version
+    if tenant is None:
+        raise OperationFailed(f"the CAPTenant of {operation.ref} does not exist")
+    if application is None:
+        raise OperationFailed(f"CAPApplication {tenant.spec.cap_application_instance} of {tenant.ref} does not exist")
+    if version is None:
+        raise OperationFailed(f"CAPApplicationVersion {operation.spec.version_name} of {operation.ref} does not exist")
+    is_provisioning = operation.spec.operation == Operation.PROVISIONING
+    if is_provisioning and not tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION):
+        raise OperationFailed(
+            f"{tenant.ref} has no annotation {names.CONTEXT_SECRET_ANNOTATION}, which names the Secret with the "
+            "payload of its subscription"
+        )
+    is_ready = conditions.is_true(version.status.conditions, READY)
+    if not is_ready and operation.spec.operation != Operation.DEPROVISIONING:
+        raise OperationFailed(
+            f"{version.ref} is not Ready: stellwerk why cav/{version.metadata.name} -n {version.metadata.namespace}"
+        )
+    return jobs.JobContext(application=application, version=version, tenant=tenant, operation=operation)
+
+
+def _workload(version: CAPApplicationVersion, step: OperationStep) -> Workload:
+    workload = steps.workload_of(version, step)
+    if workload is None:
+        raise OperationFailed(f"{version.ref} has no workload {step.name}")
+    return workload
+
+
+def _ends(pod: Pod) -> Iterable[ContainerTerminated]:
+    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        if (end := container.state.terminated or container.last_state.terminated) is not None:
+            yield end

@@ -1,0 +1,18 @@
+"""The reasons of the conditions and Events of the CAP Operator. The original publishes all of them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class OperationReason(StrEnum):
+    """Of the condition Ready of a CAPTenantOperation, and of its Events."""
+
+    StepInitiated = "StepInitiated"
+    StepProcessing = "StepProcessing"
+    StepCompleted = "StepCompleted"
+    StepFailed = "StepFailed"
+    StepProcessingError = "StepProcessingError"
+    RecoveredPanic = "RecoveredPanic"
+    InvalidReference = "InvalidReference"
+    """On Events only."""

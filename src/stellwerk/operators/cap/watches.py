@@ -1,0 +1,85 @@
+"""What the CAP Operator watches, and which objects a change wakes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from stellwerk.api.batch import Job
+from stellwerk.api.core import Secret
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata, metadata_of
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.process.manager import Manager
+
+T = TypeVar("T", bound=HasMetadata)
+
+BY_OWNER = "owner"
+"""Index: the uid of the controller."""
+
+BY_APPLICATION = "application"
+"""Index of tenants and versions: namespace and name of the CAPApplication."""
+
+BY_VERSION = "version"
+"""Index of operations: namespace and name of the CAPApplicationVersion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """The caches of one process."""
+
+    manager: Manager
+    applications: Informer[CAPApplication]
+    versions: Informer[CAPApplicationVersion]
+    tenants: Informer[CAPTenant]
+    operations: Informer[CAPTenantOperation]
+    jobs: Informer[Job]
+    """The Jobs of operations."""
+    credentials: Informer[PartialObjectMetadata]
+    """The Secrets with the credentials of workloads."""
+
+    def secrets(self, namespace: str) -> Informer[PartialObjectMetadata]:
+        """All Secrets of a namespace, as metadata; watched from the first call on."""
+        return self.manager.informer(metadata_of(Secret), namespace=namespace)
+
+
+def caches(manager: Manager) -> Caches:
+    """Open the caches and their indices."""
+    found = Caches(
+        manager,
+        manager.informer(CAPApplication, required=True),
+        manager.informer(CAPApplicationVersion, required=True),
+        manager.informer(CAPTenant, required=True),
+        manager.informer(CAPTenantOperation, required=True),
+        manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True),
+        manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True),
+    )
+    found.jobs.store.add_index(BY_OWNER, controller_uid)
+    found.operations.store.add_index(BY_OWNER, controller_uid)
+    found.operations.store.add_index(BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"])
+    found.tenants.store.add_index(
+        BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.cap_application_instance}"]
+    )
+    found.versions.store.add_index(BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.application}"])
+    return found
+
+
+def controller_uid(obj: HasMetadata) -> Sequence[str]:
+    """The uid of the object's controller; nothing where it has none."""
+    controller = obj.metadata.controller
+    return (controller.uid,) if controller is not None else ()
+
+
+def controller_of(delta: Delta[T], kind: type[Kind]) -> Sequence[ObjectKey]:
+    """The keys of the controllers of this kind, of the object as it was and as it is."""
+    keys = []
+    for side in (delta.old, delta.new):
+        controller = side.metadata.controller if side is not None else None
+        if controller is not None and controller.kind == kind.resource.kind:
+            keys.append(ObjectKey(delta.key.namespace, controller.name))
+    return tuple(dict.fromkeys(keys))

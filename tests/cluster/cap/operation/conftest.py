@@ -1,0 +1,98 @@
+"""Operations on tenants on a real control plane, whose pods do what their annotations ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.cluster.component.kinds import established
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import unstructured
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.cap import api, controllers, names
+from stellwerk.operators.cap.controllers import CapOperator
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.testing import cluster as clusters
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.scenarios.harness import OperatorHarness
+
+OPERATOR = "cap-operator"
+"""The user that the operator is."""
+
+
+@pytest.fixture(scope="session")
+def cap_cluster() -> LocalCluster:
+    """The control plane of this test process, with the kinds of CAP."""
+    cluster = clusters.started(f"cap-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
+    asyncio.run(_prepare(cluster))
+    return cluster
+
+
+async def _prepare(cluster: LocalCluster) -> None:
+    async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
+        target = unstructured(CustomResourceDefinition.resource)
+        for definition in api.DEFINITIONS:
+            made = await client.apply(target, definition.body())
+            await eventually(lambda name=made.metadata.name: established(client, name))  # type: ignore[misc]
+
+
+@pytest.fixture
+def home(cap_cluster: LocalCluster) -> Iterator[str]:
+    """A namespace of the test's own."""
+    name = clusters.create_namespace(cap_cluster)
+    yield name
+    clusters.delete_namespace(cap_cluster, name)
+
+
+@pytest.fixture
+async def admin(cap_cluster: LocalCluster) -> AsyncIterator[Client]:
+    """The cluster administrator's client."""
+    config = ClusterConfig.load(cap_cluster.kubeconfig)
+    async with Client.connect(config, field_manager="tests", user_agent="tests") as client:
+        yield client
+
+
+@pytest.fixture
+def audit(cap_cluster: LocalCluster) -> AuditLog:
+    """What was asked of the API server since the test began."""
+    return AuditLog(cap_cluster)
+
+
+@dataclass
+class Running(OperatorHarness):
+    """Starts and stops the CAP Operator."""
+
+    _cap: CapOperator | None = field(default=None, init=False)
+
+    async def start(self) -> None:
+        """Start, and return when it leads with full caches."""
+        client = Client.connect(
+            ClusterConfig.load(self.kubeconfig), user_agent=OPERATOR, on_request=self.saboteur.requested
+        )
+        manager = self._begin(client, component=names.OPERATOR_NAME, grace_seconds=6.0)
+        self._cap = controllers.install(manager, recorder=self.recorder)
+        self._start()
+        await self.leads()
+
+    @property
+    def controllers(self) -> Sequence[Controller[Any, Any]]:
+        """The controller of operations."""
+        assert self._cap is not None
+        return (self._cap.operations,)
+
+
+@pytest.fixture
+async def running(cap_cluster: LocalCluster) -> AsyncIterator[Running]:
+    """The operator, started."""
+    running = Running(cap_cluster.kubeconfig_for(OPERATOR, ["system:masters"]))
+    await running.start()
+    yield running
+    await running.stop()
