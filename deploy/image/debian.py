@@ -41,7 +41,7 @@ MIRRORS = {
 }
 """By the variable that replaces it: an archive and its suites. Plain HTTP, as Debian's own default: apt checks
 signatures and the build checks hashes."""
-_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _SNAPSHOT = "http://snapshot.debian.org/archive"
 _AS_OF = re.compile(r"^# as of (\S+)$", re.MULTILINE)
 _URI = re.compile(r"^'[^']+' (?P<file>\S+) \d+ SHA256:(?P<sha256>[0-9a-f]{64})$")
@@ -173,10 +173,10 @@ class _Apt:
     """apt with sources and a state of its own. Opened by `with`, which reads the index of the archive."""
 
     def __enter__(self) -> _Apt:
-        if shutil.which("apt-get") is None or not Path(_KEYS).is_file():
+        if shutil.which("apt-get") is None or not Path(KEYS).is_file():
             raise BuildFailed(
                 "cannot fetch Debian packages",
-                cause=f"this machine lacks apt-get or {_KEYS}",
+                cause=f"this machine lacks apt-get or {KEYS}",
                 fix="build with Docker instead: docker build -f deploy/image/Dockerfile -t stellwerk .",
             )
         self._folder = tempfile.TemporaryDirectory(prefix="stellwerk-apt-")
@@ -184,7 +184,7 @@ class _Apt:
         for folder in ("state/lists/partial", "cache/archives/partial", "parts", "new"):
             (root / folder).mkdir(parents=True)
         sources = [
-            f"deb [signed-by={_KEYS} arch={ARCHITECTURE}] {os.environ.get(variable) or default} {suite} main"
+            f"deb [signed-by={KEYS} arch={ARCHITECTURE}] {os.environ.get(variable) or default} {suite} main"
             for variable, (default, suites) in MIRRORS.items()
             for suite in suites
         ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import sys
 import tarfile
 from pathlib import Path
 
@@ -57,6 +59,58 @@ def test_a_cached_package_is_fetched_once(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "debian").mkdir()
     (tmp_path / "debian" / f"{package.sha256}.deb").write_bytes(b"")
     assert debian.fetched([package], lambda text: None) == [tmp_path / "debian" / f"{package.sha256}.deb"]
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program called apt-get that has whatever is in the returned folder."""
+    packages, programs = tmp_path / "archive", tmp_path / "programs"
+    packages.mkdir()
+    programs.mkdir()
+    (programs / "apt-get").write_text(
+        f"#!{sys.executable}\n"
+        "import pathlib, shutil, sys\n"
+        "names = sys.argv[sys.argv.index('download') + 1 :] if 'download' in sys.argv else []\n"
+        "for name in names:\n"
+        f"    file = pathlib.Path({str(packages)!r}, name.replace('=', '_') + '_amd64.deb')\n"
+        "    if not file.exists(): sys.exit(f\"E: Version for '{name}' was not found\")\n"
+        "    shutil.copy(file, '.')\n"
+    )
+    (programs / "apt-get").chmod(0o755)
+    (tmp_path / "keys").touch()
+    monkeypatch.setattr(debian, "KEYS", str(tmp_path / "keys"))
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("STELLWERK_CACHE", str(tmp_path / "cache"))
+    return packages
+
+
+def test_a_package_with_the_locked_hash_is_fetched_into_the_cache(archive: Path) -> None:
+    (archive / "example_1_amd64.deb").write_bytes(b"content")
+    package = debian.Package("example", "1", hashlib.sha256(b"content").hexdigest())
+    (file,) = debian.fetched([package], lambda text: None)
+    assert file.read_bytes() == b"content"
+    (archive / "example_1_amd64.deb").unlink()
+    assert debian.fetched([package], lambda text: None) == [file]
+
+
+def test_a_package_with_another_hash_is_refused_and_not_kept(archive: Path, tmp_path: Path) -> None:
+    (archive / "example_1_amd64.deb").write_bytes(b"replaced")
+    package = debian.Package("example", "1", hashlib.sha256(b"content").hexdigest())
+    with pytest.raises(BuildFailed, match=r"example 1 .* has not the hash of debian\.lock"):
+        debian.fetched([package], lambda text: None)
+    assert not list((tmp_path / "cache").rglob("*.deb"))
+
+
+def test_a_version_that_the_archive_replaced_is_named_with_both_ways_out(archive: Path) -> None:
+    with pytest.raises(BuildFailed) as raised:
+        debian.fetched([debian.Package("example", "1", "0" * 64)], lambda text: None)
+    assert "E: Version for 'example=1' was not found" in raised.value.cause
+    moment = debian.LOCK.read_text().partition("as of ")[2].split()[0]
+    assert raised.value.fix == (
+        "choose newer versions: make image-lock; or fetch the locked ones: "
+        f"DEBIAN_MIRROR=http://snapshot.debian.org/archive/debian/{moment} "
+        f"DEBIAN_SECURITY_MIRROR=http://snapshot.debian.org/archive/debian-security/{moment} make image"
+    )
 
 
 def _package(folder: Path) -> Path:
