@@ -33,6 +33,7 @@ DROPPED = {
     "usr/sbin/*": "scripts for a shell",
     "etc/ca-certificates/*": "hooks of update-ca-certificates",
     "usr/lib/x86_64-linux-gnu/gconv/*": "9 MB of character sets for iconv; Python has its own",
+    "usr/lib/x86_64-linux-gnu/libmvec.so*": "1 MB of vector mathematics that no program here is linked with",
     f"{STANDARD_LIBRARY}/sitecustomize.py": "a link to the next",
     "etc/python3.13/*": "a hook for crash reports of Ubuntu",
     f"{STANDARD_LIBRARY}/test/*": "tests",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from deploy.image import build, layout
-from tests.image import container
+from tests.image import container, registry
 from tests.image.container import Runtime
 
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.errors import LocalError
 from stellwerk.testing import cluster as clusters
 
 HERE = Path(__file__).parent
@@ -24,6 +26,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.path.is_relative_to(HERE):
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the registry before the first test, whose time limit a build would break. The tests report a failure."""
+    ours = any(item.path.is_relative_to(HERE) for item in session.items)
+    if ours and not session.config.option.collectonly and not _missing():
+        with contextlib.suppress(LocalError):
+            registry.programs()
 
 
 def _missing() -> str:
