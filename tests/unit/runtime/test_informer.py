@@ -147,8 +147,12 @@ async def test_a_parked_kind_holds_up_nobody_and_resumes() -> None:
     things.take(WatchSuspended("there is no such kind"))
     await asyncio.wait_for(things.wait_settled(), 20)
     assert (things.has_synced, things.parked) == (False, WatchSuspended("there is no such kind"))
+    served: list[bool] = []
+    things.on_served(lambda: served.append(things.has_synced))
     things.take(Synced((thing("a", 1),), "1"))
     assert (things.has_synced, things.parked) == (True, None)
+    things.take(Synced((thing("a", 1),), "2"))
+    assert served == [True], "called once, when the kind came"
 
 
 @pytest.mark.req("R-207")

@@ -139,6 +139,7 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._unreadable: dict[ObjectKey, Unreadable] = {}
         self._unreadable_handlers: list[UnreadableHandler] = []
+        self._served_handlers: list[Callable[[], None]] = []
         self._complaints = _Complaints(self.name, self._clock)
         self._parked: WatchSuspended | None = None
         self._synced = False
@@ -170,6 +171,11 @@ class Informer(Generic[T]):
         self._unreadable_handlers.append(handler)
         for obj in self._unreadable.values():
             self._call_unreadable(handler, obj.key, obj)
+
+    def on_served(self, handler: Callable[[], None]) -> None:
+        """Call the handler whenever the store is full after the watch was parked: the kind is served now, or may be
+        watched now. No delta shows that where there are no objects."""
+        self._served_handlers.append(handler)
 
     @property
     def unreadable(self) -> Mapping[ObjectKey, Unreadable]:
@@ -328,6 +334,7 @@ class Informer(Generic[T]):
             if known is not None and _is_same(obj, known):
                 objects[obj.key] = known
         before = yield from self.store.replacing(objects)
+        was_parked = self._parked is not None
         is_first, self._synced, self._parked = not self._synced, True, None
         readable = self._unreadable.keys() - odd.keys()
         for key in readable:
@@ -344,6 +351,9 @@ class Informer(Generic[T]):
             yield
         self._full.set()
         self._settled.set()
+        if was_parked:
+            for handler in self._served_handlers:
+                handler()
         if self._is_broken:
             self._is_broken = False
             self._on_repair()
