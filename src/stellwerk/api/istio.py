@@ -143,27 +143,27 @@ class VirtualService(Kind, frozen=True, kw_only=True):
 # ---- DestinationRule
 
 
-class CookieAttribute(Record, frozen=True, kw_only=True):
+class StickyCookieAttribute(Record, frozen=True, kw_only=True):
     """An attribute of a cookie, such as SameSite."""
 
     name: str = ""
     value: str = ""
 
 
-class HttpCookie(Record, frozen=True, kw_only=True):
+class StickyCookie(Record, frozen=True, kw_only=True):
     """The cookie whose value chooses the pod. `ttl` is a duration such as `0s`, which means a session cookie."""
 
     name: str = ""
     path: str = ""
     ttl: str = ""
-    attributes: tuple[CookieAttribute, ...] = ()
+    attributes: tuple[StickyCookieAttribute, ...] = ()
 
 
 class ConsistentHash(Record, frozen=True, kw_only=True):
     """What chooses the pod of a request. Exactly one of these."""
 
     http_header_name: str = ""
-    http_cookie: HttpCookie | None = None
+    http_cookie: StickyCookie | None = None
     use_source_ip: bool = False
     http_query_parameter_name: str = ""
 
