@@ -1,0 +1,149 @@
+"""The DNS names of a domain, from its mode or its templates. Pure; templates are executed by the native renderer.
+
+A template whose name contains `.subDomain` makes one record for each subdomain of the applications that refer to the
+domain, any other one record. Fixed modes need no template engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stellwerk.apply.objects import name_validation
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.cap.api_domain import DNSMode
+from stellwerk.operators.cap.domain.errors import DomainProblem
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.render.request.request import Texts
+
+MOST_RECORDS = 20_000
+MOST_TEMPLATE_BYTES = 16 << 10
+"""Of all templates of a domain together."""
+LONGEST_NAME = 253
+
+_PER_SUBDOMAIN = ".subDomain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An application that refers to the domain."""
+
+    key: ObjectKey
+    uid: str
+    created: str
+    """When it was created, as text that sorts."""
+    subdomains: tuple[str, ...] = ()
+    """The subdomains of its tenants and service exposures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subdomains:
+    """Which application each subdomain belongs to."""
+
+    owners: Mapping[str, Reference]
+    conflicts: tuple[tuple[Reference, str], ...] = ()
+    """Applications with a subdomain that an older application has."""
+    invalid: tuple[tuple[Reference, str], ...] = ()
+    """Applications with a subdomain that cannot be a part of a DNS name. They cost only themselves a record."""
+
+
+def subdomains(host: str, references: Iterable[Reference]) -> Subdomains:
+    """Assign each subdomain to the oldest application that has it."""
+    owners: dict[str, Reference] = {}
+    conflicts: list[tuple[Reference, str]] = []
+    invalid: list[tuple[Reference, str]] = []
+    for reference in sorted(references, key=lambda each: (each.created, each.key)):
+        for subdomain in reference.subdomains:
+            if not name_validation.is_subdomain(f"{subdomain}.{host}"):
+                invalid.append((reference, subdomain))
+            elif owners.setdefault(subdomain, reference) is not reference:
+                conflicts.append((reference, subdomain))
+    return Subdomains(owners, tuple(conflicts), tuple(invalid))
+
+
+def records(domain: AnyDomain, target: str, assigned: Subdomains) -> tuple[DnsRecord, ...]:
+    """The records of a mode without templates."""
+    host = domain.spec.domain
+    match domain.spec.dns_mode:
+        case DNSMode.WILDCARD:
+            return (DnsRecord(f"*.{host}", target),)
+        case DNSMode.SUBDOMAIN:
+            _check_count(len(assigned.owners), domain)
+            return tuple(
+                DnsRecord(f"{subdomain}.{host}", target, owner.uid)
+                for subdomain, owner in sorted(assigned.owners.items())
+            )
+        case _:
+            return ()
+
+
+def texts(domain: AnyDomain, target: str, assigned: Subdomains) -> Texts | None:
+    """What is to be executed for the mode Custom; None for other modes. Raises DomainProblem where it is too much."""
+    if domain.spec.dns_mode != DNSMode.CUSTOM or not domain.spec.dns_templates:
+        return None
+    templates = domain.spec.dns_templates
+    if sum(len(each.name.encode()) + len(each.target.encode()) for each in templates) > MOST_TEMPLATE_BYTES:
+        raise DomainProblem(f"spec.dnsTemplates has more than {MOST_TEMPLATE_BYTES >> 10} KiB: shorten the templates")
+    single = sum(_PER_SUBDOMAIN not in each.name for each in templates)
+    _check_count(single + (len(templates) - single) * len(assigned.owners), domain)
+    rows = [_variables(domain, target, subdomain) for subdomain in ("", *sorted(assigned.owners))]
+    named = {_label(number, part): text for number, part, text in _parts(domain)}
+    return Texts(templates=named, rows=rows, tenant=domain.metadata.namespace)
+
+
+def custom_records(
+    domain: AnyDomain, assigned: Subdomains, executed: Sequence[Mapping[str, str]]
+) -> tuple[DnsRecord, ...]:
+    """The records of the templates. `executed` has the answers to `texts`. Raises DomainProblem."""
+    found: dict[str, DnsRecord] = {}
+    rows = dict(zip(("", *sorted(assigned.owners)), executed, strict=True))
+    for number, template in enumerate(domain.spec.dns_templates):
+        is_expanded = _PER_SUBDOMAIN in template.name
+        for subdomain in sorted(assigned.owners) if is_expanded else ("",):
+            texts_of_row = rows[subdomain]
+            uid = assigned.owners[subdomain].uid if is_expanded else ""
+            record = DnsRecord(texts_of_row[_label(number, "name")], texts_of_row[_label(number, "target")], uid)
+            _checked(record, f"spec.dnsTemplates[{number}]")
+            if found.setdefault(record.name, record) != record:
+                raise DomainProblem(
+                    f"spec.dnsTemplates make {record.name} with different targets: make the names differ"
+                )
+    return tuple(found.values())
+
+
+def _parts(domain: AnyDomain) -> Iterable[tuple[int, str, str]]:
+    for number, template in enumerate(domain.spec.dns_templates):
+        yield number, "name", template.name
+        yield number, "target", template.target
+
+
+def _label(number: int, part: str) -> str:
+    return f"dnsTemplates[{number}].{part}"
+
+
+def _variables(domain: AnyDomain, target: str, subdomain: str) -> dict[str, str]:
+    return {"domain": domain.spec.domain, "dnsTarget": target, "subDomain": subdomain}
+
+
+def _check_count(count: int, domain: AnyDomain) -> None:
+    if count > MOST_RECORDS:
+        raise DomainProblem(
+            f"{domain.ref} needs {count} DNS records, more than {MOST_RECORDS}: use the DNS mode Wildcard"
+        )
+
+
+def _checked(record: DnsRecord, source: str) -> DnsRecord:
+    """The record itself. Raises DomainProblem where it is no DNS name or has no target."""
+    host = record.name.removeprefix("*.")
+    if len(record.name) > LONGEST_NAME or not name_validation.is_subdomain(host):
+        raise DomainProblem(f"{source} makes {_shown(record.name)}, which is not a DNS name")
+    if not record.target or len(record.target) > LONGEST_NAME:
+        raise DomainProblem(
+            f"{source} makes the target {_shown(record.target)}: it must have 1 to {LONGEST_NAME} characters"
+        )
+    return record
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")

@@ -1,0 +1,96 @@
+"""Where the ingress gateway of a domain is, and which DNS name leads to it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from stellwerk.api.core import Service
+from stellwerk.api.discovery import SERVICE_NAME_LABEL, EndpointSlice
+from stellwerk.apply.objects import name_validation
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
+from stellwerk.operators.cap.domain.naming import AnyDomain
+
+
+def selector(domain: AnyDomain) -> str:
+    """The label selector of the gateway's pods. Raises DomainProblem where it is empty or is none."""
+    wanted = domain.spec.ingress_selector
+    if not wanted:
+        raise DomainProblem(
+            f"spec.ingressSelector of {domain.ref} is empty: name the labels of the ingress gateway's pods"
+        )
+    complaints = [*name_validation.complaints("v1", {"name": "pod", "labels": dict(wanted)})]
+    if complaints:
+        raise DomainProblem(f"spec.ingressSelector of {domain.ref}: {complaints[0]}")
+    return ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+
+
+def namespace(domain: AnyDomain, pods: Iterable[HasMetadata]) -> str:
+    """The namespace of the gateway's pods. Raises IngressProblem unless there is exactly one."""
+    namespaces = {pod.metadata.namespace for pod in pods}
+    if not namespaces:
+        raise IngressProblem(
+            _failed(domain, f"no matching ingress gateway pods found matching selector from {naming.owner_id(domain)}")
+        )
+    if len(namespaces) > 1:
+        raise IngressProblem(
+            _failed(
+                domain,
+                "more than one matching ingress gateway namespace found matching selector from "
+                f"{naming.owner_id(domain)}: {', '.join(sorted(namespaces)[:5])}",
+            )
+        )
+    return namespaces.pop()
+
+
+def own_target(domain: AnyDomain, of_process: str) -> str:
+    """The DNS target that the domain or the process sets; empty where the load balancer's is used."""
+    return normalized(domain.spec.dns_target or of_process.lower())
+
+
+def target(
+    domain: AnyDomain,
+    pods: Iterable[HasMetadata],
+    services: Iterable[Service],
+    slices: Iterable[EndpointSlice],
+    annotation: str,
+) -> str:
+    """The DNS name on the load balancer whose endpoints are the gateway's pods. Raises IngressProblem."""
+    names = _names_of_services(slices, {pod.key for pod in pods})
+    for service in sorted(services, key=lambda each: each.key):
+        found = service.metadata.annotations.get(annotation, "").partition(",")[0].strip()
+        if service.spec.type == "LoadBalancer" and service.key in names and found:
+            return normalized(found)
+    raise IngressProblem(
+        _failed(
+            domain,
+            f"no Service of type LoadBalancer with the annotation {annotation} leads to the pods of its ingress "
+            "gateway: set spec.dnsTarget",
+        )
+    )
+
+
+def normalized(target: str) -> str:
+    """A DNS name that a record can point to: any name below a wildcard does."""
+    return target.replace("*", "x")
+
+
+def _names_of_services(slices: Iterable[EndpointSlice], pods: set[ObjectKey]) -> Mapping[ObjectKey, None]:
+    found: dict[ObjectKey, None] = {}
+    for part in slices:
+        for endpoint in part.endpoints or ():
+            reference = endpoint.target_ref
+            if (
+                reference is not None
+                and reference.kind == "Pod"
+                and ObjectKey(reference.namespace, reference.name) in pods
+            ):
+                found[ObjectKey(part.metadata.namespace, part.metadata.labels.get(SERVICE_NAME_LABEL, ""))] = None
+                break
+    return found
+
+
+def _failed(domain: AnyDomain, why: str) -> str:
+    return f"failed to get ingress information for {naming.owner_id(domain)}: {why}"

@@ -1,0 +1,333 @@
+"""From what is seen of a domain to the next step, and to its objects. Pure.
+
+    (none) ──► Processing ──► Ready ◄───────────────┐
+                   ▲   │        │ a change           │
+                   │   ▼        ▼                    │
+                  Error ◄──► Processing ─────────────┘      a change of what failed
+    any ──► Deleting/DeletionBlocked ──► Deleting ──► (gone)
+
+All objects are applied that can be, also where others cannot: the first problem then is the condition's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from stellwerk.api.cert_manager import CertManagerCertificate
+from stellwerk.api.core import Secret
+from stellwerk.api.gardener import DnsEntry, GardenerCertificate
+from stellwerk.api.istio import Gateway
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_domain import DomainState
+from stellwerk.operators.cap.domain import naming, readiness, resources
+from stellwerk.operators.cap.domain.dns import Reference
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.readiness import Progress, Readiness
+from stellwerk.operators.cap.domain.reasons import DomainReason
+from stellwerk.operators.cap.domain.resources import Credential, DnsRecord, DomainResource
+from stellwerk.runtime.control import finalizer
+
+
+class CertManager(StrEnum):
+    """Who issues certificates; the values are those of the environment variable CERT_MANAGER."""
+
+    GARDENER = "gardener"
+    CERT_MANAGER = "cert-manager.io"
+
+
+class DnsManager(StrEnum):
+    """Who keeps DNS records; the values are those of the environment variable DNS_MANAGER."""
+
+    GARDENER = "gardener"
+    KUBERNETES = "kubernetes"
+    """external-dns, which reads the Gateways itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainSettings:
+    """What the process knows besides the domains."""
+
+    namespace: str
+    """The operator's own, where the objects of ClusterDomains are."""
+    cert_manager: CertManager = CertManager.GARDENER
+    dns_manager: DnsManager = DnsManager.GARDENER
+    dns_target: str = ""
+    """The DNS target of domains that set none; empty: that of the load balancer."""
+
+    @property
+    def certificate_kind(self) -> Resource:
+        """The kind of the certificates."""
+        if self.cert_manager is CertManager.CERT_MANAGER:
+            return CertManagerCertificate.resource
+        return GardenerCertificate.resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainSnapshot:
+    """A domain and its neighbours, as the caches show them."""
+
+    domain: AnyDomain
+    duplicates: tuple[AnyDomain, ...] = ()
+    """Other domains with the same host."""
+    references: tuple[Reference, ...] = ()
+    live: Mapping[Address, Live]
+    """The objects with the domain's owner label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Deleted, and not held by us. Nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Set the finalizer and the label with the host. Next: ReportDuplicates or Maintain."""
+
+    finalizer: bool
+    label: str
+    """Empty where the label is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDuplicates:
+    """Another domain has the same host. Next: Maintain, when one of them changes or goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Show that the work begins. Next: Maintain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maintain:
+    """Have the objects as they should be. Next: itself, at a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Deleted, but applications refer to it. Next: Release, when the last one goes."""
+
+    references: tuple[Reference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BeginDeletion:
+    """Show that the deletion begins. Next: Release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Delete what the garbage collector does not, then remove the finalizer. Next: the domain is gone."""
+
+    objects: tuple[tuple[Address, Live], ...]
+
+
+Step: TypeAlias = Rest | Prepare | ReportDuplicates | Begin | Maintain | Block | BeginDeletion | Release
+
+_CERTIFICATES = frozenset((GardenerCertificate.resource, CertManagerCertificate.resource))
+_REPORTING = _CERTIFICATES | {DnsEntry.resource}
+"""Kinds whose controllers report readiness."""
+_WITHOUT_OWNER = _CERTIFICATES | {Secret.resource}
+"""Kinds whose objects have no owner reference, because they may be in another namespace."""
+
+
+def next_step(snapshot: DomainSnapshot) -> Step:
+    """The step that a domain needs now."""
+    domain = snapshot.domain
+    shown = domain.status.state
+    if domain.metadata.is_terminating:
+        if not finalizer.present(domain, names.DOMAIN_FINALIZER):
+            return Rest()
+        if snapshot.references:
+            return Block(snapshot.references)
+        if shown != DomainState.DELETING or _reason(domain) != DomainReason.Deleting:
+            return BeginDeletion()
+        return Release(tuple((address, live) for address, live in snapshot.live.items() if is_kept_by_label(address)))
+    label = naming.host_hash(domain)
+    is_labelled = domain.metadata.labels.get(names.HOST_HASH_LABEL) == label
+    is_held = finalizer.present(domain, names.DOMAIN_FINALIZER)
+    if not (is_labelled and is_held):
+        return Prepare(finalizer=not is_held, label="" if is_labelled else label)
+    if not shown:
+        return Begin()
+    return ReportDuplicates() if snapshot.duplicates else Maintain()
+
+
+def is_kept_by_label(address: Address) -> bool:
+    """Whether an object has no owner reference, so that only its label shows whose it is."""
+    return address.resource in _WITHOUT_OWNER
+
+
+def _reason(domain: AnyDomain) -> str:
+    conditions = domain.status.conditions
+    return next((each.reason for each in conditions if each.type == "Ready"), "")
+
+
+# ---- the objects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What the objects of a domain depend on."""
+
+    snapshot: DomainSnapshot
+    settings: DomainSettings
+    ingress_namespace: str
+    records: tuple[DnsRecord, ...] | None = ()
+    """None where they are not known, because a template fails; existing ones stay then."""
+    unserved: Mapping[Resource, str]
+    """Kinds that the cluster does not serve, or that may not be watched, each with a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainPlan:
+    """The objects as they should be, and the ones that must go."""
+
+    resources: tuple[DomainResource, ...]
+    obsolete: tuple[tuple[Address, Live], ...]
+    problems: tuple[str, ...]
+    gateway_name: str
+
+
+def plan(world: World) -> DomainPlan:
+    """What the objects of a domain should be. Existing ones keep their names."""
+    domain, settings = world.snapshot.domain, world.settings
+    wanted: list[DomainResource] = []
+    problems: list[str] = []
+
+    def served(resource: Resource) -> bool:
+        why = world.unserved.get(resource)
+        if why is not None:
+            problems.append(f"{resource.kind} of {resource.api_version} is missing: {why}")
+        return why is None
+
+    credential = _credential(world)
+    if served(settings.certificate_kind):
+        wanted.append(_certificate(world, credential))
+    secret = resources.ca_secret(domain, credential)
+    if secret is not None:
+        wanted.append(secret)
+    gateway_name = ""
+    if served(Gateway.resource):
+        key = _only_key(world, Gateway.resource, "gateway", problems)
+        gateway_name = key.name
+        wanted.append(resources.gateway(domain, key, credential))
+    wanted += _network_policies(world)
+    if world.records and served(DnsEntry.resource):
+        wanted += _dns_entries(world)
+    return DomainPlan(
+        resources=tuple(wanted),
+        obsolete=_obsolete(world, wanted),
+        problems=tuple(problems),
+        gateway_name=gateway_name,
+    )
+
+
+def unready(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> Sequence[Readiness]:
+    """The certificates and DNS entries that are not ready, failed ones first, then certificates."""
+    objects = [live.get(resource.address) for resource in wanted if resource.address.resource in _REPORTING]
+    found = [readiness.of(obj) for obj in objects if isinstance(obj, Unstructured)]
+    waiting = [each for each in found if each.progress is not Progress.READY]
+    order = {Progress.FAILED: 0, Progress.WAITING: 1, Progress.READY: 2}
+    return sorted(waiting, key=lambda each: (order[each.progress], each.ref.gvk.kind, each.ref.key))
+
+
+def _credential(world: World) -> Credential:
+    make = (
+        resources.cert_manager_credential
+        if world.settings.cert_manager is CertManager.CERT_MANAGER
+        else resources.gardener_credential
+    )
+    return make(world.snapshot.domain, world.settings.namespace, world.ingress_namespace)
+
+
+def _certificate(world: World, credential: Credential) -> DomainResource:
+    domain = world.snapshot.domain
+    if world.settings.cert_manager is CertManager.CERT_MANAGER:
+        return resources.cert_manager_certificate(domain, credential)
+    namespace = naming.resource_namespace(domain, world.settings.namespace)
+    existing = [
+        (live.metadata.creation_timestamp, address.key)
+        for address, live in _live(world, GardenerCertificate.resource, namespace)
+        if not live.metadata.is_terminating
+    ]
+    key = max(existing, default=(None, ObjectKey(namespace, naming.child_name(domain, "certificate"))))[1]
+    return resources.gardener_certificate(domain, key, credential)
+
+
+def _only_key(world: World, resource: Resource, part: str, problems: list[str]) -> ObjectKey:
+    """The key of the one object of a kind: of the one that exists, or of a new one."""
+    domain = world.snapshot.domain
+    namespace = naming.resource_namespace(domain, world.settings.namespace)
+    existing = sorted(address.key for address, live in _owned(world, resource, namespace))
+    if len(existing) > 1:
+        named = ", ".join(map(str, existing[:5]))
+        problems.append(
+            f"more than one {resource.kind} belongs to {naming.owner_id(domain)} ({named}): delete all but one"
+        )
+    return existing[0] if existing else ObjectKey(namespace, naming.child_name(domain, part))
+
+
+def _network_policies(world: World) -> Iterable[DomainResource]:
+    domain = world.snapshot.domain
+    for namespace in sorted({reference.key.namespace for reference in world.snapshot.references}):
+        existing = sorted(address.key for address, _ in _owned(world, NetworkPolicy.resource, namespace))
+        key = existing[0] if existing else ObjectKey(namespace, naming.child_name(domain, "network policy"))
+        yield resources.network_policy(domain, key)
+
+
+def _dns_entries(world: World) -> Iterable[DomainResource]:
+    domain = world.snapshot.domain
+    namespace = naming.resource_namespace(domain, world.settings.namespace)
+    existing: dict[str, ObjectKey] = {}
+    for address, live in sorted(_owned(world, DnsEntry.resource, namespace), key=lambda each: each[0].key):
+        name = live.at("spec", "dnsName") if isinstance(live, Unstructured) else None
+        if isinstance(name, str):
+            existing.setdefault(name, address.key)
+    for record in world.records or ():
+        key = existing.get(record.name) or ObjectKey(namespace, naming.child_name(domain, f"dns {record.name}"))
+        yield resources.dns_entry(domain, key, record)
+
+
+def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Address, Live], ...]:
+    """The domain's objects that it does not need. The one gateway stays, and so do several: users decide."""
+    kept = {resource.address for resource in wanted}
+    return tuple(
+        (address, live)
+        for address, live in world.snapshot.live.items()
+        if address not in kept
+        and address.resource != Gateway.resource
+        and not (world.records is None and address.resource == DnsEntry.resource)
+        and not live.metadata.is_terminating
+        and (is_kept_by_label(address) or _is_controlled(world.snapshot.domain, live))
+    )
+
+
+def _live(world: World, resource: Resource, namespace: str) -> Iterable[tuple[Address, Live]]:
+    return (
+        (address, live)
+        for address, live in world.snapshot.live.items()
+        if address.resource == resource and address.key.namespace == namespace
+    )
+
+
+def _owned(world: World, resource: Resource, namespace: str) -> Iterable[tuple[Address, Live]]:
+    """The objects that this very domain controls, and that stay."""
+    return (
+        (address, live)
+        for address, live in _live(world, resource, namespace)
+        if _is_controlled(world.snapshot.domain, live) and not live.metadata.is_terminating
+    )
+
+
+def _is_controlled(domain: AnyDomain, live: Live) -> bool:
+    controller = live.metadata.controller
+    return controller is not None and controller.uid == domain.metadata.uid

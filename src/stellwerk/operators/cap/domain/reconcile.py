@@ -1,0 +1,306 @@
+"""One pass over a Domain or ClusterDomain: observe, plan, write, report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import JsonObject, Kind, View, view
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_domain import DNSMode, DomainState, DomainStatus
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.domain import dns, ingress, naming, plan
+from stellwerk.operators.cap.domain.dns import Subdomains
+from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem, NotWritten
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.plan import (
+    Begin,
+    BeginDeletion,
+    Block,
+    DnsManager,
+    DomainSettings,
+    DomainSnapshot,
+    Maintain,
+    Prepare,
+    Release,
+    ReportDuplicates,
+    Rest,
+    World,
+)
+from stellwerk.operators.cap.domain.readiness import Progress, Readiness
+from stellwerk.operators.cap.domain.reasons import DomainEvent, DomainReason
+from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.operators.cap.domain.watches import DomainCaches
+from stellwerk.operators.cap.domain.writer import DomainWriter
+from stellwerk.render.errors import Unrenderable
+from stellwerk.render.request.request import Texts
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.runtime import conditions
+from stellwerk.runtime.cache.informer import wrote_own_object
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.control.memo import Memos
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity
+
+PROCESSING = "Processing domain resources"
+_NAMED = 5
+"""How many objects a message names."""
+
+
+@dataclass(slots=True)
+class DomainMemo:
+    """What is remembered of a domain while it exists."""
+
+    observed: ObservedState = field(default_factory=ObservedState)
+    executed: tuple[object, Sequence[Mapping[str, str]]] | None = None
+    """The templates and variables that were executed last, and their texts."""
+    reported: frozenset[tuple[str, str, str]] = frozenset()
+    """Subdomains that an Event was sent about: reason, uid of the application, subdomain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainReconciler:
+    """Serves the domains of one kind."""
+
+    client: Client
+    clock: Clock
+    caches: DomainCaches
+    writer: DomainWriter
+    settings: DomainSettings
+    renderer: Renderer
+    recorder: EventSink | None = None
+    memos: Memos[DomainMemo] = field(default_factory=lambda: Memos(DomainMemo))
+
+    def begin(self, domain: AnyDomain) -> DomainPass:
+        """As `Reconciler.begin`."""
+        return DomainPass(self, domain)
+
+    async def forget(self, key: ObjectKey) -> None:
+        """As `Reconciler.forget`; the controller drops the memo."""
+
+
+class DomainPass:
+    """One pass: what it knows of the domain, and the status that it shows so far."""
+
+    def __init__(self, parts: DomainReconciler, domain: AnyDomain) -> None:
+        self._parts = parts
+        self._domain = domain
+        self._memo = parts.memos.of(domain.key)
+        self._draft = domain.status
+
+    async def run(self) -> Next[DomainStatus]:
+        """Bring the domain one step closer to its spec. Raises DomainProblem and ApiError."""
+        snapshot = self._parts.caches.snapshot(self._domain)
+        step = plan.next_step(snapshot)
+        if isinstance(step, Prepare):
+            self._domain = await self._prepare(step)
+            snapshot = replace(snapshot, domain=self._domain)
+            step = plan.next_step(snapshot)
+        match step:
+            case Rest() | Prepare():
+                return Next.done()
+            case Begin():
+                return Next.now(self._status(DomainState.PROCESSING, DomainReason.Processing, PROCESSING))
+            case ReportDuplicates():
+                return self._duplicates(snapshot)
+            case Maintain():
+                return await self._maintain(snapshot)
+            case Block(references):
+                return Next.done(self._blocked([f"CAPApplication {reference.key}" for reference in references]))
+            case BeginDeletion():
+                return Next.now(self._status(DomainState.DELETING, DomainReason.Deleting, "Deleting domain resources"))
+            case Release(objects):
+                await self._parts.writer.delete(objects)
+                await finalizer.remove(self._parts.client, self._domain, names.DOMAIN_FINALIZER)
+                return Next.done()
+
+    def report(self, failure: ReconcileError) -> DomainStatus:
+        """The status that reports a failure; a deletion stays one."""
+        if self._domain.metadata.is_terminating:
+            return self._status(DomainState.DELETING, DomainReason.Deleting, str(failure))
+        return self._status(DomainState.ERROR, DomainReason.ProcessingError, str(failure))
+
+    async def _prepare(self, step: Prepare) -> AnyDomain:
+        metadata = self._domain.metadata
+        patch: JsonObject = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        if step.finalizer:
+            patch["finalizers"] = [*metadata.finalizers, names.DOMAIN_FINALIZER]
+        if step.label:
+            patch["labels"] = {names.HOST_HASH_LABEL: step.label}
+        target: View[AnyDomain] = view(type(self._domain))
+        written = await self._parts.client.patch(
+            target, metadata.name, metadata.namespace, MergePatch({"metadata": patch}), field_validation="Ignore"
+        )
+        wrote_own_object(written)
+        return written
+
+    def _duplicates(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
+        host = self._domain.spec.domain
+        self._show(observed_domain=host)
+        others = _listed(sorted(map(naming.owner_id, snapshot.duplicates)))
+        message = f"the domain {host} is also the one of {others}: delete or change one of them"
+        status = self._status(DomainState.ERROR, DomainReason.DuplicateDomainHost, message)
+        return Next(status, severity=Severity.WARNING)
+
+    def _blocked(self, applications: Sequence[str]) -> DomainStatus:
+        """The status of a domain that stays as it is although it is deleted."""
+        refer = "refers" if len(applications) == 1 else "refer"
+        message = f"{_listed(applications)} {refer} to {self._domain.ref}: remove it from spec.domainRefs"
+        is_ready = conditions.is_true(self._domain.status.conditions, READY)
+        return self._status(DomainState.DELETING, DomainReason.DeletionBlocked, message, stays_ready=is_ready)
+
+    # ---- the objects
+
+    async def _maintain(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
+        parts = self._parts
+        self._show(observed_domain=self._domain.spec.domain)
+        namespace, target = await self._ingress()
+        self._show(dns_target=target)
+        problems: list[str] = []
+        world = World(
+            snapshot=snapshot,
+            settings=parts.settings,
+            ingress_namespace=namespace,
+            records=await self._records(snapshot, target, problems),
+            unserved=parts.caches.unserved(),
+        )
+        wanted = plan.plan(world)
+        self._show(gateway_name=wanted.gateway_name or self._draft.gateway_name)
+        is_changed = await parts.writer.delete(wanted.obsolete)
+        written = await parts.writer.apply(self._domain, snapshot.live, wanted.resources, self._memo.observed)
+        problems = [*wanted.problems, *problems]
+        if written.problems:
+            raise NotWritten(_all([*problems, *written.problems]))
+        if problems:
+            raise DomainProblem(_all(problems))
+        if is_changed or written.is_changed:
+            return Next.now()  # the caches show the writes by then
+        return self._assessed(plan.unready(snapshot.live, wanted.resources))
+
+    async def _ingress(self) -> tuple[str, str]:
+        """The namespace of the ingress gateway, and the DNS target. Raises DomainProblem."""
+        try:
+            return await self._found_ingress()
+        except IngressProblem as problem:
+            self._send_news(DomainEvent.MissingIngressGatewayInfo, str(problem))
+            raise
+
+    async def _found_ingress(self) -> tuple[str, str]:
+        domain, settings, caches = self._domain, self._parts.settings, self._parts.caches
+        pods = await caches.pods(ingress.selector(domain))
+        namespace = ingress.namespace(domain, pods)
+        if target := ingress.own_target(domain, settings.dns_target):
+            return namespace, target
+        services, slices = await caches.load_balancers(namespace)
+        is_gardener = settings.dns_manager is DnsManager.GARDENER
+        annotation = names.DNS_NAMES_ANNOTATION if is_gardener else names.EXTERNAL_DNS_ANNOTATION
+        return namespace, ingress.target(domain, pods, services, slices, annotation)
+
+    async def _records(
+        self, snapshot: DomainSnapshot, target: str, problems: list[str]
+    ) -> tuple[DnsRecord, ...] | None:
+        """The DNS records; None where a template fails, which is added to the problems."""
+        domain = self._domain
+        if self._parts.settings.dns_manager is not DnsManager.GARDENER:
+            return ()
+        assigned = dns.subdomains(domain.spec.domain, snapshot.references)
+        if domain.spec.dns_mode in (DNSMode.SUBDOMAIN, DNSMode.CUSTOM):
+            self._report_subdomains(assigned)
+        try:
+            texts = dns.texts(domain, target, assigned)
+            if texts is None:
+                return dns.records(domain, target, assigned)
+            return dns.custom_records(domain, assigned, await self._executed(texts))
+        except DomainProblem as problem:
+            problems.append(str(problem))
+        except Unrenderable as error:
+            problems.append(f"spec.{error}: correct the template")
+        return None
+
+    async def _executed(self, texts: Texts) -> Sequence[Mapping[str, str]]:
+        """The texts of templates; executed again only when something in them has changed."""
+        key = (texts.templates, texts.rows)
+        if self._memo.executed is None or self._memo.executed[0] != key:
+            self._memo.executed = (key, await self._parts.renderer.texts(texts))
+        return self._memo.executed[1]
+
+    # ---- the status
+
+    def _assessed(self, unready: Sequence[Readiness]) -> Next[DomainStatus]:
+        """The status of a domain whose objects are written. Raises DomainProblem where one of them has failed."""
+        failed = [str(each) for each in unready if each.progress is Progress.FAILED]
+        if failed:
+            raise DomainProblem(_all(failed))
+        if not unready:
+            return Next.done(self._status(DomainState.READY, DomainReason.Ready, "Domain resources are ready"))
+        waiting = f"{PROCESSING}: {_listed([str(each) for each in unready])}"
+        certificates = [str(each) for each in unready if each.ref.gvk.kind == "Certificate"]
+        if certificates:
+            self._send_news(DomainEvent.CertificateNotReady, _listed(certificates), waiting)
+        return Next.done(self._status(DomainState.PROCESSING, DomainReason.Processing, waiting))
+
+    def _show(self, **fields: str) -> None:
+        """Show these fields in the status, whatever the pass comes to."""
+        self._draft = msgspec.structs.replace(self._draft, **fields)
+
+    def _status(
+        self, state: DomainState, reason: DomainReason, message: str, *, stays_ready: bool = False
+    ) -> DomainStatus:
+        generation = self._domain.metadata.generation
+        ready = Condition(
+            type=READY,
+            status="True" if state is DomainState.READY or stays_ready else "False",
+            reason=reason,
+            message=message,
+            observed_generation=generation,
+        )
+        shown = conditions.set_condition(self._draft.conditions, ready, self._parts.clock.now())
+        return msgspec.structs.replace(self._draft, state=state, observed_generation=generation, conditions=shown)
+
+    # ---- Events
+
+    def _send(self, obj: Kind, reason: DomainEvent, message: str, related: ObjectRef | None = None) -> None:
+        if self._parts.recorder is not None:
+            self._parts.recorder.send(obj, Notice(reason, message, Severity.WARNING), related)
+
+    def _send_news(self, reason: DomainEvent, message: str, shown: str = "") -> None:
+        """Send an Event about the domain unless the condition shows the same already."""
+        current = conditions.find(self._domain.status.conditions, READY)
+        if current is None or current.message != conditions.truncated(shown or message):
+            self._send(self._domain, reason, message)
+
+    def _report_subdomains(self, assigned: Subdomains) -> None:
+        """Send an Event about each application with a subdomain that it cannot have, once."""
+        reports = [
+            *((DomainEvent.SubdomainAlreadyInUse, *each) for each in assigned.conflicts),
+            *((DomainEvent.SubdomainInvalid, *each) for each in assigned.invalid),
+        ]
+        for reason, reference, subdomain in reports:
+            application = self._parts.caches.applications.store.get(reference.key)
+            if (reason, reference.uid, subdomain) in self._memo.reported or application is None:
+                continue
+            what = (
+                f"is used by {assigned.owners[subdomain].key} already"
+                if reason is DomainEvent.SubdomainAlreadyInUse
+                else "cannot be a part of a DNS name"
+            )
+            message = f"the subdomain {subdomain[:63]!r} {what}: it gets no DNS record in {self._domain.spec.domain}"
+            self._send(application, reason, message, self._domain.ref)
+        self._memo.reported = frozenset((reason, reference.uid, subdomain) for reason, reference, subdomain in reports)
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _all(problems: Sequence[str]) -> str:
+    return "; ".join(problems[:_NAMED]) + (f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else "")

@@ -1,0 +1,214 @@
+"""The objects of a domain as they should be, with the hashes by which their changes are found. Pure.
+
+A hash is computed from the part of the object that the domain decides, in the original's recipe. It is on the
+object as an annotation: an object of the original that carries the same hash is left as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+
+from stellwerk.api import cert_manager
+from stellwerk.api.cert_manager import CertManagerCertificate, CertManagerCertificateSpec
+from stellwerk.api.core import Secret
+from stellwerk.api.gardener import DnsEntry, DnsEntrySpec, GardenerCertificate, GardenerCertificateSpec, SecretReference
+from stellwerk.api.istio import Gateway, GatewayPort, GatewayServer, GatewaySpec, GatewayTls
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_domain import Domain, TLSMode
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.names import go_json, sha1, sha256
+
+DEFAULT_ISSUER = cert_manager.IssuerReference(name="cluster-ca", kind="ClusterIssuer")
+"""The issuer of cert-manager's certificates where the domain names none."""
+CA_KEY = "ca.crt"
+
+_TTL_SECONDS = 600
+_LOOKUP_SECONDS = 30
+_TLS_MODES: Mapping[str, str] = {TLSMode.MUTUAL: "MUTUAL", TLSMode.OPTIONAL_MUTUAL: "OPTIONAL_MUTUAL"}
+_PLAIN_TLS = "SIMPLE"
+
+
+@dataclass(frozen=True, slots=True)
+class DomainResource:
+    """One object as it should be."""
+
+    desired: Desired
+    hash: str
+    """The value of its hash annotation."""
+
+    @property
+    def address(self) -> Address:
+        """Which object."""
+        return self.desired.address
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """The Secret with the key pair of the domain's certificate, which the ingress gateway reads."""
+
+    name: str
+    namespace: str
+    """The namespace of the ingress gateway."""
+
+
+@dataclass(frozen=True, slots=True)
+class DnsRecord:
+    """One DNS name of a domain, and where it leads."""
+
+    name: str
+    target: str
+    application_uid: str = ""
+    """Of the application whose subdomain is in the name; empty where none is."""
+
+
+def gardener_credential(domain: AnyDomain, operator_namespace: str, ingress_namespace: str) -> Credential:
+    """The Secret of a Gardener certificate."""
+    return Credential(f"{_credential_base(domain, operator_namespace)}-gardener", ingress_namespace)
+
+
+def cert_manager_credential(domain: AnyDomain, operator_namespace: str, ingress_namespace: str) -> Credential:
+    """The Secret of a certificate of cert-manager."""
+    return Credential(f"{_credential_base(domain, operator_namespace)}-cert-manager", ingress_namespace)
+
+
+def gardener_certificate(domain: AnyDomain, key: ObjectKey, credential: Credential) -> DomainResource:
+    """The wildcard certificate that Gardener issues."""
+    spec = GardenerCertificateSpec(
+        dns_names=(f"*.{domain.spec.domain}",),
+        secret_ref=SecretReference(name=credential.name, namespace=credential.namespace),
+    )
+    found = sha256(domain.spec.domain, credential.name, credential.namespace)
+    return _resource(domain, GardenerCertificate.resource, key, {"spec": _json(spec)}, found, holds=True)
+
+
+def cert_manager_certificate(domain: AnyDomain, credential: Credential) -> DomainResource:
+    """The wildcard certificate that cert-manager issues. Its namespace is that of the Secret."""
+    common_name = domain.metadata.annotations.get(names.COMMON_NAME_ANNOTATION, "")
+    issuer = _issuer(domain)
+    spec = CertManagerCertificateSpec(
+        common_name=common_name,
+        dns_names=(f"*.{domain.spec.domain}",),
+        secret_name=credential.name,
+        issuer_ref=issuer,
+    )
+    found = sha256(
+        domain.spec.domain, credential.name, credential.namespace, common_name, issuer.kind, issuer.name, issuer.group
+    )
+    key = ObjectKey(credential.namespace, credential.name.removesuffix("-cert-manager"))
+    return _resource(domain, CertManagerCertificate.resource, key, {"spec": _json(spec)}, found, holds=True)
+
+
+def ca_secret(domain: AnyDomain, credential: Credential) -> DomainResource | None:
+    """The Secret with the additional CA of clients, next to the key pair; None where the domain has none."""
+    config = domain.spec.cert_config
+    if config is None or not config.additional_ca_certificate:
+        return None
+    data: JsonObject = {CA_KEY: base64.b64encode(config.additional_ca_certificate.encode()).decode()}
+    key = ObjectKey(credential.namespace, f"{credential.name}-cacert")
+    return _resource(domain, Secret.resource, key, {"type": "Opaque", "data": data}, sha256(go_json(data)))
+
+
+def gateway(domain: AnyDomain, key: ObjectKey, credential: Credential) -> DomainResource:
+    """The server of the ingress gateway for the domain.
+
+    VirtualServices of the Gateway's namespace may bind hosts of a Domain, those of all namespaces hosts of a
+    ClusterDomain.
+    """
+    namespaces = "." if isinstance(domain, Domain) else "*"
+    server = GatewayServer(
+        port=GatewayPort(number=443, protocol="HTTPS", name="https"),
+        hosts=(f"{namespaces}/*.{domain.spec.domain}",),
+        tls=GatewayTls(mode=_TLS_MODES.get(domain.spec.tls_mode, _PLAIN_TLS), credential_name=credential.name),
+    )
+    spec = GatewaySpec(servers=(server,), selector=dict(domain.spec.ingress_selector))
+    return _resource(domain, Gateway.resource, key, {"spec": _json(spec)}, sha256(go_json(_json(spec))))
+
+
+def network_policy(domain: AnyDomain, key: ObjectKey) -> DomainResource:
+    """Allows the ingress gateway to reach the exposed workloads of a namespace."""
+    exposed: JsonObject = {names.CATEGORY_LABEL: "Workload", names.EXPOSED_LABEL: "true"}
+    source: JsonObject = {
+        "podSelector": {"matchLabels": _sorted(domain.spec.ingress_selector)},
+        "namespaceSelector": {},
+    }
+    spec: JsonObject = {
+        "podSelector": {"matchLabels": exposed},
+        "ingress": [{"from": [source]}],
+        "policyTypes": ["Ingress"],
+    }
+    return _resource(domain, NetworkPolicy.resource, key, {"spec": spec}, sha256(go_json(spec)))
+
+
+def dns_entry(domain: AnyDomain, key: ObjectKey, record: DnsRecord) -> DomainResource:
+    """A record that Gardener keeps."""
+    spec = DnsEntrySpec(
+        dns_name=record.name, targets=(record.target,), ttl=_TTL_SECONDS, cname_lookup_interval=_LOOKUP_SECONDS
+    )
+    metadata: JsonObject = {
+        "labels": {names.DNS_NAME_HASH_LABEL: sha1(record.name)},
+        "annotations": {names.DNS_CLASS_ANNOTATION: "garden"},
+    }
+    found = sha256(record.name, record.target, record.application_uid)
+    return _resource(domain, DnsEntry.resource, key, {"metadata": metadata, "spec": _json(spec)}, found)
+
+
+def _credential_base(domain: AnyDomain, operator_namespace: str) -> str:
+    return f"{naming.resource_namespace(domain, operator_namespace)}--{naming.base_name(domain)}"
+
+
+def _issuer(domain: AnyDomain) -> cert_manager.IssuerReference:
+    config = domain.spec.cert_config
+    if config is None or config.cert_manager is None:
+        return DEFAULT_ISSUER
+    asked = config.cert_manager.issuer_ref
+    return cert_manager.IssuerReference(name=asked.name, kind=asked.kind, group=asked.group)
+
+
+def _resource(
+    domain: AnyDomain, resource: Resource, key: ObjectKey, content: JsonObject, found: str, *, holds: bool = False
+) -> DomainResource:
+    """The object with what all objects of a domain carry; `holds`: it has our finalizer."""
+    metadata: JsonObject = {
+        "name": key.name,
+        "namespace": key.namespace,
+        "labels": {
+            **_strings(dig(content, "metadata", "labels")),
+            names.OWNER_GENERATION_LABEL: str(domain.metadata.generation),
+        },
+        "annotations": {
+            **_strings(dig(content, "metadata", "annotations")),
+            names.OWNER_ANNOTATION: naming.owner_id(domain),
+        },
+    }
+    if holds:
+        metadata["finalizers"] = [names.DOMAIN_FINALIZER]
+    body: JsonObject = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        **content,
+        "metadata": metadata,
+    }
+    return DomainResource(Desired(Address(resource, key), body), found)
+
+
+def _json(value: msgspec.Struct) -> JsonValue:
+    """In the order of the fields; the keys of mappings are sorted."""
+    return cast("JsonValue", msgspec.json.decode(msgspec.json.encode(value, order="deterministic")))
+
+
+def _strings(value: JsonValue) -> dict[str, JsonValue]:
+    return value if isinstance(value, dict) else {}
+
+
+def _sorted(words: Mapping[str, str]) -> JsonObject:
+    return dict(sorted(words.items()))

@@ -1,0 +1,270 @@
+"""What the domain controllers watch, and which domains a change wakes.
+
+Nothing is polled. The objects of all domains are watched by their owner's label; of Secrets only the metadata is held.
+The pods of an ingress gateway, and its load balancer, are watched for the selectors and namespaces that domains name,
+from when the first one needs them. The kinds of Istio, Gardener and cert-manager may be absent: their watches wait for
+the definition, and the domains report what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Pod, Secret, Service
+from stellwerk.api.discovery import EndpointSlice
+from stellwerk.api.gardener import DnsEntry
+from stellwerk.api.istio import Gateway
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live, live_view
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.dns import Reference
+from stellwerk.operators.cap.domain.errors import IngressProblem
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.plan import DnsManager, DomainSettings, DomainSnapshot
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.process.manager import Manager
+
+T = TypeVar("T", bound=HasMetadata)
+
+MOST_INGRESS_WATCHES = 100
+"""Selectors of ingress gateways, and namespaces of load balancers, that are watched. A cluster has a handful."""
+PATIENCE_SECONDS = 30.0
+"""How long a pass waits for the first list of a new watch."""
+
+_BY_HOST = "host"
+_BY_OWNER = "owner"
+_BY_DOMAIN = "domain"
+
+
+@dataclass(slots=True)
+class DomainCaches:
+    """The informers of the domain controllers."""
+
+    manager: Manager
+    settings: DomainSettings
+    domains: Informer[Domain]
+    cluster_domains: Informer[ClusterDomain]
+    applications: Informer[CAPApplication]
+    children: Mapping[Resource, Informer[Live]]
+    controllers: list[Controller[Any, Any]] = field(default_factory=list)
+    """Those of Domains and of ClusterDomains, as soon as there are any."""
+    _pods: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
+    _services: dict[str, tuple[Informer[Service], Informer[EndpointSlice]]] = field(default_factory=dict)
+
+    # ---- what a pass reads
+
+    def snapshot(self, domain: AnyDomain) -> DomainSnapshot:
+        """A domain and its neighbours."""
+        others: list[AnyDomain] = [
+            *self.domains.store.by(_BY_HOST, domain.spec.domain),
+            *self.cluster_domains.store.by(_BY_HOST, domain.spec.domain),
+        ]
+        return DomainSnapshot(
+            domain=domain,
+            duplicates=tuple(other for other in others if other.metadata.uid != domain.metadata.uid),
+            references=tuple(map(_reference, self.applications_of(domain))),
+            live=self.live(domain),
+        )
+
+    def applications_of(self, domain: AnyDomain) -> Sequence[CAPApplication]:
+        """The applications that refer to a domain, those that are being deleted included."""
+        return self.applications.store.by(_BY_DOMAIN, naming.owner_id(domain))
+
+    def live(self, domain: AnyDomain) -> Mapping[Address, Live]:
+        """The objects with the domain's owner label."""
+        value = naming.owner_hash(domain)
+        return {
+            Address(resource, obj.key): obj
+            for resource, informer in self.children.items()
+            for obj in informer.store.by(_BY_OWNER, value)
+        }
+
+    def unserved(self) -> Mapping[Resource, str]:
+        """The kinds of objects that cannot be watched, each with the reason."""
+        return {
+            resource: informer.parked.why for resource, informer in self.children.items() if informer.parked is not None
+        }
+
+    async def pods(self, selector: str) -> Sequence[PartialObjectMetadata]:
+        """The pods with these labels in all namespaces. Raises IngressProblem where they cannot be watched."""
+        informer = self._pods.get(selector)
+        if informer is None:
+            self._check_room(len(self._pods))
+            informer = self._pods[selector] = self.manager.informer(metadata_of(Pod), labels=selector)
+            informer.on_change(lambda delta: self._on_pod(selector, delta))
+        await _settled(informer)
+        return informer.store.all()
+
+    async def load_balancers(self, namespace: str) -> tuple[Sequence[Service], Sequence[EndpointSlice]]:
+        """The Services of a namespace and their endpoints. Raises IngressProblem where they cannot be watched."""
+        if namespace not in self._services:
+            self._check_room(len(self._services))
+            services = self.manager.informer(Service, namespace=namespace)
+            slices = self.manager.informer(EndpointSlice, namespace=namespace)
+            services.on_change(lambda _: self._wake_users_of_load_balancers())
+            slices.on_change(lambda _: self._wake_users_of_load_balancers())
+            self._services[namespace] = (services, slices)
+        services, slices = self._services[namespace]
+        await _settled(services)
+        await _settled(slices)
+        return services.store.all(), slices.store.all()
+
+    def _check_room(self, count: int) -> None:
+        if count >= MOST_INGRESS_WATCHES:
+            raise IngressProblem(
+                f"domains name more than {MOST_INGRESS_WATCHES} different ingress gateways: use one that others use, "
+                "and restart the operator"
+            )
+
+    # ---- who is woken
+
+    def wake(self, domains: Iterable[AnyDomain]) -> None:
+        """Have these domains looked at."""
+        for domain in domains:
+            for controller in self.controllers:
+                if controller.primary.view.resource == domain.resource:
+                    controller.queue.add(domain.key)
+
+    def all_domains(self) -> Iterable[AnyDomain]:
+        """All domains of both kinds."""
+        return (*self.domains.store.all(), *self.cluster_domains.store.all())
+
+    def on_child(self, delta: Delta[Live]) -> None:
+        """An object of a domain has changed."""
+        sides = [side for side in (delta.old, delta.new) if side is not None]
+        for value in {side.metadata.labels.get(names.OWNER_HASH_LABEL, "") for side in sides}:
+            self.wake((*self.domains.store.by(_BY_OWNER, value), *self.cluster_domains.store.by(_BY_OWNER, value)))
+
+    def on_application(self, delta: Delta[CAPApplication]) -> None:
+        """An application has other domains, or other subdomains."""
+        old, new = delta.old, delta.new
+        if old is not None and new is not None and _relevant(old) == _relevant(new):
+            return
+        sides = [side for side in (old, new) if side is not None]
+        named = {name for side in sides for name in _domains_of(side)}
+        self.wake(domain for domain in self.all_domains() if naming.owner_id(domain) in named)
+
+    def on_domain(self, delta: Delta[Domain] | Delta[ClusterDomain]) -> None:
+        """The other domains with the same host, or with the one it had, may come further or no longer."""
+        old, new = delta.old, delta.new
+        if old is not None and new is not None and old.spec.domain == new.spec.domain:
+            return
+        for side in (old, new):
+            if side is not None:
+                host, uid = side.spec.domain, side.metadata.uid
+                others: list[AnyDomain] = [
+                    *self.domains.store.by(_BY_HOST, host),
+                    *self.cluster_domains.store.by(_BY_HOST, host),
+                ]
+                self.wake(other for other in others if other.metadata.uid != uid)
+
+    def on_definition(self, delta: Delta[PartialObjectMetadata]) -> None:
+        """A kind came or changed: a watch that was waiting for it tries at once."""
+        for resource, informer in self.children.items():
+            if resource.group_resource == delta.key.name and informer.parked is not None:
+                informer.wake()
+
+    def _on_pod(self, selector: str, delta: Delta[PartialObjectMetadata]) -> None:
+        """Pods of an ingress gateway came or went. What else changes of a pod concerns no domain."""
+        if delta.old is None or delta.new is None:
+            self.wake(domain for domain in self.all_domains() if _selector_of(domain) == selector)
+
+    def _wake_users_of_load_balancers(self) -> None:
+        if not self.settings.dns_target:
+            self.wake(domain for domain in self.all_domains() if not domain.spec.dns_target)
+
+
+def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
+    """The watches that are open from the start, indexed and connected."""
+    domains, cluster_domains = manager.informer(Domain, required=True), manager.informer(ClusterDomain, required=True)
+    applications = manager.informer(CAPApplication, required=True)
+    kinds = [settings.certificate_kind, Secret.resource, Gateway.resource, NetworkPolicy.resource]
+    if settings.dns_manager is DnsManager.GARDENER:
+        kinds.append(DnsEntry.resource)
+    children = {resource: manager.informer(live_view(resource), labels=names.OWNER_HASH_LABEL) for resource in kinds}
+    found = DomainCaches(manager, settings, domains, cluster_domains, applications, children)
+    applications.store.add_index(_BY_DOMAIN, _domains_of)
+    for informer in children.values():
+        informer.store.add_index(_BY_OWNER, _owner_of)
+    _index(domains)
+    _index(cluster_domains)
+    return found
+
+
+def wire(found: DomainCaches) -> None:
+    """Connect the watches. Called when the controllers exist."""
+    found.domains.on_change(found.on_domain)
+    found.cluster_domains.on_change(found.on_domain)
+    found.applications.on_change(found.on_application)
+    for informer in found.children.values():
+        informer.on_change(found.on_child)
+        informer.on_served(lambda: found.wake(found.all_domains()))
+    definitions = found.manager.informer(metadata_of(CustomResourceDefinition), required=True)
+    definitions.on_change(found.on_definition)
+
+
+def _index(informer: Informer[Domain] | Informer[ClusterDomain]) -> None:
+    informer.store.add_index(_BY_HOST, _host_of)
+    informer.store.add_index(_BY_OWNER, _own_hash)
+
+
+def _host_of(domain: AnyDomain) -> Iterable[str]:
+    return (domain.spec.domain,)
+
+
+def _own_hash(domain: AnyDomain) -> Iterable[str]:
+    return (naming.owner_hash(domain),)
+
+
+def _owner_of(obj: HasMetadata) -> Iterable[str]:
+    return (obj.metadata.labels.get(names.OWNER_HASH_LABEL, ""),)
+
+
+def _domains_of(application: CAPApplication) -> Iterable[str]:
+    """The owner ids of the domains that an application refers to."""
+    namespace = application.metadata.namespace
+    return {
+        f"Domain.{namespace}.{reference.name}" if reference.kind == "Domain" else f"{reference.kind}.{reference.name}"
+        for reference in application.spec.domain_refs
+    }
+
+
+def _relevant(application: CAPApplication) -> tuple[object, ...]:
+    status = application.status
+    return _domains_of(application), status.observed_subdomains
+
+
+def _reference(application: CAPApplication) -> Reference:
+    created, status = application.metadata.creation_timestamp, application.status
+    return Reference(
+        key=application.key,
+        uid=application.metadata.uid,
+        created=created.isoformat() if created else "",
+        subdomains=status.observed_subdomains,
+    )
+
+
+def _selector_of(domain: AnyDomain) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(domain.spec.ingress_selector.items()))
+
+
+async def _settled(informer: Informer[T]) -> None:
+    """Return when its cache is full. Raises IngressProblem where it cannot be."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await informer.wait_settled()
+    except TimeoutError:
+        raise IngressProblem(f"{informer.name} is not listed by the API server yet") from None
+    if informer.parked is not None:
+        raise IngressProblem(f"{informer.name} cannot be watched: {informer.parked.why}")

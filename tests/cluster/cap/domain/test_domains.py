@@ -1,0 +1,243 @@
+"""Domains on the real API server: certificates, gateways, network policies and DNS entries. Scenarios 44 to 50."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from tests.cluster.cap.domain.running import RunningDomains
+from tests.cluster.cap.domain.scenario import DNS_TARGET, Given, Then, values
+
+from stellwerk.api.cert_manager import CertManagerCertificate
+from stellwerk.api.core import Secret
+from stellwerk.api.gardener import DnsEntry, GardenerCertificate
+from stellwerk.api.istio import Gateway
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.domain.plan import CertManager, DnsManager
+
+CHILDREN = (GardenerCertificate.resource, Gateway.resource, NetworkPolicy.resource, DnsEntry.resource)
+
+
+async def test_given_a_wildcard_domain_on_gardener_then_it_is_ready_after_its_certificate_and_dns_entry(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    """Scenario 44."""
+    await running.start()
+    domain = await given.a_domain("app.example.com", dnsMode="Wildcard", tlsMode="Mutual")
+    await given.an_application(domain)
+    (certificate,) = await then.count(domain, GardenerCertificate.resource, 1)
+    (gateway,) = await then.count(domain, Gateway.resource, 1)
+    (entry,) = await then.count(domain, DnsEntry.resource, 1)
+    (policy,) = await then.count(domain, NetworkPolicy.resource, 1)
+    credential = f"{given.namespace}--primary-gardener"
+    assert certificate.metadata.finalizers == (names.DOMAIN_FINALIZER,)
+    assert certificate.metadata.owner_references == ()
+    assert certificate.at("spec", "secretRef") == {"name": credential, "namespace": given.ingress}
+    assert certificate.at("spec", "dnsNames") == ["*.app.example.com"]
+    assert gateway.at("spec", "servers") == [
+        {
+            "hosts": ["./*.app.example.com"],
+            "port": {"name": "https", "number": 443, "protocol": "HTTPS"},
+            "tls": {"mode": "MUTUAL", "credentialName": credential},
+        }
+    ]
+    assert gateway.at("spec", "selector") == given.selector
+    assert (entry.at("spec", "dnsName"), entry.at("spec", "targets")) == ("*.app.example.com", [DNS_TARGET])
+    assert policy.metadata.namespace == given.namespace
+    assert all(obj.metadata.name.startswith("primary-") for obj in (certificate, gateway, entry, policy))
+    await then.becomes(domain, "Processing", "Processing", "Certificate")
+    await then.event(domain, "CertificateNotReady")
+    await given.certificates_are(domain, "Ready")
+    await then.becomes(domain, "Processing", "Processing", "DNSEntry")
+    await given.dns_entries_are(domain, "Ready")
+    status = (await then.becomes(domain, "Ready", "Ready")).status
+    assert (status.gateway_name, status.dns_target) == (gateway.metadata.name, DNS_TARGET)
+    assert status.observed_domain == "app.example.com"
+
+
+async def test_a_cluster_domain_serves_applications_of_all_namespaces(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    other = await given.a_namespace("other")
+    domain = await given.a_cluster_domain("cluster.example.com", dnsMode="Wildcard")
+    await given.an_application(domain)
+    application = await given.an_application(domain, namespace=other)
+    policies = await then.count(domain, NetworkPolicy.resource, 2)
+    assert {policy.metadata.namespace for policy in policies} == {given.namespace, other}
+    gateway = await then.the(domain, Gateway.resource, lambda obj: obj.metadata.namespace == given.namespace)
+    assert dig(gateway.at("spec", "servers")[0], "hosts") == ["*/*.cluster.example.com"]  # type: ignore[index]
+    await given.deleted(application)
+    await then.the(domain, NetworkPolicy.resource, lambda obj: obj.metadata.namespace == given.namespace)
+
+
+async def test_given_another_host_then_gateway_certificate_and_dns_entry_follow(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    """Scenario 45, as far as the domain goes; the hosts of tenants are the tenants'."""
+    await running.start()
+    domain = await given.a_domain("old.example.com", dnsMode="Wildcard")
+    await given.is_ready(domain)
+    (before,) = await then.objects(domain, Gateway.resource)
+    await given.changed(domain, domain="new.example.com")
+    await then.the(domain, DnsEntry.resource, lambda obj: obj.at("spec", "dnsName") == "*.new.example.com")
+    await then.the(
+        domain, GardenerCertificate.resource, lambda obj: obj.at("spec", "dnsNames") == ["*.new.example.com"]
+    )
+    after = await then.the(domain, Gateway.resource, lambda obj: "new.example.com" in str(obj.at("spec", "servers")))
+    assert after.metadata.uid == before.metadata.uid
+    await then.becomes(domain, "Processing", "Processing", "its last change is not processed yet")
+    await given.certificates_are(domain, "Ready")
+    await given.dns_entries_are(domain, "Ready")
+    ready = await then.becomes(domain, "Ready", "Ready")
+    assert ready.status.observed_domain == "new.example.com"
+    assert ready.metadata.labels[names.HOST_HASH_LABEL] != domain.metadata.labels.get(names.HOST_HASH_LABEL)
+
+
+async def test_given_two_domains_with_one_host_then_both_report_it_until_one_goes(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    """Scenario 46."""
+    await running.start()
+    first = await given.a_domain("twice.example.com", "first")
+    await given.is_ready(first)
+    second = await given.a_cluster_domain("twice.example.com")
+    await then.becomes(first, "Error", "DuplicateDomainHost", f"ClusterDomain.{given.namespace}")
+    await then.becomes(second, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.first")
+    await then.event(second, "DuplicateDomainHost")
+    assert len(await then.objects(first, Gateway.resource)) == 1
+    await given.deleted(second)
+    await then.becomes(first, "Ready", "Ready")
+
+
+async def test_given_a_referenced_domain_is_deleted_then_it_stays_with_its_objects_until_the_reference_goes(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    """Scenario 47."""
+    await running.start()
+    domain = await given.a_domain("kept.example.com", dnsMode="Wildcard", certConfig={"additionalCACertificate": "ca"})
+    application = await given.an_application(domain)
+    await given.is_ready(domain)
+    before = [obj.metadata.uid for resource in CHILDREN for obj in await then.objects(domain, resource)]
+    await given.deleted(domain)
+    blocked = await then.becomes(domain, "Deleting", "DeletionBlocked", f"CAPApplication {given.namespace}/app")
+    assert blocked.status.conditions[0].is_true
+    await running.settled(admin)
+    assert [obj.metadata.uid for resource in CHILDREN for obj in await then.objects(domain, resource)] == before
+    await given.deleted(application)
+    await then.gone(domain)
+    for resource in (GardenerCertificate.resource, Secret.resource):
+        await then.count(domain, resource, 0)
+    for resource in (Gateway.resource, DnsEntry.resource):  # the garbage collector's
+        controllers = [obj.metadata.controller for obj in await then.objects(domain, resource)]
+        assert all(controller is not None and controller.uid == domain.metadata.uid for controller in controllers)
+
+
+async def test_given_cert_manager_then_the_certificate_is_next_to_the_gateway_and_another_issuer_changes_it_in_place(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    """Scenario 48."""
+    await running.start(cert_manager=CertManager.CERT_MANAGER, dns_manager=DnsManager.KUBERNETES)
+    issuer: JsonObject = {"issuerRef": {"name": "first", "kind": "Issuer", "group": "cert-manager.io"}}
+    domain = await given.a_domain("cm.example.com", dnsMode="Wildcard", certConfig={"certManager": issuer})
+    await given.patched(domain, {"metadata": {"annotations": {names.COMMON_NAME_ANNOTATION: "cm.example.com"}}})
+    made = await then.the(
+        domain, CertManagerCertificate.resource, lambda obj: obj.at("spec", "commonName") == "cm.example.com"
+    )
+    base = f"{given.namespace}--primary"
+    assert (made.metadata.namespace, made.metadata.name) == (given.ingress, base)
+    assert made.at("spec", "secretName") == f"{base}-cert-manager"
+    assert made.at("spec", "issuerRef") == issuer["issuerRef"]
+    await given.changed(domain, certConfig={"certManager": {"issuerRef": {"name": "second"}}})
+    changed = await then.the(
+        domain, CertManagerCertificate.resource, lambda obj: obj.at("spec", "issuerRef", "name") == "second"
+    )
+    assert changed.metadata.uid == made.metadata.uid
+    await given.issued(domain, "False", "no such issuer")
+    await then.becomes(domain, "Error", "ProcessingError", "no such issuer")
+    await given.issued(domain)
+    await then.becomes(domain, "Ready", "Ready")
+    assert await then.objects(domain, DnsEntry.resource) == []
+
+
+async def test_given_an_additional_ca_then_its_secret_is_created_changed_and_deleted(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    """Scenario 49."""
+    await running.start()
+    domain = await given.a_domain("ca.example.com", certConfig={"additionalCACertificate": "first"})
+
+    async def content(text: str) -> None:
+        encoded = base64.b64encode(text.encode()).decode()
+        await then.the(domain, Secret.resource, lambda obj: obj.at("data") == {"ca.crt": encoded})
+
+    await content("first")
+    (secret,) = await then.objects(domain, Secret.resource)
+    assert secret.key == (given.ingress, f"{given.namespace}--primary-gardener-cacert")
+    await given.changed(domain, certConfig={"additionalCACertificate": "second"})
+    await content("second")
+    await given.changed(domain, certConfig=None)
+    await then.count(domain, Secret.resource, 0)
+
+
+async def test_given_templates_with_subdomains_then_each_has_an_entry_while_it_is_used(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    """Scenario 50."""
+    await running.start()
+    templates: list[JsonValue] = [
+        {"name": "{{.subDomain}}.{{.domain}}", "target": "{{.dnsTarget}}"},
+        {"name": 'fixed-{{ .domain | replace "." "-" }}.example.com', "target": "x.{{.dnsTarget}}"},
+    ]
+    domain = await given.a_domain("dns.example.com", dnsMode="Custom", dnsTemplates=templates)
+    application = await given.an_application(domain)
+    await given.subdomains(application, "one", "two")
+    entries = await then.count(domain, DnsEntry.resource, 3)
+    fixed, one, two = sorted(entries, key=lambda entry: str(entry.at("spec", "dnsName")))
+    assert values([fixed, one, two], "spec", "dnsName") == [
+        "fixed-dns-example-com.example.com",
+        "one.dns.example.com",
+        "two.dns.example.com",
+    ]
+    assert values([fixed, one, two], "spec", "targets") == [[f"x.{DNS_TARGET}"], [DNS_TARGET], [DNS_TARGET]]
+    await given.subdomains(application, "two")
+    left = await then.count(domain, DnsEntry.resource, 2)
+    assert {entry.metadata.uid for entry in left} == {fixed.metadata.uid, two.metadata.uid}
+
+
+@pytest.mark.req("R-401")
+async def test_a_subdomain_of_another_application_or_of_no_dns_name_costs_only_itself_a_record(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    domain = await given.a_domain("shared.example.com", dnsMode="Subdomain")
+    first = await given.an_application(domain, name="first")
+    await given.subdomains(first, "one")
+    await then.count(domain, DnsEntry.resource, 1)
+    second = await given.an_application(domain, name="second")
+    await given.subdomains(second, "one", "Not_A_Name", "two")
+    entries = await then.count(domain, DnsEntry.resource, 2)
+    assert {*values(entries, "spec", "dnsName")} == {"one.shared.example.com", "two.shared.example.com"}
+    await then.event(second, "SubdomainAlreadyInUse", "one")
+    await then.event(second, "SubdomainInvalid", "Not_A_Name")
+    await given.certificates_are(domain, "Ready")
+    await given.dns_entries_are(domain, "Ready")
+    await then.becomes(domain, "Ready", "Ready")
+
+
+@pytest.mark.req("R-401")
+async def test_a_template_that_fails_is_named_and_what_exists_stays(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    template: JsonObject = {"name": "www.{{.domain}}", "target": "{{.dnsTarget}}"}
+    domain = await given.a_domain("bad.example.com", dnsMode="Custom", dnsTemplates=[template])
+    await then.count(domain, DnsEntry.resource, 1)
+    await given.changed(domain, dnsTemplates=[{"name": "{{ .domian }}", "target": "x"}])
+    await then.becomes(domain, "Error", "ProcessingError", "spec.dnsTemplates[0].name")
+    await then.count(domain, DnsEntry.resource, 1)
+    await given.changed(domain, dnsTemplates=[template])
+    await given.is_ready(domain)

@@ -1,0 +1,212 @@
+"""What domains depend on: the ingress gateway, its load balancer, kinds of others, objects of the original."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cluster.cap.domain.running import RunningDomains
+from tests.cluster.cap.domain.scenario import Given, Then
+from tests.cluster.component.kinds import established, removed
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Service
+from stellwerk.api.discovery import EndpointSlice
+from stellwerk.api.gardener import DnsEntry, GardenerCertificate
+from stellwerk.api.istio import Gateway
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured, owner_reference, to_json_object, unstructured
+from stellwerk.local import published_definitions
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_domain import Domain
+from stellwerk.operators.cap.domain import naming, resources
+from stellwerk.operators.cap.domain.plan import CertManager
+from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.scenarios.writes import Writes
+
+DNS_NAMES = "dns.gardener.cloud/dnsnames"
+ALL = ("domains", "certificates", "gateways", "networkpolicies", "dnsentries", "secrets")
+
+
+async def test_a_domain_waits_for_the_pods_of_its_ingress_gateway(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    selector = {"istio": "later", "test": given.ingress}
+    domain = await given.a_domain("later.example.com", ingressSelector={**selector})
+    await then.becomes(domain, "Error", "ProcessingError", "no matching ingress gateway pods found")
+    await then.event(domain, "MissingIngressGatewayInfo")
+    await given.changed(domain, ingressSelector={"istio": "ingressgateway"})
+    await then.becomes(domain, "Processing", "Processing")
+    await given.is_ready(domain)
+
+
+async def test_pods_in_two_namespaces_are_refused_until_one_of_them_goes(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    await running.start()
+    other = await given.a_namespace("other")
+    await given.a_gateway_pod(other)
+    domain = await given.a_domain("two.example.com")
+    await then.becomes(domain, "Error", "ProcessingError", "more than one matching ingress gateway namespace")
+    await admin.delete(unstructured(Resource("", "v1", "Pod", "pods", True)), "gateway", other, grace_period_seconds=0)
+    await given.is_ready(domain)
+
+
+async def test_the_dns_target_is_the_name_on_the_load_balancer_and_follows_it(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    await running.start()
+    domain = await given.a_domain("lb.example.com", dnsTarget="", dnsMode="Wildcard")
+    await then.becomes(domain, "Error", "ProcessingError", DNS_NAMES)
+    service: JsonObject = {
+        "metadata": {
+            "name": "gateway",
+            "namespace": given.ingress,
+            "annotations": {DNS_NAMES: "*.lb.example.com, other.example.com"},
+        },
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 443}]},
+    }
+    await admin.create(Service, service)
+    parts: JsonObject = {
+        "metadata": {
+            "name": "gateway-1",
+            "namespace": given.ingress,
+            "labels": {"kubernetes.io/service-name": "gateway"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [
+            {
+                "addresses": ["10.0.0.1"],
+                "targetRef": {"kind": "Pod", "namespace": given.ingress, "name": "gateway"},
+            }
+        ],
+    }
+    await admin.create(
+        unstructured(EndpointSlice.resource), {**parts, "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice"}
+    )
+    await then.the(domain, DnsEntry.resource, lambda obj: obj.at("spec", "targets") == ["x.lb.example.com"])
+    await given.patched(
+        await admin.get(Service, "gateway", given.ingress), {"metadata": {"annotations": {DNS_NAMES: "b.example.com"}}}
+    )
+    await then.the(domain, DnsEntry.resource, lambda obj: obj.at("spec", "targets") == ["b.example.com"])
+
+
+@pytest.mark.req("R-207")
+async def test_a_kind_that_is_not_served_is_named_and_used_when_it_comes(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    name = DnsEntry.resource.group_resource
+    await removed(admin, name)
+    await running.start()
+    domain = await given.a_domain("absent.example.com", dnsMode="Wildcard")
+    await then.becomes(domain, "Error", "ProcessingError", "DNSEntry of dns.gardener.cloud/v1alpha1 is missing")
+    await then.count(domain, Gateway.resource, 1)
+    (body,) = published_definitions.definitions([name])
+    await admin.create(unstructured(CustomResourceDefinition.resource), body)
+    await eventually(lambda: established(admin, name))
+    await then.count(domain, DnsEntry.resource, 1)
+    await given.is_ready(domain)
+
+
+async def test_an_unchanged_domain_costs_no_write_also_after_a_restart(
+    given: Given, then: Then, running: RunningDomains, admin: Client, writes: Writes
+) -> None:
+    """Scenario 55 for domains."""
+    await running.start()
+    domain = await given.a_domain("calm.example.com", dnsMode="Wildcard", certConfig={"additionalCACertificate": "ca"})
+    await given.an_application(domain)
+    await given.is_ready(domain)
+    await running.settled(admin)
+    await running.stop()
+    before = writes.to(*ALL), writes.to(*ALL, namespace=given.ingress)
+    await running.start()
+    await running.settled(admin)
+    assert (writes.to(*ALL), writes.to(*ALL, namespace=given.ingress)) == before
+
+
+async def test_objects_of_the_original_are_taken_over_without_a_write_and_a_change_removes_its_fields(
+    given: Given, then: Then, running: RunningDomains, admin: Client, writes: Writes
+) -> None:
+    domain = await given.a_domain("taken.example.com", dnsMode="Wildcard")
+    await given.patched(
+        domain,
+        {
+            "metadata": {
+                "finalizers": [names.DOMAIN_FINALIZER],
+                "labels": {names.HOST_HASH_LABEL: naming.host_hash(domain)},
+            }
+        },
+    )
+    await given.an_application(domain)
+    before = await _made_by_the_original(admin, given, await then.domain(domain))
+    await running.start()
+    await then.becomes(domain, "Processing", "Processing")
+    await running.settled(admin)
+    shown = [obj for made in before for obj in await then.objects(domain, _resource_of(made))]
+    assert [obj.body for obj in shown] == [obj.body for obj in before]
+    assert writes.to("certificates", "gateways", "networkpolicies", "dnsentries") == []
+    await given.changed(domain, ingressSelector={"istio": "ingressgateway", "test": None, "other": None})
+    gateway = await then.the(
+        domain, Gateway.resource, lambda obj: obj.at("spec", "selector") == {"istio": "ingressgateway"}
+    )
+    assert gateway.metadata.name == "primary-x7k2p"
+    await given.is_ready(domain)
+
+
+async def _made_by_the_original(admin: Client, given: Given, domain: Domain) -> list[Unstructured]:
+    """The objects as the original creates them: with generated names, by plain requests."""
+    credential = resources.gardener_credential(domain, given.namespace, given.ingress)
+    key = ObjectKey(given.namespace, "primary-x7k2p")
+    record = DnsRecord("*.taken.example.com", "lb.example.com")
+    made = [
+        resources.gardener_certificate(domain, key, credential),
+        resources.gateway(domain, key, credential),
+        resources.network_policy(domain, key),
+        resources.dns_entry(domain, key, record),
+    ]
+    return [await _created(admin, domain, each) for each in made]
+
+
+async def _created(admin: Client, domain: Domain, resource: DomainResource) -> Unstructured:
+    body = resource.desired.body
+    metadata = body["metadata"]
+    assert isinstance(metadata, dict)
+    annotations, found = metadata["annotations"], metadata["labels"]
+    assert isinstance(annotations, dict)
+    assert isinstance(found, dict)
+    annotations[names.RESOURCE_HASH_ANNOTATION] = resource.hash
+    found |= naming.owner_labels(domain)
+    if resource.address.resource != GardenerCertificate.resource:
+        reference = to_json_object(owner_reference(domain))
+        metadata["ownerReferences"] = [reference]
+    return await admin.create(unstructured(resource.address.resource), body, field_manager="controller")
+
+
+def _resource_of(obj: Unstructured) -> Resource:
+    return next(
+        resource
+        for resource in (
+            GardenerCertificate.resource,
+            Gateway.resource,
+            NetworkPolicy.resource,
+            DnsEntry.resource,
+        )
+        if resource.gvk == obj.gvk
+    )
+
+
+async def test_a_certificate_manager_that_is_absent_does_not_end_the_process(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    name = "certificates.cert-manager.io"
+    await removed(admin, name)
+    await running.start(cert_manager=CertManager.CERT_MANAGER)
+    domain = await given.a_domain("nocm.example.com")
+    await then.becomes(domain, "Error", "ProcessingError", "Certificate of cert-manager.io/v1 is missing")
+    await given.deleted(domain)
+    await then.gone(domain)
+    (body,) = published_definitions.definitions([name])
+    await admin.create(unstructured(CustomResourceDefinition.resource), body)
+    await eventually(lambda: established(admin, name))

@@ -1,0 +1,86 @@
+"""Domains and their objects as values."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from stellwerk.apply.objects import json_edit
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_domain import ClusterDomain, Domain, DomainSpec, DomainStatus
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.dns import Reference
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.plan import DomainSettings, DomainSnapshot, World
+from stellwerk.operators.cap.domain.resources import DomainResource
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+SETTINGS = DomainSettings(namespace="cap-system")
+SELECTOR = {"istio": "ingressgateway", "app": "istio-ingressgateway"}
+
+
+def metadata(name: str, namespace: str, **changes: Any) -> ObjectMeta:
+    """Of a domain that is prepared."""
+    words = {"uid": f"uid-{name}", "generation": 3, "finalizers": (names.DOMAIN_FINALIZER,), **changes}
+    return ObjectMeta(name=name, namespace=namespace, **words)
+
+
+def spec(host: str = "app.example.com", **changes: Any) -> DomainSpec:
+    """The spec of a domain."""
+    return DomainSpec(domain=host, **{"ingress_selector": SELECTOR, **changes})
+
+
+def domain(host: str = "app.example.com", *, state: str = "Processing", **changes: Any) -> Domain:
+    """A Domain `shop/primary.one`, prepared unless `meta` differs."""
+    meta = changes.pop("meta", {})
+    label = {names.HOST_HASH_LABEL: names.sha1(host)}
+    return Domain(
+        metadata=metadata("primary.one", "shop", **{"labels": label, **meta}),
+        spec=spec(host, **changes),
+        status=DomainStatus(state=state),
+    )
+
+
+def cluster_domain(host: str = "app.example.com", **changes: Any) -> ClusterDomain:
+    """A ClusterDomain `everywhere`."""
+    return ClusterDomain(metadata=metadata("everywhere", ""), spec=spec(host, **changes))
+
+
+def reference(name: str = "app", namespace: str = "shop", *subdomains: str, created: str = "1") -> Reference:
+    """An application that refers to the domain."""
+    return Reference(key=ObjectKey(namespace, name), uid=f"uid-{name}", created=created, subdomains=subdomains)
+
+
+def live(owner: AnyDomain, resource: DomainResource, **metadata_changes: Any) -> tuple[Address, Live]:
+    """An object as the API server has it, written for this very owner."""
+    body = resource.desired.body
+    key = resource.address.key
+    controller: JsonObject = {
+        "apiVersion": "sme.sap.com/v1alpha1",
+        "kind": owner.resource.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+    }
+    words: JsonObject = {"uid": f"uid-{key.name}", "creationTimestamp": "2026-05-01T12:00:00Z", "generation": 1}
+    body = json_edit.merged(body, {**words, "ownerReferences": [controller], **metadata_changes}, "metadata")
+    body = json_edit.with_labels(body, naming.owner_labels(owner))
+    return resource.address, Unstructured.of(
+        json_edit.with_annotations(body, {names.RESOURCE_HASH_ANNOTATION: resource.hash})
+    )
+
+
+def world(owner: AnyDomain, *objects: tuple[Address, Live], **changes: Any) -> World:
+    """A domain whose ingress gateway is in `istio-system`."""
+    unserved: dict[Resource, str] = changes.pop("unserved", {})
+    records = changes.pop("records", ())
+    settings = changes.pop("settings", SETTINGS)
+    snapshot = DomainSnapshot(domain=owner, live=dict(objects), **changes)
+    return World(
+        snapshot=snapshot, settings=settings, ingress_namespace="istio-system", records=records, unserved=unserved
+    )

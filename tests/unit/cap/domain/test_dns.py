@@ -1,0 +1,89 @@
+"""The DNS names of a domain."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.cap.domain.given import domain, reference
+
+from stellwerk.operators.cap.api_domain import DNSTemplate
+from stellwerk.operators.cap.domain import dns
+from stellwerk.operators.cap.domain.errors import DomainProblem
+from stellwerk.operators.cap.domain.resources import DnsRecord
+
+HOST = "app.example.com"
+NOBODY = dns.subdomains(HOST, [])
+
+
+def custom(*templates: tuple[str, str]) -> object:
+    return tuple(DNSTemplate(name=name, target=target) for name, target in templates)
+
+
+def test_a_subdomain_belongs_to_the_oldest_application_that_has_it() -> None:
+    young, old = reference("a", "shop", "one", "two", created="2"), reference("b", "shop", "one", created="1")
+    assigned = dns.subdomains(HOST, [young, old])
+    assert {name: owner.key.name for name, owner in assigned.owners.items()} == {"one": "b", "two": "a"}
+    assert assigned.conflicts == ((young, "one"),)
+
+
+@pytest.mark.req("R-401")
+@pytest.mark.parametrize("subdomain", ["", "Upper", "a b", "-a", "{{ .domain }}", "a" * 250])
+def test_a_subdomain_that_is_no_part_of_a_dns_name_is_left_out(subdomain: str) -> None:
+    assigned = dns.subdomains(HOST, [reference("a", "shop", subdomain, "fine")])
+    assert ([*assigned.owners], [name for _, name in assigned.invalid]) == (["fine"], [subdomain])
+
+
+def test_a_mode_decides_which_records_there_are() -> None:
+    assigned = dns.subdomains(HOST, [reference("a", "shop", "two", "one")])
+    assert dns.records(domain(dns_mode="None"), "lb", assigned) == ()
+    assert dns.records(domain(dns_mode="Wildcard"), "lb", assigned) == (DnsRecord(f"*.{HOST}", "lb"),)
+    assert dns.records(domain(dns_mode="Subdomain"), "lb", assigned) == (
+        DnsRecord(f"one.{HOST}", "lb", "uid-a"),
+        DnsRecord(f"two.{HOST}", "lb", "uid-a"),
+    )
+
+
+def test_a_template_with_the_subdomain_in_its_name_makes_a_record_for_each_one() -> None:
+    templates = custom(("{{.subDomain}}.x", "a"), ("fixed.x", "{{.subDomain}}"))
+    owner, assigned = (
+        domain(dns_mode="Custom", dns_templates=templates),
+        dns.subdomains(HOST, [reference("a", "s", "one")]),
+    )
+    texts = dns.texts(owner, "lb", assigned)
+    assert texts is not None
+    assert [row["subDomain"] for row in texts.rows] == ["", "one"]
+    executed = [
+        {key: text.replace("{{.subDomain}}", row["subDomain"]) or "x" for key, text in texts.templates.items()}
+        for row in texts.rows
+    ]
+    assert dns.custom_records(owner, assigned, executed) == (
+        DnsRecord("one.x", "a", "uid-a"),
+        DnsRecord("fixed.x", "x"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("not a name", "lb"), ("a" * 254, "lb"), ("fine", ""), ("fine", "x" * 254)]
+)
+def test_a_text_that_is_no_record_is_refused_and_its_template_named(name: str, target: str) -> None:
+    owner = domain(dns_mode="Custom", dns_templates=custom(("a", "b")))
+    row = {"dnsTemplates[0].name": name, "dnsTemplates[0].target": target}
+    with pytest.raises(DomainProblem, match=r"spec.dnsTemplates\[0\] makes"):
+        dns.custom_records(owner, NOBODY, [row])
+
+
+def test_two_templates_must_not_lead_one_name_to_two_targets() -> None:
+    owner = domain(dns_mode="Custom", dns_templates=custom(("a", "b"), ("a", "c")))
+    texts = dns.texts(owner, "lb", NOBODY)
+    assert texts is not None
+    with pytest.raises(DomainProblem, match="different targets"):
+        dns.custom_records(owner, NOBODY, [dict(texts.templates)])
+
+
+@pytest.mark.req("R-411")
+def test_templates_and_records_are_bounded_before_the_work() -> None:
+    large = domain(dns_mode="Custom", dns_templates=custom(("a", "b" * dns.MOST_TEMPLATE_BYTES)))
+    with pytest.raises(DomainProblem, match="KiB"):
+        dns.texts(large, "lb", NOBODY)
+    many = dns.subdomains(HOST, [reference("a", "shop", *(f"t{number}" for number in range(dns.MOST_RECORDS + 1)))])
+    with pytest.raises(DomainProblem, match="Wildcard"):
+        dns.records(domain(dns_mode="Subdomain"), "lb", many)

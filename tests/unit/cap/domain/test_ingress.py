@@ -1,0 +1,74 @@
+"""Where the ingress gateway of a domain is."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.cap.domain.given import domain
+
+from stellwerk.api.core import ObjectReference, Service, ServiceSpec
+from stellwerk.api.discovery import SERVICE_NAME_LABEL, Endpoint, EndpointSlice
+from stellwerk.kube.types.model import PartialObjectMetadata
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.cap.domain import ingress
+from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
+
+NAMES = "dns.gardener.cloud/dnsnames"
+
+
+def pod(namespace: str = "istio-system", name: str = "gateway") -> PartialObjectMetadata:
+    return PartialObjectMetadata(metadata=ObjectMeta(name=name, namespace=namespace))
+
+
+def service(name: str = "lb", type: str = "LoadBalancer", **annotations: str) -> Service:
+    meta = ObjectMeta(name=name, namespace="istio-system", annotations={NAMES: annotations.get("names", "")})
+    return Service(metadata=meta, spec=ServiceSpec(type=type))
+
+
+def endpoints(name: str = "lb", pod_name: str = "gateway") -> EndpointSlice:
+    meta = ObjectMeta(name=f"{name}-1", namespace="istio-system", labels={SERVICE_NAME_LABEL: name})
+    target = ObjectReference(kind="Pod", namespace="istio-system", name=pod_name)
+    return EndpointSlice(metadata=meta, endpoints=(Endpoint(), Endpoint(target_ref=target)))
+
+
+def test_a_selector_is_written_as_kubernetes_reads_it() -> None:
+    assert ingress.selector(domain()) == "app=istio-ingressgateway,istio=ingressgateway"
+
+
+@pytest.mark.req("R-401")
+@pytest.mark.parametrize("labels", [{}, {"a": "b,c in (d)"}, {"a b": "c"}, {"a": "x" * 64}])
+def test_a_selector_that_is_none_is_refused(labels: dict[str, str]) -> None:
+    with pytest.raises(DomainProblem, match="ingressSelector"):
+        ingress.selector(domain(ingress_selector=labels))
+
+
+def test_the_pods_must_be_in_one_namespace() -> None:
+    assert ingress.namespace(domain(), [pod(), pod(name="second")]) == "istio-system"
+    with pytest.raises(IngressProblem, match=r"no matching ingress gateway pods found .* Domain\.shop"):
+        ingress.namespace(domain(), [])
+    with pytest.raises(IngressProblem, match="more than one matching ingress gateway namespace found"):
+        ingress.namespace(domain(), [pod(), pod("other")])
+
+
+def test_the_target_of_the_domain_comes_before_that_of_the_process() -> None:
+    assert ingress.own_target(domain(dns_target="a.example.com"), "B.example.com") == "a.example.com"
+    assert ingress.own_target(domain(), "*.B.Example.com") == "x.b.example.com"
+    assert ingress.own_target(domain(), "") == ""
+
+
+def test_the_target_is_the_first_name_on_the_load_balancer_of_the_pods() -> None:
+    services = [service("a", names="a.example.com"), service(names=" *.lb.example.com ,other.example.com")]
+    assert ingress.target(domain(), [pod()], services, [endpoints()], NAMES) == "x.lb.example.com"
+
+
+@pytest.mark.parametrize(
+    ("services", "slices"),
+    [
+        ([service(names="a.example.com")], [endpoints(pod_name="other")]),
+        ([service(type="ClusterIP", names="a.example.com")], [endpoints()]),
+        ([service()], [endpoints()]),
+        ([], [endpoints()]),
+    ],
+)
+def test_without_a_load_balancer_there_is_no_target(services: list[Service], slices: list[EndpointSlice]) -> None:
+    with pytest.raises(IngressProblem, match=r"set spec\.dnsTarget"):
+        ingress.target(domain(), [pod()], services, slices, NAMES)

@@ -1,0 +1,204 @@
+"""From what is seen of a domain to the next step and to its objects."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.cap.domain.given import NOW, SELECTOR, cluster_domain, domain, live, reference, world
+
+from stellwerk.api.gardener import DnsEntry, GardenerCertificate
+from stellwerk.api.istio import Gateway
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_domain import CertificateConfig, Domain, DomainStatus
+from stellwerk.operators.cap.domain import plan, readiness, resources
+from stellwerk.operators.cap.domain.plan import (
+    Begin,
+    BeginDeletion,
+    Block,
+    DomainSnapshot,
+    Maintain,
+    Prepare,
+    Release,
+    ReportDuplicates,
+    Rest,
+)
+from stellwerk.operators.cap.domain.readiness import Progress
+from stellwerk.operators.cap.domain.resources import DnsRecord
+
+CREDENTIAL = resources.gardener_credential(domain(), "cap-system", "istio-system")
+KEY = ObjectKey("shop", "primary--one-x7k2p")
+RECORD = DnsRecord("*.app.example.com", "lb.example.com")
+CERTIFICATE = resources.gardener_certificate(domain(), KEY, CREDENTIAL)
+GATEWAY = resources.gateway(domain(), KEY, CREDENTIAL)
+ENTRY = resources.dns_entry(domain(), KEY, RECORD)
+
+
+def snapshot(owner: Domain, **changes: Any) -> DomainSnapshot:
+    return DomainSnapshot(domain=owner, **{"live": {}, **changes})
+
+
+def deleted(*, reason: str = "", **changes: Any) -> Domain:
+    conditions = (Condition(type="Ready", status="False", reason=reason),) if reason else ()
+    status = DomainStatus(state="Deleting" if reason else "Ready", conditions=conditions)
+    found = domain(meta={"deletion_timestamp": NOW, **changes})
+    return msgspec.structs.replace(found, status=status)
+
+
+def test_the_first_steps_are_the_finalizer_the_label_and_the_state() -> None:
+    bare = domain(meta={"finalizers": (), "labels": {}})
+    assert plan.next_step(snapshot(bare)) == Prepare(finalizer=True, label=names.sha1("app.example.com"))
+    moved = domain("new.example.com", meta={"labels": {names.HOST_HASH_LABEL: "old"}})
+    assert plan.next_step(snapshot(moved)) == Prepare(finalizer=False, label=names.sha1("new.example.com"))
+    assert plan.next_step(snapshot(domain(state=""))) == Begin()
+    assert plan.next_step(snapshot(domain())) == Maintain()
+
+
+def test_a_domain_with_the_host_of_another_is_not_maintained() -> None:
+    assert plan.next_step(snapshot(domain(), duplicates=(cluster_domain(),))) == ReportDuplicates()
+
+
+def test_a_deletion_waits_for_applications_and_then_releases_what_has_no_owner() -> None:
+    assert plan.next_step(snapshot(deleted(finalizers=()))) == Rest()
+    assert plan.next_step(snapshot(deleted(), references=(reference(),))) == Block((reference(),))
+    assert plan.next_step(snapshot(deleted())) == BeginDeletion()
+    assert plan.next_step(snapshot(deleted(reason="DeletionBlocked"))) == BeginDeletion()
+    objects = dict(live(domain(), each) for each in (CERTIFICATE, GATEWAY))
+    step = plan.next_step(snapshot(deleted(reason="Deleting"), live=objects))
+    assert isinstance(step, Release)
+    assert [address.resource for address, _ in step.objects] == [GardenerCertificate.resource]
+
+
+def test_a_new_domain_gets_its_objects_and_one_network_policy_for_each_namespace() -> None:
+    references = (reference("a"), reference("b"), reference("c", "other"))
+    owner = cluster_domain(cert_config=CertificateConfig(additional_ca_certificate="pem"))
+    found = plan.plan(world(owner, references=references, records=(RECORD,)))
+    places = [(each.address.resource.plural, each.address.key.namespace) for each in found.resources]
+    assert places == [
+        ("certificates", "cap-system"),
+        ("secrets", "istio-system"),
+        ("gateways", "cap-system"),
+        ("networkpolicies", "other"),
+        ("networkpolicies", "shop"),
+        ("dnsentries", "cap-system"),
+    ]
+    assert (found.obsolete, found.problems) == ((), ())
+
+
+def test_objects_of_the_original_keep_their_names() -> None:
+    objects = [live(domain(), each) for each in (CERTIFICATE, GATEWAY, ENTRY)]
+    found = plan.plan(world(domain(), *objects, records=(RECORD,)))
+    assert {each.address.key for each in found.resources} == {KEY}
+    assert found.gateway_name == KEY.name
+    assert found.obsolete == ()
+
+
+def test_an_object_of_a_former_domain_with_the_name_is_not_taken_for_ours() -> None:
+    former = msgspec.structs.replace(domain(), metadata=msgspec.structs.replace(domain().metadata, uid="former"))
+    found = plan.plan(world(domain(), live(former, GATEWAY), live(former, ENTRY), records=(RECORD,)))
+    assert KEY not in {each.address.key for each in found.resources}
+    assert found.obsolete == ()
+
+
+def test_what_is_no_longer_needed_goes() -> None:
+    policy = resources.network_policy(domain(), ObjectKey("shop", "policy"))
+    other = resources.gardener_certificate(domain(), ObjectKey("elsewhere", "certificate"), CREDENTIAL)
+    objects = [live(domain(), each) for each in (ENTRY, policy, other)]
+    found = plan.plan(world(domain(), *objects))
+    assert {address for address, _ in found.obsolete} == {ENTRY.address, policy.address, other.address}
+
+
+def test_of_several_certificates_the_newest_stays() -> None:
+    later = (NOW + timedelta(hours=1)).isoformat()
+    second = resources.gardener_certificate(domain(), ObjectKey("shop", "second"), CREDENTIAL)
+    found = plan.plan(world(domain(), live(domain(), CERTIFICATE), live(domain(), second, creationTimestamp=later)))
+    assert found.resources[0].address.key.name == "second"
+    assert [address for address, _ in found.obsolete] == [CERTIFICATE.address]
+
+
+def test_several_gateways_are_a_problem_that_a_user_decides() -> None:
+    second = resources.gateway(domain(), ObjectKey("shop", "second"), CREDENTIAL)
+    found = plan.plan(world(domain(), live(domain(), GATEWAY), live(domain(), second)))
+    assert found.obsolete == ()
+    assert "more than one Gateway belongs to Domain.shop.primary.one" in found.problems[0]
+
+
+def test_dns_entries_stay_while_it_is_unknown_which_are_needed() -> None:
+    found = plan.plan(world(domain(), live(domain(), ENTRY), records=None))
+    assert found.obsolete == ()
+
+
+@pytest.mark.parametrize("missing", [GardenerCertificate.resource, Gateway.resource, DnsEntry.resource])
+def test_a_kind_that_is_not_served_is_named_and_the_others_are_maintained(missing: Any) -> None:
+    found = plan.plan(world(domain(), records=(RECORD,), references=(reference(),), unserved={missing: "not there"}))
+    kinds = {GardenerCertificate.resource, Gateway.resource, DnsEntry.resource, NetworkPolicy.resource}
+    assert {each.address.resource for each in found.resources} == kinds - {missing}
+    assert found.problems == (f"{missing.kind} of {missing.api_version} is missing: not there",)
+
+
+# ---- readiness
+
+
+def with_status(status: dict[str, Any], resource: Any = CERTIFICATE) -> Unstructured:
+    _, obj = live(domain(), resource)
+    return Unstructured.of({**obj.body, "status": status})  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("status", "progress"),
+    [
+        ({}, Progress.WAITING),
+        ({"state": "Pending"}, Progress.WAITING),
+        ({"state": "Ready"}, Progress.READY),
+        ({"state": "Ready", "observedGeneration": 1}, Progress.READY),
+        ({"state": "Error", "message": "no"}, Progress.FAILED),
+        ({"state": "Invalid"}, Progress.FAILED),
+        ({"state": 7}, Progress.WAITING),
+    ],
+)
+def test_gardener_reports_by_its_state(status: dict[str, Any], progress: Progress) -> None:
+    assert readiness.of(with_status(status)).progress is progress
+
+
+def test_a_report_about_an_older_generation_counts_for_nothing() -> None:
+    _, obj = live(domain(), CERTIFICATE, generation=2)
+    body = {**obj.body, "status": {"state": "Ready", "observedGeneration": 1}}  # type: ignore[union-attr]
+    assert readiness.of(Unstructured.of(body)).progress is Progress.WAITING
+
+
+@pytest.mark.parametrize(
+    ("conditions", "progress"),
+    [
+        (None, Progress.WAITING),
+        ([], Progress.WAITING),
+        ([{"type": "Issuing", "status": "True"}], Progress.WAITING),
+        ([{"type": "Ready", "status": "Unknown"}], Progress.WAITING),
+        ([{"type": "Ready", "status": "True"}], Progress.READY),
+        ([{"type": "Ready", "status": "False", "message": "no"}], Progress.FAILED),
+        (["odd"], Progress.WAITING),
+    ],
+)
+def test_cert_manager_reports_by_its_condition(conditions: Any, progress: Progress) -> None:
+    credential = resources.cert_manager_credential(domain(), "cap-system", "istio-system")
+    made = resources.cert_manager_certificate(domain(), credential)
+    assert readiness.of(with_status({"conditions": conditions}, made)).progress is progress
+
+
+def test_failed_objects_are_named_before_those_that_are_waited_for() -> None:
+    objects = {
+        CERTIFICATE.address: with_status({"state": "Pending"}),
+        ENTRY.address: with_status({"state": "Error", "message": "no zone"}, ENTRY),
+    }
+    failed, waiting = plan.unready(objects, [CERTIFICATE, ENTRY])
+    assert str(failed) == f"DNSEntry {KEY} is in error: no zone"
+    assert str(waiting) == f"Certificate {KEY} is not ready yet: Pending"
+
+
+def test_the_selector_is_the_one_of_the_domain() -> None:
+    assert domain().spec.ingress_selector == SELECTOR
