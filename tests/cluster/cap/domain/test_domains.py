@@ -14,7 +14,7 @@ from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager
 
@@ -206,6 +206,20 @@ async def test_given_templates_with_subdomains_then_each_has_an_entry_while_it_i
     await given.subdomains(application, "two")
     left = await then.count(domain, DnsEntry.resource, 2)
     assert {entry.metadata.uid for entry in left} == {fixed.metadata.uid, two.metadata.uid}
+
+
+async def test_objects_that_another_client_deletes_are_restored_at_once(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    await running.start()
+    domain = await given.a_domain("restored.example.com", dnsMode="Wildcard")
+    await given.is_ready(domain)
+    for resource in (Gateway.resource, DnsEntry.resource):
+        (obj,) = await then.objects(domain, resource)
+        await admin.delete(unstructured(resource), obj.metadata.name, obj.metadata.namespace)
+        uid = obj.metadata.uid
+        await then.the(domain, resource, lambda made, uid=uid: made.metadata.uid != uid)  # type: ignore[misc]
+    await given.is_ready(domain)
 
 
 @pytest.mark.req("R-401")

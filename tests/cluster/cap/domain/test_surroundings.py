@@ -6,6 +6,7 @@ import pytest
 from tests.cluster.cap.domain.running import RunningDomains
 from tests.cluster.cap.domain.scenario import Given, Then
 from tests.cluster.component.kinds import established, removed
+from tests.cluster.component.world import free_definition
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Service
@@ -14,10 +15,12 @@ from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Invalid
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, owner_reference, to_json_object, unstructured
 from stellwerk.local import published_definitions
-from stellwerk.operators.cap import names
+from stellwerk.operators.cap import api_application, names
+from stellwerk.operators.cap.api_application import CAPApplication
 from stellwerk.operators.cap.api_domain import Domain
 from stellwerk.operators.cap.domain import naming, resources
 from stellwerk.operators.cap.domain.plan import CertManager
@@ -210,3 +213,32 @@ async def test_a_certificate_manager_that_is_absent_does_not_end_the_process(
     (body,) = published_definitions.definitions([name])
     await admin.create(unstructured(CustomResourceDefinition.resource), body)
     await eventually(lambda: established(admin, name))
+
+
+@pytest.mark.req("R-401")
+async def test_an_application_that_cannot_be_read_blocks_a_deletion_until_it_is_corrected(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    domain = await given.a_domain("odd.example.com")
+    application = await given.an_application(domain)
+    await running.start()
+    await given.is_ready(domain)
+    await running.stop()
+    view = unstructured(CustomResourceDefinition.resource)
+    await admin.apply(view, free_definition(CAPApplication.resource))
+    await eventually(lambda: _is_taken(admin, given, application))
+    await running.start()
+    await given.deleted(domain)
+    await then.becomes(domain, "Deleting", "DeletionBlocked", "cannot be read")
+    await given.deleted(application)
+    await then.gone(domain)
+    await admin.apply(view, api_application.DEFINITION.body())
+
+
+async def _is_taken(admin: Client, given: Given, application: CAPApplication) -> bool:
+    """Whether the API server stores a reference that is none: the schema may still be the former one."""
+    try:
+        await given.patched(application, {"spec": {"domainRefs": 7}})
+    except Invalid:
+        return False
+    return True

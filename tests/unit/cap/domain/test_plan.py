@@ -129,6 +129,15 @@ def test_several_gateways_are_a_problem_that_a_user_decides() -> None:
     assert "more than one Gateway belongs to Domain.shop.primary.one" in found.problems[0]
 
 
+@pytest.mark.req("R-401")
+def test_an_application_that_cannot_be_read_may_refer_to_a_domain() -> None:
+    hidden = (ObjectKey("shop", "odd"),)
+    assert plan.next_step(snapshot(deleted(), hidden=hidden)) == Block((), hidden)
+    policy = resources.network_policy(domain(), ObjectKey("shop", "policy"))
+    found = plan.plan(world(domain(), live(domain(), policy), live(domain(), ENTRY), hidden=hidden))
+    assert found.obsolete == ()
+
+
 def test_dns_entries_stay_while_it_is_unknown_which_are_needed() -> None:
     found = plan.plan(world(domain(), live(domain(), ENTRY), records=None))
     assert found.obsolete == ()

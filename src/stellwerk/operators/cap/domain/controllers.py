@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_domain import ClusterDomain, Domain, DomainStatus
-from stellwerk.operators.cap.domain import watches
+from stellwerk.operators.cap.domain import reasons, watches
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.domain.reconcile import DomainReconciler
 from stellwerk.operators.cap.domain.watches import DomainCaches
@@ -62,6 +62,7 @@ def install(
             workers=count,
             memos=reconciler.memos,
             recorder=recorder,
+            explain_unreadable=reasons.unreadable,
             metrics=manager.metrics,
             clock=clock,
         )

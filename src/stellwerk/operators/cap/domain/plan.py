@@ -78,6 +78,8 @@ class DomainSnapshot:
     duplicates: tuple[AnyDomain, ...] = ()
     """Other domains with the same host."""
     references: tuple[Reference, ...] = ()
+    hidden: tuple[ObjectKey, ...] = ()
+    """Applications that cannot be read, and may refer to the domain."""
     live: Mapping[Address, Live]
     """The objects with the domain's owner label."""
 
@@ -113,9 +115,10 @@ class Maintain:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Deleted, but applications refer to it. Next: Release, when the last one goes."""
+    """Deleted, but applications refer to it, or may. Next: Release, when the last one goes."""
 
     references: tuple[Reference, ...]
+    hidden: tuple[ObjectKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +149,12 @@ def next_step(snapshot: DomainSnapshot) -> Step:
     if domain.metadata.is_terminating:
         if not finalizer.present(domain, names.DOMAIN_FINALIZER):
             return Rest()
-        if snapshot.references:
-            return Block(snapshot.references)
+        if snapshot.references or snapshot.hidden:
+            return Block(snapshot.references, snapshot.hidden)
         if shown != DomainState.DELETING or _reason(domain) != DomainReason.Deleting:
             return BeginDeletion()
-        return Release(tuple((address, live) for address, live in snapshot.live.items() if is_kept_by_label(address)))
+        live = snapshot.live.items()
+        return Release(tuple((address, obj) for address, obj in live if is_kept_by_label(address.resource)))
     label = naming.host_hash(domain)
     is_labelled = domain.metadata.labels.get(names.HOST_HASH_LABEL) == label
     is_held = finalizer.present(domain, names.DOMAIN_FINALIZER)
@@ -161,9 +165,9 @@ def next_step(snapshot: DomainSnapshot) -> Step:
     return ReportDuplicates() if snapshot.duplicates else Maintain()
 
 
-def is_kept_by_label(address: Address) -> bool:
-    """Whether an object has no owner reference, so that only its label shows whose it is."""
-    return address.resource in _WITHOUT_OWNER
+def is_kept_by_label(resource: Resource) -> bool:
+    """Whether objects of a kind have no owner reference, so that only their label assigns them to a domain."""
+    return resource in _WITHOUT_OWNER
 
 
 def _reason(domain: AnyDomain) -> str:
@@ -298,16 +302,22 @@ def _dns_entries(world: World) -> Iterable[DomainResource]:
 
 
 def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Address, Live], ...]:
-    """The domain's objects that it does not need. The one gateway stays, and so do several: users decide."""
+    """The domain's objects that it does not need. Several gateways all stay: users decide. What an application needs
+    stays while it is unknown what applications need.
+    """
     kept = {resource.address for resource in wanted}
+    unknown = {Gateway.resource}
+    if world.records is None or world.snapshot.hidden:
+        unknown.add(DnsEntry.resource)
+    if world.snapshot.hidden:
+        unknown.add(NetworkPolicy.resource)
     return tuple(
         (address, live)
         for address, live in world.snapshot.live.items()
         if address not in kept
-        and address.resource != Gateway.resource
-        and not (world.records is None and address.resource == DnsEntry.resource)
+        and address.resource not in unknown
         and not live.metadata.is_terminating
-        and (is_kept_by_label(address) or _is_controlled(world.snapshot.domain, live))
+        and (is_kept_by_label(address.resource) or _is_controlled(world.snapshot.domain, live))
     )
 
 

@@ -113,11 +113,12 @@ class DomainPass:
                 return self._duplicates(snapshot)
             case Maintain():
                 return await self._maintain(snapshot)
-            case Block(references):
-                return Next.done(self._blocked([f"CAPApplication {reference.key}" for reference in references]))
+            case Block() as block:
+                return Next.done(self._blocked(block))
             case BeginDeletion():
                 return Next.now(self._status(DomainState.DELETING, DomainReason.Deleting, "Deleting domain resources"))
             case Release(objects):
+                self._parts.caches.check_complete()
                 await self._parts.writer.delete(objects)
                 await finalizer.remove(self._parts.client, self._domain, names.DOMAIN_FINALIZER)
                 return Next.done()
@@ -150,10 +151,15 @@ class DomainPass:
         status = self._status(DomainState.ERROR, DomainReason.DuplicateDomainHost, message)
         return Next(status, severity=Severity.WARNING)
 
-    def _blocked(self, applications: Sequence[str]) -> DomainStatus:
+    def _blocked(self, block: Block) -> DomainStatus:
         """The status of a domain that stays as it is although it is deleted."""
-        refer = "refers" if len(applications) == 1 else "refer"
-        message = f"{_listed(applications)} {refer} to {self._domain.ref}: remove it from spec.domainRefs"
+        if block.references:
+            named = _listed([f"CAPApplication {reference.key}" for reference in block.references])
+            verb = "refers" if len(block.references) == 1 else "refer"
+            message = f"{named} {verb} to {self._domain.ref}: remove it from spec.domainRefs"
+        else:
+            named = _listed([f"CAPApplication {key}" for key in block.hidden])
+            message = f"{named} cannot be read and may refer to {self._domain.ref}: correct or delete it"
         is_ready = conditions.is_true(self._domain.status.conditions, READY)
         return self._status(DomainState.DELETING, DomainReason.DeletionBlocked, message, stays_ready=is_ready)
 

@@ -21,16 +21,16 @@ from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live, live_view
-from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_application import CAPApplication
 from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.dns import Reference
-from stellwerk.operators.cap.domain.errors import IngressProblem
+from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.domain.plan import DnsManager, DomainSettings, DomainSnapshot
+from stellwerk.operators.cap.domain.plan import DnsManager, DomainSettings, DomainSnapshot, is_kept_by_label
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
@@ -65,7 +65,9 @@ class DomainCaches:
     # ---- what a pass reads
 
     def snapshot(self, domain: AnyDomain) -> DomainSnapshot:
-        """A domain and its neighbours."""
+        """A domain and its neighbours. Raises DomainProblem where the applications cannot be watched."""
+        if self.applications.parked is not None:
+            raise DomainProblem(f"CAPApplications cannot be watched: {self.applications.parked.why}")
         others: list[AnyDomain] = [
             *self.domains.store.by(_BY_HOST, domain.spec.domain),
             *self.cluster_domains.store.by(_BY_HOST, domain.spec.domain),
@@ -74,12 +76,29 @@ class DomainCaches:
             domain=domain,
             duplicates=tuple(other for other in others if other.metadata.uid != domain.metadata.uid),
             references=tuple(map(_reference, self.applications_of(domain))),
+            hidden=self._hidden(domain),
             live=self.live(domain),
         )
 
     def applications_of(self, domain: AnyDomain) -> Sequence[CAPApplication]:
         """The applications that refer to a domain, those that are being deleted included."""
         return self.applications.store.by(_BY_DOMAIN, naming.owner_id(domain))
+
+    def _hidden(self, domain: AnyDomain) -> tuple[ObjectKey, ...]:
+        """Applications that could not be read so far: they may refer to any domain in reach."""
+        namespace = domain.metadata.namespace
+        return tuple(
+            key
+            for key in self.applications.unreadable
+            if key not in self.applications.store and namespace in ("", key.namespace)
+        )
+
+    def check_complete(self) -> None:
+        """Raise DomainProblem where objects that only their label assigns to a domain may exist unseen."""
+        for resource, informer in self.children.items():
+            parked = informer.parked
+            if parked is not None and not parked.is_not_served and is_kept_by_label(resource):
+                raise DomainProblem(f"{resource.plural} of the domain cannot be watched: {parked.why}")
 
     def live(self, domain: AnyDomain) -> Mapping[Address, Live]:
         """The objects with the domain's owner label."""
@@ -207,6 +226,7 @@ def wire(found: DomainCaches) -> None:
     found.domains.on_change(found.on_domain)
     found.cluster_domains.on_change(found.on_domain)
     found.applications.on_change(found.on_application)
+    found.applications.on_unreadable(lambda key, _: found.wake(found.all_domains()))
     for informer in found.children.values():
         informer.on_change(found.on_child)
         informer.on_served(lambda: found.wake(found.all_domains()))

@@ -68,7 +68,7 @@ class DomainWriter:
         memory.keep_only([resource.address for resource in resources])
         written = Written()
         for kept_by_label in (True, False):
-            part = [each for each in resources if is_kept_by_label(each.address) is kept_by_label]
+            part = [each for each in resources if is_kept_by_label(each.address.resource) is kept_by_label]
             if not part:
                 continue
             hashes = {resource.address: resource.hash for resource in part}
