@@ -15,10 +15,10 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.routing import headers, stickiness, virtual_services
 from stellwerk.operators.cap.routing.virtual_services import (
     ExposedRoute,
+    RoutedPort,
     RouterVersion,
     ServedDomain,
     TenantRouting,
-    WorkloadPort,
 )
 
 DOMAINS = (ServedDomain("app.example.com", "primary-x7k2p"), ServedDomain("all.example.com", "cap-system/all-a1b2c"))
@@ -26,7 +26,7 @@ ADDED = RouteHeaders(request=HeaderOperations(set={"x-b": "<1>", "x-a": "2"}))
 
 
 def router(version: str, endpoint: str = "") -> RouterVersion:
-    port = WorkloadPort(version=version, workload="App-Router", namespace="shop", port=5000)
+    port = RoutedPort(version=version, workload="App-Router", namespace="shop", port=5000)
     return RouterVersion(router=port, logout_endpoint=endpoint)
 
 
@@ -88,7 +88,7 @@ def test_headers_of_annotations_are_on_each_route_with_affinity() -> None:
 
 
 def test_an_exposed_service_has_its_routes_in_the_given_order() -> None:
-    target = WorkloadPort(version="shop-v1", workload="Api", namespace="shop", port=4004)
+    target = RoutedPort(version="shop-v1", workload="Api", namespace="shop", port=4004)
     spec = virtual_services.of_exposure(
         "api", DOMAINS[:1], [ExposedRoute(target=target, path="/v2"), ExposedRoute(target=target)], None
     )

@@ -47,7 +47,7 @@ class ServedDomain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadPort:
+class RoutedPort:
     """A port of a workload's Service."""
 
     version: str
@@ -67,7 +67,7 @@ class WorkloadPort:
 class RouterVersion:
     """The router of a version."""
 
-    router: WorkloadPort
+    router: RoutedPort
     logout_endpoint: str = ""
     """A part of the path at which users log out; empty for the usual words."""
 
@@ -91,7 +91,7 @@ class TenantRouting:
 class ExposedRoute:
     """A path under which a workload is exposed."""
 
-    target: WorkloadPort
+    target: RoutedPort
     path: str = ""
 
 

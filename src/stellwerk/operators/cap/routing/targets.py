@@ -1,0 +1,93 @@
+"""What a version and its application offer to routes: the router, exposed services, hosts, stickiness. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from stellwerk.api.istio import ConsistentHash, StickyCookie, StickyCookieAttribute
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.api_version import (
+    CAPApplicationVersion,
+    DeploymentType,
+    HttpCookie,
+    ServiceExposure,
+    StickinessHash,
+    Workload,
+)
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.routing.virtual_services import ExposedRoute, RoutedPort, RouterVersion, ServedDomain
+
+ROUTER_PORT = 5000
+"""The port of a router that names none."""
+
+
+def router_of(version: CAPApplicationVersion) -> RouterVersion | None:
+    """The first router of a version, at its first port; None where it has no router."""
+    for workload in version.spec.workloads:
+        deployment = workload.deployment
+        if deployment is not None and deployment.type == DeploymentType.ROUTER:
+            port = deployment.ports[0].port if deployment.ports else ROUTER_PORT
+            endpoint = version.metadata.annotations.get(names.LOGOUT_ENDPOINT_ANNOTATION, "")
+            return RouterVersion(router=_port(version, workload.name, port), logout_endpoint=endpoint)
+    return None
+
+
+def routes_of(version: CAPApplicationVersion, exposure: ServiceExposure) -> tuple[ExposedRoute, ...]:
+    """The routes of a subdomain under which a version exposes services, in the given order."""
+    return tuple(
+        ExposedRoute(target=_port(version, route.workload_name, route.port), path=route.path)
+        for route in exposure.routes
+    )
+
+
+def is_exposed(version: CAPApplicationVersion, workload: Workload) -> bool:
+    """Whether the ingress gateway may reach the pods of a workload."""
+    if workload.deployment is not None and workload.deployment.type == DeploymentType.ROUTER:
+        return True
+    exposures = version.spec.service_exposures
+    return any(route.workload_name == workload.name for exposure in exposures for route in exposure.routes)
+
+
+def served_domains(
+    application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None], operator_namespace: str
+) -> tuple[ServedDomain, ...]:
+    """The hosts of an application with their gateways: of Domains first, then of ClusterDomains, in their order.
+
+    `find` returns the object of a reference. A domain without a gateway so far is left out.
+    """
+    references = application.spec.domain_refs
+    ordered = [*_of_kind(references, DomainKind.DOMAIN), *_of_kind(references, DomainKind.CLUSTER_DOMAIN)]
+    found = (find(reference) for reference in ordered)
+    return tuple(
+        ServedDomain(domain.spec.domain, gateway)
+        for domain in found
+        if domain is not None and (gateway := naming.gateway_reference(domain, operator_namespace))
+    )
+
+
+def consistent_hash(asked: StickinessHash | None) -> ConsistentHash | None:
+    """What a workload asks for, as Istio spells it; None where it asks for nothing."""
+    if asked is None:
+        return None
+    return ConsistentHash(
+        http_header_name=asked.http_header_name,
+        http_cookie=_cookie(asked.http_cookie) if asked.http_cookie is not None else None,
+        use_source_ip=bool(asked.use_source_ip),
+        http_query_parameter_name=asked.http_query_parameter_name,
+    )
+
+
+def _of_kind(references: Iterable[DomainRef], kind: DomainKind) -> Iterable[DomainRef]:
+    return (reference for reference in references if reference.kind == kind)
+
+
+def _port(version: CAPApplicationVersion, workload: str, port: int) -> RoutedPort:
+    metadata = version.metadata
+    return RoutedPort(version=metadata.name, workload=workload, namespace=metadata.namespace, port=port)
+
+
+def _cookie(cookie: HttpCookie) -> StickyCookie:
+    attributes = tuple(StickyCookieAttribute(name=each.name, value=each.value) for each in cookie.attributes)
+    return StickyCookie(name=cookie.name, path=cookie.path, ttl=cookie.ttl or "", attributes=attributes)
