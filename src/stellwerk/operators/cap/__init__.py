@@ -11,5 +11,6 @@ version         CAPApplicationVersion
 tenant          CAPTenant
 operation       CAPTenantOperation
 domain          Domain and ClusterDomain
+routing         how requests of tenants reach workloads: objects of Istio
 subscription    the server that turns subscriptions into tenants
 """
