@@ -7,30 +7,33 @@ import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.cluster.cap.domain.running import RunningDomains
+from tests.cluster import permissions
+from tests.cluster.cap.domain.running import OPERATOR, RunningDomains
 from tests.cluster.cap.domain.scenario import Given, Then
 from tests.cluster.component.kinds import established
 
+from stellwerk.api import rbac
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.core import Namespace
 from stellwerk.api.gardener import GardenerCertificate
+from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
+from stellwerk.delivery.grants import OperatorAccount, cluster_role
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import Kind, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, Kind, metadata_of, unstructured
 from stellwerk.local import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import api
 from stellwerk.operators.cap.api_application import CAPApplication
 from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
+from stellwerk.operators.cap.domain.rights import GRANTS
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.writes import Writes
 
-OPERATOR = "cap-operator"
-"""The user that the controllers are."""
 PUBLISHED = (
     "gateways.networking.istio.io",
     "certificates.cert-manager.io",
@@ -56,6 +59,11 @@ async def _prepare(cluster: LocalCluster) -> None:
         made = await asyncio.gather(*(client.apply(target, body) for body in bodies))
         for definition in made:
             await eventually(lambda name=definition.metadata.name: established(client, name))  # type: ignore[misc]
+        await client.apply(ClusterRole, cluster_role(OPERATOR, [each.rule for each in GRANTS]))
+        binding = OperatorAccount(OPERATOR, "").is_given_everywhere(OPERATOR, OPERATOR)
+        subject: JsonObject = {"kind": "User", "name": OPERATOR, "apiGroup": rbac.GROUP}
+        await client.apply(ClusterRoleBinding, {**binding, "subjects": [subject]})
+        await permissions.count(client, OPERATOR, permissions.on("events", "patch", group="events.k8s.io"))
 
 
 @pytest.fixture
@@ -104,7 +112,7 @@ def then(admin: Client) -> Then:
 @pytest.fixture
 async def running(cap_cluster: LocalCluster, given: Given) -> AsyncIterator[RunningDomains]:
     """The controllers, to be started by the test."""
-    kubeconfig = cap_cluster.kubeconfig_for(OPERATOR, ["system:masters"])
+    kubeconfig = cap_cluster.kubeconfig_for(OPERATOR)
     running = RunningDomains(kubeconfig, namespace=given.namespace)
     yield running
     await running.stop()

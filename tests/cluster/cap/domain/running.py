@@ -17,6 +17,9 @@ from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.scenarios.harness import OperatorHarness
 
+OPERATOR = "cap-operator"
+"""The user that the controllers are, with their rights and nothing more."""
+
 
 @dataclass
 class RunningDomains(OperatorHarness):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.cluster.cap.domain.running import OPERATOR
 from tests.cluster.cap.domain.scenario import Given, Then
 
 from stellwerk.api.core import Secret
@@ -102,7 +103,7 @@ async def sweep(
     port = free_port()
     environment = {name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ}
     async with (
-        FaultProxy(cap_cluster.kubeconfig_for(names.OPERATOR_NAME, ["system:masters"])) as proxy,
+        FaultProxy(cap_cluster.kubeconfig_for(OPERATOR)) as proxy,
         OperatorProcess(
             [sys.executable, "-m", "tests.cluster.cap.domain.program", str(port), given.namespace],
             log=tmp_path / "operator.log",

@@ -12,4 +12,5 @@ watches       the caches, and which domains a change wakes
 writer        applies and deletes objects
 reconcile     one pass
 controllers   the two controllers, added to a manager
+rights        what they may do in a cluster
 """

@@ -60,6 +60,7 @@ def install(
             reconciler,
             write_status=StatusWriter(client=client, clock=clock),
             workers=count,
+            tenant_of=lambda key: key.namespace,
             memos=reconciler.memos,
             recorder=recorder,
             explain_unreadable=reasons.unreadable,
@@ -71,7 +72,7 @@ def install(
         manager.add_controller(made)
         return made
 
-    domains = controller("domain", caches.domains, workers)
-    cluster_domains = controller("clusterdomain", caches.cluster_domains, cluster_workers)
+    domains = controller("Domain", caches.domains, workers)
+    cluster_domains = controller("ClusterDomain", caches.cluster_domains, cluster_workers)
     watches.wire(caches)
     return DomainControllers(domains, cluster_domains, caches)

@@ -1,0 +1,62 @@
+"""What the controllers of domains may do in a cluster, each right with its purpose."""
+
+from __future__ import annotations
+
+from stellwerk.api.cert_manager import CertManagerCertificate
+from stellwerk.api.gardener import DnsEntry, GardenerCertificate
+from stellwerk.api.istio import Gateway
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.delivery.grants import Grant, grant
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.operators.cap.api_status import GROUP
+
+_CONFLICT = "another client changed the object during a pass"
+_CHANGED = "another client changed the object during a pass, or a client of before server-side apply wrote it"
+
+
+def _children(resource: Resource, purpose: str) -> Grant:
+    verbs = "get list watch create patch delete"
+    return grant(resource.group, resource.plural, verbs, purpose, get=_CHANGED)
+
+
+GRANTS = (
+    grant(
+        GROUP, "domains clusterdomains", "get list watch patch", "no domain is seen, or none can be held", get=_CONFLICT
+    ),
+    grant(
+        GROUP,
+        "domains/status clusterdomains/status",
+        "update patch",
+        "no domain shows how it is",
+        patch=_CONFLICT,
+    ),
+    grant(
+        GROUP,
+        "domains/finalizers clusterdomains/finalizers",
+        "update",
+        "no object can have a domain as its controller",
+        update="the admission plugin OwnerReferencesPermissionEnforcement is on",
+    ),
+    grant(GROUP, "capapplications", "list watch", "domains do not find the applications that refer to them"),
+    _children(GardenerCertificate.resource, "domains have no certificate of Gardener"),
+    _children(CertManagerCertificate.resource, "domains have no certificate of cert-manager"),
+    _children(Gateway.resource, "the ingress gateway does not serve the hosts of domains"),
+    _children(NetworkPolicy.resource, "the ingress gateway does not reach workloads"),
+    _children(DnsEntry.resource, "domains have no DNS entries of Gardener"),
+    grant(
+        "",
+        "secrets",
+        "get list watch create patch delete",
+        "gateways know no additional authorities",
+        get=_CHANGED,
+    ),
+    grant("", "pods services", "list watch", "the ingress gateway and its load balancer are not found"),
+    grant("discovery.k8s.io", "endpointslices", "list watch", "the load balancer of the ingress gateway is not found"),
+    grant(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "list watch",
+        "a kind that is installed later is noticed after some seconds only",
+    ),
+    grant("events.k8s.io", "events", "create patch", "no Event is sent"),
+)
