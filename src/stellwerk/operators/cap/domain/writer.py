@@ -17,7 +17,7 @@ from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
-from stellwerk.apply.set.model.owner import ControllerOwner, LabelOwner, Ownership
+from stellwerk.apply.set.model.owner import ControllerOwner, LabelOwner, Ownership, Standing
 from stellwerk.apply.set.model.policy import AdoptionPolicy, Directive, UpdatePolicy
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
@@ -68,13 +68,20 @@ class DomainWriter:
         memory.keep_only([resource.address for resource in resources])
         written = Written()
         for kept_by_label in (True, False):
-            part = [each for each in resources if is_kept_by_label(each.address.resource) is kept_by_label]
+            owner = _owner(domain, kept_by_label=kept_by_label)
+            # The set decides the same, but takes three times as long for each of a thousand DNS entries.
+            part = [
+                each
+                for each in resources
+                if is_kept_by_label(each.address.resource) is kept_by_label
+                and not _is_written(owner, live.get(each.address), each.hash)
+            ]
             if not part:
                 continue
             hashes = {resource.address: resource.hash for resource in part}
             untracked = UntrackedSet(
                 client=self.client,
-                owner=_owner(domain, kept_by_label=kept_by_label),
+                owner=owner,
                 memory=memory,
                 live={address: live[address] for address in hashes if address in live},
                 now=self.clock.now(),
@@ -118,6 +125,13 @@ class DomainWriter:
         for throttled in progress.throttled:
             managers = ", ".join(throttled.managers) or "another client"
             written.problems.append(f"{throttled.ref} is changed by {managers} again and again")
+
+
+def _is_written(owner: Ownership, live: Live | None, hash: str) -> bool:
+    """Whether a live object is ours and carries the hash of what is wanted."""
+    if live is None or live.metadata.is_terminating:
+        return False
+    return owner.standing(live.metadata) is Standing.OURS and owner.digest_on(live.metadata) == hash
 
 
 def _owner(domain: AnyDomain, *, kept_by_label: bool) -> Ownership:
