@@ -37,6 +37,7 @@ DROPPED = {
     f"{STANDARD_LIBRARY}/sitecustomize.py": "a link to the next",
     "etc/python3.13/*": "a hook for crash reports of Ubuntu",
     f"{STANDARD_LIBRARY}/test/*": "tests",
+    f"{_DYNAMIC}/_*test*": "tests",
     f"{STANDARD_LIBRARY}/idlelib/*": "needs Tk",
     f"{STANDARD_LIBRARY}/turtledemo/*": "needs Tk",
     f"{STANDARD_LIBRARY}/turtle.py": "needs Tk",

@@ -1,6 +1,7 @@
 """Starts a program from the file system of an image as a node does it: as its user, on a read-only root.
 
-An OCI runtime does it where the machine has one and allows namespaces. Otherwise chroot does: then the root is not
+An OCI runtime does it where the machine has one and allows namespaces; with the filter of system calls that pods have
+by `RuntimeDefault`, where the machine has that. Otherwise chroot does: then the root is not
 mounted read-only, but all its files are those of another user. Containers share the network of the machine, where the
 API server is.
 """
@@ -16,9 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
+
+from stellwerk.kube.types.model import JsonObject, JsonValue
 
 USER = 65532
+PROFILE = Path("/usr/share/containers/seccomp.json")
+"""The profile of Podman and CRI-O (Debian: golang-github-containers-common). Without it containers have no filter."""
+_ARCHITECTURE = "amd64"
+_OF_A_RULE = {"names", "action", "args", "errnoRet"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +99,35 @@ class OciRuntime:
             },
             "root": {"path": str(self._root), "readonly": True},
             "mounts": mounts,
-            "linux": {"namespaces": [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")]},
+            "linux": {
+                "namespaces": [{"type": kind} for kind in ("mount", "pid", "ipc", "uts")],
+                **({"seccomp": _seccomp(json.loads(PROFILE.read_text()))} if PROFILE.exists() else {}),
+            },
         }
+
+
+def _seccomp(profile: JsonObject) -> JsonObject:
+    """The filter of system calls of `RuntimeDefault`, for a container without capabilities, as runtimes read it.
+
+    An engine keeps it as rules with conditions (capabilities, architectures), and resolves these for each container.
+    """
+    rules: list[JsonValue] = []
+    for rule in _objects(profile["syscalls"]):
+        includes, excludes = (cast(JsonObject, rule.get(name) or {}) for name in ("includes", "excludes"))
+        named = cast(Sequence[str], includes.get("arches") or [_ARCHITECTURE])
+        if not includes.get("caps") and _ARCHITECTURE in named and "arches" not in excludes:
+            rules.append({name: value for name, value in rule.items() if name in _OF_A_RULE and value})
+    return {
+        "defaultAction": profile["defaultAction"],
+        "defaultErrnoRet": profile.get("defaultErrnoRet", 1),
+        "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"],
+        "syscalls": rules,
+    }
+
+
+def _objects(value: JsonValue) -> Sequence[JsonObject]:
+    assert isinstance(value, list), "the profile has a list of rules"
+    return cast(Sequence[JsonObject], value)
 
 
 class Chroot:

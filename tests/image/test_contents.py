@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+import pytest
 from deploy.image import config, layout
 from deploy.image.elf import is_elf
 from tests.image.conftest import BuiltImage
-from tests.image.container import Container, Runtime, run
+from tests.image.container import PROFILE, Container, Runtime, run
 
 MOST_BYTES = 160_000_000
 
@@ -100,6 +101,16 @@ def test_the_program_runs_as_its_user_on_a_root_that_it_cannot_write(runtime: Ru
     assert user in ("65532 65532 []", "65532 65532 [65532]")
     refusal = "Permission denied" if runtime.name == "chroot" else "Read-only file system"
     assert errors == [refusal] * 5, done.stderr
+
+
+def test_the_program_runs_under_the_filter_of_pods(runtime: Runtime, tmp_path: Path) -> None:
+    if runtime.name == "chroot" or not PROFILE.exists():
+        pytest.skip(
+            f"{runtime.name} has no filter of system calls here: apt install runc golang-github-containers-common"
+        )
+    script = "print(open('/proc/self/status').read())"
+    done = _python(runtime, tmp_path, script)
+    assert {"Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t0000000000000000"} <= set(done.stdout.splitlines()), done.stderr
 
 
 def test_a_user_that_the_platform_chooses_can_run_the_program(runtime: Runtime, tmp_path: Path) -> None:
