@@ -61,7 +61,7 @@ def build(output: Path, say: Say) -> Image:
     packages = sbom.python_packages(tree for _, tree in made.layers)
     (output / BILL).write_text(sbom.bill(release, manifest.digest, made.debian, packages, modules))
     archive = output / f"{release.name}-{release.version}-{layout.SYSTEM}-{layout.ARCHITECTURE}.tar"
-    layout.archive(output / LAYOUT, archive, f"{release.name}:{release.version}")
+    layout.archive(output / LAYOUT, archive, release)
     return Image(
         output, archive, manifest.digest, sum(each.size for each in layers), sum(each.unpacked_size for each in layers)
     )

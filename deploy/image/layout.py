@@ -61,7 +61,10 @@ def write(folder: Path, layers: Sequence[Layer], release: Release) -> Descriptor
             "annotations": release.labels,
         },
     )
-    name = {"org.opencontainers.image.ref.name": release.version}
+    name = {
+        "org.opencontainers.image.ref.name": release.version,
+        "io.containerd.image.name": f"docker.io/library/{tag(release)}",  # which containerd and kind import it as
+    }
     platform = {"architecture": ARCHITECTURE, "os": SYSTEM}
     index = [manifest.body(annotations=name, platform=platform)]
     _write_json(folder / "index.json", {"schemaVersion": 2, "mediaType": f"{_TYPE}.index.v1+json", "manifests": index})
@@ -69,13 +72,18 @@ def write(folder: Path, layers: Sequence[Layer], release: Release) -> Descriptor
     return manifest
 
 
-def archive(folder: Path, file: Path, tag: str) -> None:
-    """Write a layout as one file. `tag` is the name under which `docker load` stores the image."""
+def tag(release: Release) -> str:
+    """The name under which engines load the archive."""
+    return f"{release.name}:{release.version}"
+
+
+def archive(folder: Path, file: Path, release: Release) -> None:
+    """Write a layout as one file."""
     manifest = read_manifest(folder)
     legacy = [
         {
             "Config": _path(manifest["config"]),
-            "RepoTags": [tag],
+            "RepoTags": [tag(release)],
             "Layers": [_path(layer) for layer in _list(manifest["layers"])],
         }
     ]

@@ -149,6 +149,9 @@ def test_the_archive_has_the_layout_and_what_docker_reads(image: BuiltImage) -> 
         (described,) = json.load(index)
     assert {"oci-layout", "index.json", described["Config"], *described["Layers"]} <= names
     assert described["RepoTags"] == [f"stellwerk:{config.of_checkout().version}"]
+    (image_in_index,) = json.loads((image.layout / "index.json").read_bytes())["manifests"]
+    name = image_in_index["annotations"]["io.containerd.image.name"]
+    assert name == f"docker.io/library/{described['RepoTags'][0]}"
 
 
 def test_the_bill_of_materials_has_every_package_in_the_image(image: BuiltImage, root: Path) -> None:
