@@ -16,3 +16,22 @@ class OperationReason(StrEnum):
     RecoveredPanic = "RecoveredPanic"
     InvalidReference = "InvalidReference"
     """On Events only."""
+
+
+class TenantReason(StrEnum):
+    """Of the condition Ready of a CAPTenant, and of its Events."""
+
+    ProcessingStarted = "ProcessingStarted"
+    ProvisioningOperationCreated = "ProvisioningOperationCreated"
+    ProvisioningCompleted = "ProvisioningCompleted"
+    ProvisioningFailed = "ProvisioningFailed"
+    UpgradeOperationCreated = "UpgradeOperationCreated"
+    UpgradeCompleted = "UpgradeCompleted"
+    UpgradeFailed = "UpgradeFailed"
+    DeprovisioningOperationCreated = "DeprovisioningOperationCreated"
+    DeprovisioningCompleted = "DeprovisioningCompleted"
+    DeprovisioningFailed = "DeprovisioningFailed"
+    TenantNetworkingModified = "TenantNetworkingModified"
+    RecoveredPanic = "RecoveredPanic"
+    InvalidReference = "InvalidReference"
+    """On Events only."""

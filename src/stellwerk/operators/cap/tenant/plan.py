@@ -1,0 +1,354 @@
+"""What a tenant needs next (pure; spec section 9).
+
+The operations decide, not the state that the status shows: an operation that has ended and is not recorded yet is
+recorded, whatever was written before a crash. An operation is recorded when the status names its version as the current
+one. So no operation is started twice, and none is forgotten.
+
+| the tenant | needs |
+| --- | --- |
+| is being deleted, and never had a version | nothing: it is released |
+| is being deleted | deprovisioning of its current version |
+| has no current version | provisioning |
+| has another version than it should have, and follows versions | an upgrade |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from stellwerk.kube.types.model import JsonObject, owner_reference
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_tenant import (
+    CAPTenant,
+    CAPTenantOperation,
+    Operation,
+    OperationState,
+    TenantState,
+    TenantStatus,
+    UpgradeStrategy,
+)
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.operation.plan import has_ended
+from stellwerk.operators.cap.reasons import TenantReason
+from stellwerk.runtime import conditions
+
+PREVIOUS_VERSIONS = 10
+"""How many previous versions a tenant shows, unless the settings name another number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantSnapshot:
+    """What the caches show of a tenant and around it."""
+
+    tenant: CAPTenant
+    application: CAPApplication | None = None
+    versions: Sequence[CAPApplicationVersion] = ()
+    """All versions of the application."""
+    operations: Sequence[CAPTenantOperation] = ()
+    """The operations that the tenant controls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a tenant shows of an operation: state, the status of Ready, and the reason."""
+
+    state: TenantState
+    is_ready: bool
+    reason: TenantReason
+
+
+UNDER_WAY = {
+    Operation.PROVISIONING: Phase(TenantState.PROVISIONING, False, TenantReason.ProvisioningOperationCreated),
+    Operation.UPGRADE: Phase(TenantState.UPGRADING, True, TenantReason.UpgradeOperationCreated),
+    Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningOperationCreated),
+}
+SUCCEEDED = {
+    Operation.PROVISIONING: Phase(TenantState.READY, True, TenantReason.ProvisioningCompleted),
+    Operation.UPGRADE: Phase(TenantState.READY, True, TenantReason.UpgradeCompleted),
+    Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningCompleted),
+}
+FAILED = {
+    Operation.PROVISIONING: Phase(TenantState.PROVISIONING_ERROR, False, TenantReason.ProvisioningFailed),
+    Operation.UPGRADE: Phase(TenantState.UPGRADE_ERROR, True, TenantReason.UpgradeFailed),
+    Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningFailed),
+}
+"""A tenant stays ready during an upgrade and after a failed one: it uses its former version."""
+
+
+# ---- what may be decided
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The tenant is as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The tenant refers to something that does not exist."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Labels, annotations, the owner or the finalizer are absent: write them."""
+
+    patch: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitVersion:
+    """The tenant has no version yet, or its version is not Ready."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitOperation:
+    """An operation is under way."""
+
+    operation: CAPTenantOperation
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An operation succeeded: its version becomes the current one."""
+
+    operation: CAPTenantOperation
+
+
+@dataclass(frozen=True, slots=True)
+class ShowFailure:
+    """An operation failed, and the tenant should not have another version than the one that it failed for."""
+
+    operation: CAPTenantOperation
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An operation has to be created."""
+
+    operation: Operation
+    version: CAPApplicationVersion
+    replaces: Sequence[CAPTenantOperation]
+    """Earlier operations of the same type, which are deleted first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The tenant is deprovisioned, or was never provisioned: remove the finalizer."""
+
+    operation: CAPTenantOperation | None = None
+
+
+Decision: TypeAlias = Rest | Refuse | Prepare | AwaitVersion | AwaitOperation | Record | ShowFailure | Start | Release
+
+
+def decide(seen: TenantSnapshot) -> Decision:
+    """Decide what the tenant needs next."""
+    tenant = seen.tenant
+    is_deleted = tenant.metadata.is_terminating
+    if is_deleted and names.TENANT_FINALIZER not in tenant.metadata.finalizers:
+        return Rest()
+    if not is_deleted:
+        if seen.application is None:
+            return Refuse(
+                f"CAPApplication {tenant.spec.cap_application_instance} of {tenant.ref} does not exist: create it, or "
+                "correct spec.capApplicationInstance"
+            )
+        if (patch := preparation(tenant, seen.application)) is not None:
+            return Prepare(patch)
+    if (active := _newest(each for each in seen.operations if not has_ended(each))) is not None:
+        return AwaitOperation(active)
+    if is_deleted:
+        return _deprovision(seen)
+    if not tenant.status.current_version:
+        return _bring_to_version(seen, Operation.PROVISIONING)
+    if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER or _has_wanted_version(seen):
+        return _unrecorded(seen, Operation.UPGRADE) or Rest()
+    return _bring_to_version(seen, Operation.UPGRADE)
+
+
+def _deprovision(seen: TenantSnapshot) -> Decision:
+    """Of a tenant with an operation that succeeded and is not recorded yet, the version is recorded first."""
+    name = seen.tenant.status.current_version
+    if (unrecorded := _unrecorded(seen, Operation.UPGRADE if name else Operation.PROVISIONING)) is not None:
+        return unrecorded
+    if not name:
+        return Release()
+    last = _last(seen, Operation.DEPROVISIONING)
+    if last is not None:
+        return Release(last) if _succeeded(last) else ShowFailure(last)
+    current = next((version for version in seen.versions if version.metadata.name == name), None)
+    if current is None:
+        return Refuse(
+            f"CAPApplicationVersion {name}, which {seen.tenant.ref} uses, does not exist: without its Jobs the tenant "
+            "cannot be deprovisioned. Create the version again"
+        )
+    return Start(Operation.DEPROVISIONING, current, ())
+
+
+def _bring_to_version(seen: TenantSnapshot, operation: Operation) -> Decision:
+    """Provisioning or an upgrade to the version that the tenant should have."""
+    if (unrecorded := _unrecorded(seen, operation)) is not None:
+        return unrecorded
+    last = _last(seen, operation)
+    version = _wanted_version(seen)
+    if (
+        last is not None
+        and not _succeeded(last)
+        and (version is None or last.spec.version_name == version.metadata.name)
+    ):
+        return ShowFailure(last)
+    if version is None:
+        return AwaitVersion(_why_no_version(seen))
+    return Start(operation, version, [each for each in seen.operations if each.spec.operation == operation])
+
+
+def _unrecorded(seen: TenantSnapshot, operation: Operation) -> Record | None:
+    """An operation of this type that succeeded and whose version is not the current one yet."""
+    last = _last(seen, operation)
+    if last is None or not _succeeded(last) or last.spec.version_name == seen.tenant.status.current_version:
+        return None
+    return Record(last)
+
+
+def _has_wanted_version(seen: TenantSnapshot) -> bool:
+    version = _wanted_version(seen)
+    return version is not None and version.metadata.name == seen.tenant.status.current_version
+
+
+def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
+    """The Ready version that the tenant should have."""
+    wanted = seen.tenant.spec.version
+    return next(
+        (
+            version
+            for version in seen.versions
+            if wanted and version.spec.version == wanted and conditions.is_true(version.status.conditions, READY)
+        ),
+        None,
+    )
+
+
+def _why_no_version(seen: TenantSnapshot) -> str:
+    tenant = seen.tenant
+    if tenant.spec.version:
+        key = f"{tenant.metadata.namespace}.{tenant.spec.cap_application_instance}"
+        return (
+            f"could not find a CAPApplicationVersion with status Ready for CAPApplication {key} and version "
+            f"{tenant.spec.version}"
+        )
+    if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER:
+        return "spec.version is empty and the upgrade strategy is never, so no version is set: set spec.version"
+    return "waiting for a version: the CAPApplication sets it as soon as a CAPApplicationVersion is Ready"
+
+
+def _last(seen: TenantSnapshot, operation: Operation) -> CAPTenantOperation | None:
+    return _newest(each for each in seen.operations if each.spec.operation == operation and has_ended(each))
+
+
+def _newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | None:
+    return max(operations, key=lambda each: (_created(each), each.metadata.name), default=None)
+
+
+def _created(operation: CAPTenantOperation) -> float:
+    created = operation.metadata.creation_timestamp
+    return created.timestamp() if created is not None else 0.0
+
+
+def _succeeded(operation: CAPTenantOperation) -> bool:
+    return operation.status.state == OperationState.COMPLETED
+
+
+# ---- metadata
+
+
+def preparation(tenant: CAPTenant, application: CAPApplication) -> JsonObject | None:
+    """The patch that adds what is absent of finalizer, owner, labels and annotations; None where nothing is."""
+    metadata = tenant.metadata
+    labels = {
+        **names.application_labels(application.spec),
+        **names.owner_labels(application.key, application.metadata.generation),
+        names.TENANT_ID_LABEL: tenant.spec.tenant_id,
+    }
+    annotations = {**names.application_annotations(application.spec), **names.owner_annotations(application.key)}
+    wanted: JsonObject = {}
+    if names.TENANT_FINALIZER not in metadata.finalizers:
+        wanted["finalizers"] = [*metadata.finalizers, names.TENANT_FINALIZER]
+    if metadata.controller is None:
+        references = [*metadata.owner_references, owner_reference(application)]
+        wanted["ownerReferences"] = [msgspec.to_builtins(reference) for reference in references]
+    if absent := names.missing(labels, metadata.labels):
+        wanted["labels"] = {**absent}
+    if absent := names.missing(annotations, metadata.annotations):
+        wanted["annotations"] = {**absent}
+    return {"metadata": {"resourceVersion": metadata.resource_version, **wanted}} if wanted else None
+
+
+# ---- the status
+
+
+def status_of(
+    tenant: CAPTenant,
+    phase: Phase,
+    message: str,
+    now: datetime,
+    *,
+    current: str | None = None,
+    most: int = PREVIOUS_VERSIONS,
+) -> TenantStatus:
+    """The status in a phase. `current`: the version that the tenant has from now on; at most `most` previous ones."""
+    status = tenant.status
+    previous = status.previous_versions
+    if current is not None and current != status.current_version and status.current_version:
+        previous = (*previous, status.current_version)
+        if len(previous) > max(most, 3):  # shorter lists were never cut, and one entry goes at a time
+            previous = previous[1:]
+    ready = Condition(
+        type=READY,
+        status="True" if phase.is_ready else "False",
+        reason=phase.reason,
+        message=message,
+        observed_generation=tenant.metadata.generation,
+    )
+    return msgspec.structs.replace(
+        status,
+        state=phase.state,
+        current_version=status.current_version if current is None else current,
+        previous_versions=previous,
+        observed_generation=tenant.metadata.generation,
+        conditions=conditions.set_condition(status.conditions, ready, now),
+    )
+
+
+def waiting_message(operation: CAPTenantOperation) -> str:
+    """The message while an operation is under way."""
+    return f"waiting for CAPTenantOperation {_dotted(operation)} of type {operation.spec.operation} to complete"
+
+
+def success_message(operation: CAPTenantOperation) -> str:
+    """The message after an operation succeeded."""
+    return f"CAPTenantOperation {_dotted(operation)} successfully completed"
+
+
+def failure_message(operation: CAPTenantOperation) -> str:
+    """The message after an operation failed, with its cause and the next step."""
+    ready = conditions.find(operation.status.conditions, READY)
+    cause = f": {ready.message}" if ready is not None and ready.message else ""
+    key = operation.key
+    retry = f"kubectl annotate ctop {key.name} -n {key.namespace} {names.RETRY_ANNOTATION}=true"
+    return f"CAPTenantOperation {_dotted(operation)} failed{cause}. Run the step again with: {retry}"
+
+
+def _dotted(operation: CAPTenantOperation) -> str:
+    return f"{operation.metadata.namespace}.{operation.metadata.name}"

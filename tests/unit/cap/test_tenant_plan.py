@@ -1,0 +1,284 @@
+"""What a tenant needs next."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from tests.unit.cap import given
+
+from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, Operation
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.tenant import plan
+from stellwerk.operators.cap.tenant.plan import (
+    AwaitOperation,
+    AwaitVersion,
+    Prepare,
+    Record,
+    Refuse,
+    Release,
+    Rest,
+    ShowFailure,
+    Start,
+    TenantSnapshot,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DELETED = "2026-01-01T00:00:00Z"
+
+
+def ready(name: str, number: str) -> CAPApplicationVersion:
+    """A Ready version."""
+    condition: JsonObject = {"type": "Ready", "status": "True", "reason": "WorkloadsReady", "message": ""}
+    version = given.version(name=name, version=number)
+    status: JsonObject = {"state": "Ready", "conditions": [condition]}
+    return msgspec.structs.replace(version, status=msgspec.convert(status, type(version.status)))
+
+
+V1, V2 = ready("bookshop-v1", "1.0.0"), ready("bookshop-v2", "2.0.0")
+UNREADY = given.version(name="bookshop-v2", version="2.0.0")
+
+
+def a_tenant(version: str = "", current: str = "", strategy: str = "", deleted: bool = False) -> CAPTenant:
+    """A tenant with all its metadata."""
+    bare = given.tenant()
+    patch = plan.preparation(bare, given.application())
+    assert patch is not None
+    metadata = given.metadata("acme")
+    given_metadata = dig(patch, "metadata")
+    assert isinstance(given_metadata, dict)
+    body: JsonObject = {
+        "metadata": {**metadata, **given_metadata, **({"deletionTimestamp": DELETED} if deleted else {})},
+        "spec": {
+            "capApplicationInstance": "bookshop",
+            "subDomain": "acme",
+            "tenantId": "acme-id",
+            "version": version,
+            "versionUpgradeStrategy": strategy,
+        },
+        "status": {"currentCAPApplicationVersionInstance": current},
+    }
+    tenant = msgspec.convert(body, CAPTenant)
+    labels = {**bare.metadata.labels, **tenant.metadata.labels}
+    return msgspec.structs.replace(tenant, metadata=msgspec.structs.replace(tenant.metadata, labels=labels))
+
+
+def an_operation(kind: str, outcome: str = "", version: str = "bookshop-v1", at: int = 1) -> CAPTenantOperation:
+    """An operation that has ended with this state, or is under way."""
+    condition: JsonObject = {"type": "Ready", "status": "True", "reason": "R", "message": "the cause"}
+    status: JsonObject = {"state": outcome, "conditions": [condition]} if outcome else {}
+    operation = given.operation(
+        kind,
+        name=f"op-{kind}-{at}",
+        metadata=given.metadata(f"op-{kind}-{at}", creationTimestamp=f"2026-01-01T00:00:{at:02}Z"),
+        status=status,
+    )
+    return msgspec.structs.replace(operation, spec=msgspec.structs.replace(operation.spec, version_name=version))
+
+
+def decided(
+    tenant: CAPTenant,
+    *operations: CAPTenantOperation,
+    versions: tuple[CAPApplicationVersion, ...] = (V1, V2),
+    application: CAPApplication | None = None,
+) -> plan.Decision:
+    return plan.decide(
+        TenantSnapshot(
+            tenant=tenant,
+            application=application or given.application(),
+            versions=versions,
+            operations=operations,
+        )
+    )
+
+
+# ---- before anything is done
+
+
+def test_a_tenant_without_its_application_is_refused() -> None:
+    decision = plan.decide(TenantSnapshot(tenant=a_tenant()))
+
+    assert isinstance(decision, Refuse)
+    assert "CAPApplication bookshop of CAPTenant shop/acme does not exist" in decision.message
+
+
+def test_finalizer_owner_labels_and_annotations_come_in_one_write() -> None:
+    decision = decided(given.tenant())
+
+    assert isinstance(decision, Prepare)
+    metadata = dig(decision.patch, "metadata")
+    assert isinstance(metadata, dict)
+    assert metadata["finalizers"] == ["sme.sap.com/captenant"]
+    assert {"sme.sap.com/app-identifier-hash", "sme.sap.com/owner-identifier-hash"} <= {*dig(metadata, "labels")}  # type: ignore[misc]
+    assert "sme.sap.com/btp-tenant-id" not in dig(metadata, "labels")  # type: ignore[operator]
+    assert dig(metadata, "annotations", "sme.sap.com/app-identifier") == "subaccount.bookshop"
+
+
+@pytest.mark.parametrize(
+    ("tenant", "message"),
+    [
+        (a_tenant(), "waiting for a version: the CAPApplication sets it"),
+        (a_tenant(strategy="never"), "so no version is set: set spec.version"),
+        (
+            a_tenant("3.0.0"),
+            "with status Ready for CAPApplication shop.bookshop and version 3.0.0",
+        ),
+    ],
+    ids=["no version", "never", "an unknown version"],
+)
+def test_a_tenant_without_a_ready_version_waits_and_shows_for_what(tenant: CAPTenant, message: str) -> None:
+    decision = decided(tenant)
+
+    assert isinstance(decision, AwaitVersion)
+    assert message in decision.message
+
+
+# ---- provisioning and upgrades
+
+
+def test_a_new_tenant_is_provisioned_with_the_ready_version_that_it_names() -> None:
+    decision = decided(a_tenant("1.0.0"))
+
+    assert decision == Start(Operation.PROVISIONING, V1, [])
+
+
+def test_an_operation_under_way_is_awaited_whatever_else_is_wanted() -> None:
+    running = an_operation("provisioning")
+
+    assert decided(a_tenant("2.0.0"), running) == AwaitOperation(running)
+    assert decided(a_tenant("2.0.0", deleted=True), running) == AwaitOperation(running)
+
+
+def test_an_operation_that_succeeded_is_recorded_though_the_status_never_showed_it() -> None:
+    done = an_operation("provisioning", "Completed")
+
+    assert decided(a_tenant("1.0.0"), done) == Record(done)
+
+
+def test_a_tenant_with_its_version_rests() -> None:
+    done = an_operation("provisioning", "Completed")
+
+    assert decided(a_tenant("1.0.0", "bookshop-v1"), done) == Rest()
+
+
+def test_a_new_version_is_an_upgrade_that_replaces_earlier_ones() -> None:
+    earlier = an_operation("upgrade", "Completed")
+    first = an_operation("provisioning", "Completed")
+
+    decision = decided(a_tenant("2.0.0", "bookshop-v1"), first, earlier)
+
+    assert decision == Start(Operation.UPGRADE, V2, [earlier])
+
+
+def test_an_upgrade_that_succeeded_is_recorded_before_the_next_one() -> None:
+    upgraded = an_operation("upgrade", "Completed", "bookshop-v2")
+
+    assert decided(a_tenant("3.0.0", "bookshop-v1"), upgraded) == Record(upgraded)
+    assert decided(a_tenant("1.0.0", "bookshop-v2"), upgraded) == Start(Operation.UPGRADE, V1, [upgraded])
+
+
+def test_a_tenant_that_never_follows_stays_where_it_is() -> None:
+    assert decided(a_tenant("2.0.0", "bookshop-v1", strategy="never")) == Rest()
+
+
+def test_an_upgrade_waits_for_its_version() -> None:
+    assert isinstance(decided(a_tenant("2.0.0", "bookshop-v1"), versions=(V1, UNREADY)), AwaitVersion)
+
+
+@pytest.mark.parametrize("kind", ["provisioning", "upgrade"])
+def test_a_failed_operation_is_repeated_for_another_version_only(kind: str) -> None:
+    current = "" if kind == "provisioning" else "bookshop-v0"
+    failed = an_operation(kind, "Failed", "bookshop-v1")
+
+    assert decided(a_tenant("1.0.0", current), failed) == ShowFailure(failed)
+    assert decided(a_tenant("2.0.0", current), failed) == Start(Operation(kind), V2, [failed])
+    assert decided(a_tenant("1.0.0", current)) == Start(Operation(kind), V1, [])
+
+
+def test_the_newest_operation_decides() -> None:
+    old, new = (
+        an_operation("upgrade", "Failed", "bookshop-v2", at=1),
+        an_operation("upgrade", "Completed", "bookshop-v2", at=2),
+    )
+
+    assert decided(a_tenant("2.0.0", "bookshop-v1"), new, old) == Record(new)
+
+
+# ---- deletion
+
+
+def test_a_tenant_that_never_had_a_version_is_released_at_once() -> None:
+    assert decided(a_tenant(deleted=True)) == Release()
+    assert decided(a_tenant("1.0.0", deleted=True), an_operation("provisioning", "Failed")) == Release()
+
+
+def test_a_tenant_whose_provisioning_succeeded_is_deprovisioned_though_that_was_never_recorded() -> None:
+    done = an_operation("provisioning", "Completed")
+
+    assert decided(a_tenant("1.0.0", deleted=True), done) == Record(done)
+
+
+def test_a_deleted_tenant_is_deprovisioned_with_its_version_even_if_that_is_not_ready() -> None:
+    decision = decided(a_tenant("1.0.0", "bookshop-v2", deleted=True), versions=(V1, UNREADY))
+
+    assert decision == Start(Operation.DEPROVISIONING, UNREADY, ())
+
+
+def test_a_deprovisioned_tenant_is_released_and_a_failed_deprovisioning_stays() -> None:
+    done, failed = an_operation("deprovisioning", "Completed"), an_operation("deprovisioning", "Failed")
+
+    assert decided(a_tenant("1.0.0", "bookshop-v1", deleted=True), done) == Release(done)
+    assert decided(a_tenant("1.0.0", "bookshop-v1", deleted=True), failed) == ShowFailure(failed)
+
+
+def test_a_tenant_whose_version_is_gone_shows_what_is_absent() -> None:
+    decision = decided(a_tenant("1.0.0", "bookshop-v0", deleted=True))
+
+    assert isinstance(decision, Refuse)
+    assert "CAPApplicationVersion bookshop-v0" in decision.message
+
+
+def test_a_tenant_without_our_finalizer_is_left_alone() -> None:
+    deleted = a_tenant("1.0.0", "bookshop-v1", deleted=True)
+    bare = msgspec.structs.replace(deleted, metadata=msgspec.structs.replace(deleted.metadata, finalizers=()))
+
+    assert decided(bare) == Rest()
+
+
+# ---- the status
+
+
+def test_a_tenant_stays_ready_during_an_upgrade_and_after_a_failed_one() -> None:
+    tenant = a_tenant("2.0.0", "bookshop-v1")
+
+    for phases, state in ((plan.UNDER_WAY, "Upgrading"), (plan.FAILED, "UpgradeError"), (plan.SUCCEEDED, "Ready")):
+        status = plan.status_of(tenant, phases[Operation.UPGRADE], "", NOW)
+        assert (status.state, status.conditions[0].status) == (state, "True")
+
+
+def test_the_former_version_joins_the_previous_ones_of_which_the_oldest_goes() -> None:
+    tenant = a_tenant("2.0.0", "bookshop-v1")
+    many = msgspec.structs.replace(tenant.status, previous_versions=tuple(f"v{number}" for number in range(10)))
+    tenant = msgspec.structs.replace(tenant, status=many)
+
+    status = plan.status_of(tenant, plan.SUCCEEDED[Operation.UPGRADE], "", NOW, current="bookshop-v2")
+
+    assert status.current_version == "bookshop-v2"
+    assert status.previous_versions == (*(f"v{number}" for number in range(1, 10)), "bookshop-v1")
+
+
+def test_recording_a_version_twice_changes_nothing() -> None:
+    tenant = a_tenant("1.0.0", "bookshop-v1")
+    once = plan.status_of(tenant, plan.SUCCEEDED[Operation.UPGRADE], "", NOW, current="bookshop-v1")
+
+    assert once.previous_versions == ()
+
+
+def test_a_failure_shows_its_cause_and_how_to_run_it_again() -> None:
+    message = plan.failure_message(an_operation("upgrade", "Failed"))
+
+    assert message.startswith("CAPTenantOperation shop.op-upgrade-1 failed: the cause.")
+    assert "kubectl annotate ctop op-upgrade-1 -n shop sme.sap.com/retry=true" in message
