@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_tenant import CAPTenantOperation, OperationStatus
+from stellwerk.operators.cap.api_application import DomainKind
+from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
 from stellwerk.operators.cap.credentials import BindingSecrets, CredentialSecrets
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
-from stellwerk.operators.cap.watches import BY_OWNER, BY_VERSION, Caches, caches, controller_of
+from stellwerk.operators.cap.tenant.networking import TenantNetworking
+from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_VERSION, Caches, caches, controller_of
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
@@ -17,7 +20,11 @@ from stellwerk.runtime.process.manager import Manager
 OPERATION_WORKERS = 10
 """How many operations are worked on at once."""
 
+TENANT_WORKERS = 10
+"""How many tenants are worked on at once."""
+
 OperationController = Controller[CAPTenantOperation, OperationStatus]
+TenantController = Controller[CAPTenant, TenantStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +33,20 @@ class CapOperator:
 
     caches: Caches
     operations: OperationController
+    tenants: TenantController
 
 
-def install(manager: Manager, *, recorder: EventSink | None = None) -> CapOperator:
-    """Give the CAP Operator to a manager."""
+def install(manager: Manager, namespace: str, *, recorder: EventSink | None = None) -> CapOperator:
+    """Give the CAP Operator to a manager. `namespace`: its own."""
     seen = caches(manager)
+    operations = _operations(manager, seen, recorder)
+    tenants = _tenants(manager, seen, namespace, recorder)
+    manager.add_controller(operations)
+    manager.add_controller(tenants)
+    return CapOperator(seen, operations, tenants)
+
+
+def _operations(manager: Manager, seen: Caches, recorder: EventSink | None) -> OperationController:
     client = manager.client.with_field_manager(names.OPERATOR_NAME)
     credentials = CredentialSecrets(client, BindingSecrets(client, seen.secrets), seen.credentials)
     reconciler = OperationReconciler(client=client, caches=seen, credentials=credentials, clock=manager.clock)
@@ -46,8 +62,7 @@ def install(manager: Manager, *, recorder: EventSink | None = None) -> CapOperat
         clock=manager.clock,
     )
     _wire_operations(operations, seen)
-    manager.add_controller(operations)
-    return CapOperator(seen, operations)
+    return operations
 
 
 def _wire_operations(controller: OperationController, seen: Caches) -> None:
@@ -61,3 +76,57 @@ def _wire_operations(controller: OperationController, seen: Caches) -> None:
 
 def _of_version(seen: Caches, version: ObjectKey) -> list[ObjectKey]:
     return [each.key for each in seen.operations.store.by(BY_VERSION, str(version))]
+
+
+def _tenants(manager: Manager, seen: Caches, namespace: str, recorder: EventSink | None) -> TenantController:
+    client = manager.client.with_field_manager(names.OPERATOR_NAME)
+    networking = TenantNetworking(
+        client=client,
+        clock=manager.clock,
+        cache=seen.virtual_services,
+        find_domain=seen.domain,
+        find_version=seen.versions.store.get,
+        operator_namespace=namespace,
+    )
+    reconciler = TenantReconciler(client=client, caches=seen, networking=networking, clock=manager.clock)
+    tenants: TenantController = Controller(
+        "CAPTenant",
+        seen.tenants,
+        reconciler,
+        write_status=StatusWriter(client=client, clock=manager.clock),
+        memos=reconciler.memos,
+        workers=TENANT_WORKERS,
+        tenant_of=lambda key: key.namespace,
+        recorder=recorder,
+        metrics=manager.metrics,
+        clock=manager.clock,
+    )
+    _wire_tenants(tenants, seen)
+    return tenants
+
+
+def _wire_tenants(controller: TenantController, seen: Caches) -> None:
+    """A tenant goes on when its operations, its application, its versions, its domains or its routes change."""
+
+    def of_application(application: ObjectKey) -> list[ObjectKey]:
+        return [each.key for each in seen.tenants.store.by(BY_APPLICATION, str(application))]
+
+    def of_domain(kind: DomainKind, domain: ObjectKey) -> list[ObjectKey]:
+        return [
+            tenant
+            for application in seen.applications.store.all()
+            if domain.namespace in ("", application.metadata.namespace)
+            and any((each.kind, each.name) == (kind, domain.name) for each in application.spec.domain_refs)
+            for tenant in of_application(application.key)
+        ]
+
+    controller.ignore_updates(only_status_changed)
+    controller.watches(seen.operations, lambda delta: controller_of(delta, CAPTenant))
+    controller.watches(seen.virtual_services, lambda delta: controller_of(delta, CAPTenant))
+    controller.watches(seen.applications, lambda delta: of_application(delta.key))
+    controller.watches(
+        seen.versions,
+        lambda delta: of_application(ObjectKey(delta.key.namespace, delta.latest.spec.application)),
+    )
+    controller.watches(seen.domains, lambda delta: of_domain(DomainKind.DOMAIN, delta.key))
+    controller.watches(seen.cluster_domains, lambda delta: of_domain(DomainKind.CLUSTER_DOMAIN, delta.key))

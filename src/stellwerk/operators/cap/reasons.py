@@ -32,6 +32,8 @@ class TenantReason(StrEnum):
     DeprovisioningCompleted = "DeprovisioningCompleted"
     DeprovisioningFailed = "DeprovisioningFailed"
     TenantNetworkingModified = "TenantNetworkingModified"
+    VirtualServiceModificationFailed = "VirtualServiceModificationFailed"
+    """On Events only."""
     RecoveredPanic = "RecoveredPanic"
     InvalidReference = "InvalidReference"
     """On Events only."""

@@ -8,12 +8,16 @@ from typing import TypeVar
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
+from stellwerk.api.istio import VirtualService
+from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
+from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.process.manager import Manager
 
@@ -24,6 +28,9 @@ BY_OWNER = "owner"
 
 BY_APPLICATION = "application"
 """Index of tenants and versions: namespace and name of the CAPApplication."""
+
+BY_TENANT_ID = "tenant id"
+"""Index of outputs of tenants: namespace and tenant id."""
 
 BY_VERSION = "version"
 """Index of operations: namespace and name of the CAPApplicationVersion."""
@@ -38,10 +45,21 @@ class Caches:
     versions: Informer[CAPApplicationVersion]
     tenants: Informer[CAPTenant]
     operations: Informer[CAPTenantOperation]
+    outputs: Informer[PartialObjectMetadata]
+    """What Jobs add to the answers to subscriptions, as metadata."""
+    domains: Informer[Domain]
+    cluster_domains: Informer[ClusterDomain]
+    virtual_services: Informer[Live]
     jobs: Informer[Job]
     """The Jobs of operations."""
     credentials: Informer[PartialObjectMetadata]
     """The Secrets with the credentials of workloads."""
+
+    def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
+        """The domain of a reference in a namespace."""
+        if reference.kind == DomainKind.CLUSTER_DOMAIN:
+            return self.cluster_domains.store.get(ObjectKey("", reference.name))
+        return self.domains.store.get(ObjectKey(namespace, reference.name))
 
     def secrets(self, namespace: str) -> Informer[PartialObjectMetadata]:
         """All Secrets of a namespace, as metadata; watched from the first call on."""
@@ -56,10 +74,15 @@ def caches(manager: Manager) -> Caches:
         manager.informer(CAPApplicationVersion, required=True),
         manager.informer(CAPTenant, required=True),
         manager.informer(CAPTenantOperation, required=True),
+        manager.informer(metadata_of(CAPTenantOutput), labels=names.TENANT_ID_LABEL, required=True),
+        manager.informer(Domain, required=True),
+        manager.informer(ClusterDomain, required=True),
+        manager.informer(live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL),
         manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True),
         manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True),
     )
     found.jobs.store.add_index(BY_OWNER, controller_uid)
+    found.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
     found.operations.store.add_index(BY_OWNER, controller_uid)
     found.operations.store.add_index(BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"])
     found.tenants.store.add_index(
@@ -67,6 +90,11 @@ def caches(manager: Manager) -> Caches:
     )
     found.versions.store.add_index(BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.application}"])
     return found
+
+
+def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
+    metadata = output.metadata
+    return (f"{metadata.namespace}/{metadata.labels.get(names.TENANT_ID_LABEL, '')}",)
 
 
 def controller_uid(obj: HasMetadata) -> Sequence[str]:

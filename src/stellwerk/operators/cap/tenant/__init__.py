@@ -1,4 +1,6 @@
 """CAPTenant: one subscriber of an application.
 
-plan    what a tenant needs next, and what its status shows
+reconcile    brings tenants to their versions by operations
+plan         what a tenant needs next, and what its status shows
+networking   the VirtualService of a tenant
 """

@@ -1,4 +1,4 @@
-"""Operations on tenants on a real control plane, whose pods do what their annotations ask for."""
+"""The CAP Operator on a real control plane, whose pods do what their annotations ask for."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.cluster.cap.shop import Shop
 from tests.cluster.component.kinds import established
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import unstructured
+from stellwerk.local import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import api, controllers, names
 from stellwerk.operators.cap.controllers import CapOperator
@@ -24,6 +26,7 @@ from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.harness import OperatorHarness
 
+PUBLISHED = ("virtualservices.networking.istio.io",)
 OPERATOR = "cap-operator"
 """The user that the operator is."""
 
@@ -39,8 +42,9 @@ def cap_cluster() -> LocalCluster:
 async def _prepare(cluster: LocalCluster) -> None:
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
         target = unstructured(CustomResourceDefinition.resource)
-        for definition in api.DEFINITIONS:
-            made = await client.apply(target, definition.body())
+        bodies = [definition.body() for definition in api.DEFINITIONS]
+        for body in [*bodies, *published_definitions.definitions(PUBLISHED)]:
+            made = await client.apply(target, body)
             await eventually(lambda name=made.metadata.name: established(client, name))  # type: ignore[misc]
 
 
@@ -78,15 +82,15 @@ class Running(OperatorHarness):
             ClusterConfig.load(self.kubeconfig), user_agent=OPERATOR, on_request=self.saboteur.requested
         )
         manager = self._begin(client, component=names.OPERATOR_NAME, grace_seconds=6.0)
-        self._cap = controllers.install(manager, recorder=self.recorder)
+        self._cap = controllers.install(manager, "cap-operator-system", recorder=self.recorder)
         self._start()
         await self.leads()
 
     @property
     def controllers(self) -> Sequence[Controller[Any, Any]]:
-        """The controller of operations."""
+        """All that the operator has."""
         assert self._cap is not None
-        return (self._cap.operations,)
+        return (self._cap.operations, self._cap.tenants)
 
 
 @pytest.fixture
@@ -96,3 +100,9 @@ async def running(cap_cluster: LocalCluster) -> AsyncIterator[Running]:
     await running.start()
     yield running
     await running.stop()
+
+
+@pytest.fixture
+def shop(admin: Client, home: str) -> Shop:
+    """An application, as soon as it is opened."""
+    return Shop(admin, home)

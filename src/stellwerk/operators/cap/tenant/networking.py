@@ -1,0 +1,124 @@
+"""The VirtualService of a tenant: written where its routes differ, and left alone where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stellwerk.api.istio import VirtualService
+from stellwerk.apply.errors import Obstacle
+from stellwerk.apply.fields.managed_fields import Claims
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.apply.set.model.owner import ControllerOwner
+from stellwerk.apply.set.model.policy import AdoptionPolicy, Directive, UpdatePolicy
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.apply.set.untracked_set import UntrackedSet
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import owner_reference
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication, DomainRef
+from stellwerk.operators.cap.api_domain import DomainState
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
+from stellwerk.operators.cap.routing.headers import InvalidHeaders
+from stellwerk.operators.cap.routing.virtual_services import TenantRouting
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.clock import Clock
+
+_DIRECTIVE = Directive(adoption=AdoptionPolicy.NEVER, update=UpdatePolicy.SSA_OVERRIDE)
+_ORIGINAL = Claims(lambda manager: manager == "controller")
+"""The original writes under the name of its program."""
+
+
+class NetworkingFailed(Exception):
+    """The VirtualService of a tenant cannot be written."""
+
+
+def unready_domain(application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None]) -> str:
+    """What keeps the domains of an application from being ready, for people; empty where all are."""
+    for reference in application.spec.domain_refs:
+        domain = find(reference)
+        if domain is None:
+            return f"{reference.kind} {reference.name} of {application.ref} does not exist"
+        if domain.status.state != DomainState.READY:
+            return f"{reference.kind} {reference.name} of {application.ref} is not Ready"
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantNetworking:
+    """Keeps the VirtualServices of tenants."""
+
+    client: Client
+    clock: Clock
+    cache: Informer[Live]
+    """VirtualServices with the label of an owner."""
+    find_domain: Callable[[str, DomainRef], AnyDomain | None]
+    """The domain of a reference in a namespace."""
+    find_version: Callable[[ObjectKey], CAPApplicationVersion | None]
+    operator_namespace: str
+
+    async def keep(
+        self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState
+    ) -> bool:
+        """Have the VirtualService lead to `version`. Returns whether it was written.
+
+        A tenant without domains, or whose version has no router, has none. Raises NetworkingFailed, ApiError.
+        """
+        routing = self._routing(tenant, application, version)
+        if routing is None:
+            return False
+        spec = virtual_services.of_tenant(routing)
+        desired = objects.of_tenant(tenant, spec)
+        live = self.cache.store.get(tenant.key)
+        progress = await UntrackedSet(
+            client=self.client,
+            owner=ControllerOwner(names.OPERATOR_NAME, owner_reference(tenant), {}, names.RESOURCE_HASH_ANNOTATION),
+            memory=memory,
+            live={desired.address: live} if live is not None else {},
+            now=self.clock.now(),
+            clock=self.clock.monotonic(),
+            reclaims=_ORIGINAL,
+            directive=_DIRECTIVE,
+            digest_of=lambda _: virtual_services.spec_hash(spec),
+        ).apply([desired])
+        for result in progress.carried:
+            if result.live is not None:
+                self.cache.expect(result.address.key, result.live.metadata.resource_version)
+        for failure in progress.failures:
+            if failure.obstacle is Obstacle.OUTAGE:
+                raise failure.error
+            raise NetworkingFailed(
+                f"invalid owner reference found for {VirtualService.resource.kind} {tenant.key}: {failure}"
+            )
+        return bool(progress.carried)
+
+    def _routing(
+        self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion
+    ) -> TenantRouting | None:
+        namespace = tenant.metadata.namespace
+        domains = targets.served_domains(
+            application, lambda reference: self.find_domain(namespace, reference), self.operator_namespace
+        )
+        router = targets.router_of(version)
+        if not domains or router is None:
+            return None
+        annotations = application.metadata.annotations
+        try:
+            route_headers = headers.of_annotations(annotations, str(application.ref))
+        except InvalidHeaders as error:
+            raise NetworkingFailed(str(error)) from error
+        is_sticky = annotations.get(names.AFFINITY_ANNOTATION) == "true"
+        former = (self.find_version(ObjectKey(namespace, name)) for name in tenant.status.previous_versions)
+        previous = (targets.router_of(each) for each in former if each is not None and each.key != version.key)
+        return TenantRouting(
+            subdomain=tenant.spec.sub_domain,
+            domains=domains,
+            current=router,
+            headers=route_headers,
+            affinity=is_sticky,
+            previous=tuple(each for each in previous if each is not None) if is_sticky else (),
+        )

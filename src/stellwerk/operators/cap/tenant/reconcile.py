@@ -1,0 +1,300 @@
+"""Brings tenants to their versions by operations, and their requests to the routers of these versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, metadata_of, owner_reference
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_tenant import (
+    CAPTenant,
+    CAPTenantOperation,
+    CAPTenantOutput,
+    Operation,
+    TenantStatus,
+)
+from stellwerk.operators.cap.operation import steps
+from stellwerk.operators.cap.operation.plan import marks_of
+from stellwerk.operators.cap.operation.steps import NoTenantOperation
+from stellwerk.operators.cap.reasons import TenantReason
+from stellwerk.operators.cap.tenant import plan
+from stellwerk.operators.cap.tenant.networking import NetworkingFailed, TenantNetworking, unready_domain
+from stellwerk.operators.cap.tenant.plan import Phase, TenantSnapshot
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_ID, Caches
+from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.memo import Memos
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
+
+PREPARE, NETWORKING = "Prepare", "ReconcileTenantNetworking"
+"""The actions of Events."""
+
+_LONGEST_PREFIX = 57
+"""Of the name of an operation: with a dash and five characters it is still the value of a label."""
+
+Answer: TypeAlias = Next[TenantStatus]
+
+
+class TenantFailed(ReconcileError):
+    """A tenant cannot be worked on now."""
+
+    reason = TenantReason.ProcessingStarted
+
+
+class InvalidReference(TenantFailed):
+    """The tenant refers to something that does not exist."""
+
+    reason = TenantReason.InvalidReference
+
+
+class VirtualServiceFailed(TenantFailed):
+    """The VirtualService of a tenant cannot be written."""
+
+    reason = TenantReason.VirtualServiceModificationFailed
+
+
+@dataclass(slots=True)
+class TenantMemo:
+    """What is remembered of a tenant from pass to pass."""
+
+    observed: ObservedState = field(default_factory=ObservedState)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
+    """Brings one tenant one step further."""
+
+    client: Client
+    caches: Caches
+    networking: TenantNetworking
+    clock: Clock
+    memos: Memos[TenantMemo] = field(default_factory=lambda: Memos(TenantMemo))
+    most_previous_versions: int = plan.PREVIOUS_VERSIONS
+
+    async def reconcile(self, tenant: CAPTenant) -> Answer:
+        """Observe, decide, act. Raises TenantFailed, ApiError."""
+        seen = self._snapshot(tenant)
+        match plan.decide(seen):
+            case plan.Rest():
+                return await self._at_rest(seen)
+            case plan.Refuse(message):
+                raise InvalidReference(message)
+            case plan.Prepare(patch):
+                return await self._prepare(tenant, patch)
+            case plan.AwaitVersion(message):
+                return await self._await_version(seen, message)
+            case plan.AwaitOperation(operation):
+                return self._under_way(tenant, operation)
+            case plan.Record(operation):
+                return await self._record(seen, operation)
+            case plan.ShowFailure(operation):
+                return await self._show_failure(seen, operation)
+            case plan.Start() as start:
+                return await self._start(seen, start)
+            case plan.Release(operation):
+                return await self._release(tenant, operation)
+
+    def report(self, tenant: CAPTenant, failure: ReconcileError) -> TenantStatus:
+        """The failure as the message of Ready; state and versions stay as they are."""
+        shown = conditions.find(tenant.status.conditions, READY)
+        reason = shown.reason if shown is not None and isinstance(failure, TenantFailed) else failure.reason
+        if not isinstance(failure, TenantFailed):
+            reason = TenantReason.RecoveredPanic
+        return self._with_ready(tenant, shown is not None and shown.is_true, reason, str(failure))
+
+    def _snapshot(self, tenant: CAPTenant) -> TenantSnapshot:
+        caches = self.caches
+        application = ObjectKey(tenant.metadata.namespace, tenant.spec.cap_application_instance)
+        return TenantSnapshot(
+            tenant=tenant,
+            application=caches.applications.store.get(application),
+            versions=caches.versions.store.by(BY_APPLICATION, str(application)),
+            operations=caches.operations.store.by(BY_OWNER, tenant.metadata.uid),
+        )
+
+    async def _prepare(self, tenant: CAPTenant, patch: JsonObject) -> Answer:
+        key = tenant.key
+        written = await self.client.patch(metadata_of(CAPTenant), key.name, key.namespace, MergePatch(patch))
+        self.caches.tenants.expect(key, written.metadata.resource_version)
+        return Next.now()
+
+    # ---- operations
+
+    async def _await_version(self, seen: TenantSnapshot, message: str) -> Answer:
+        """Without a version the tenant waits; one that has a former version goes on using it."""
+        await self._keep_routes(seen)
+        shown = conditions.find(seen.tenant.status.conditions, READY)
+        is_ready = shown is not None and shown.is_true
+        reason = shown.reason if shown is not None and is_ready else TenantReason.ProcessingStarted
+        return Next.done(self._with_ready(seen.tenant, is_ready, reason, message)).without_event()
+
+    def _under_way(self, tenant: CAPTenant, operation: CAPTenantOperation) -> Answer:
+        phase = plan.UNDER_WAY[Operation(operation.spec.operation)]
+        message = plan.waiting_message(operation)
+        return Next.done(plan.status_of(tenant, phase, message, self.clock.now())).without_event()
+
+    async def _start(self, seen: TenantSnapshot, start: plan.Start) -> Answer:
+        """Create an operation, after earlier ones of its type and the outputs of earlier Jobs are deleted."""
+        tenant, client = seen.tenant, self.client
+        namespace = tenant.metadata.namespace
+        try:
+            chosen = steps.steps_of(start.version, start.operation)
+        except NoTenantOperation as error:
+            raise TenantFailed(str(error)) from error
+        for earlier in start.replaces:
+            metadata = earlier.metadata
+            await client.delete(metadata_of(CAPTenantOperation), metadata.name, namespace, uid=metadata.uid)
+        for output in self.caches.outputs.store.by(BY_TENANT_ID, f"{namespace}/{tenant.spec.tenant_id}"):
+            await client.delete(metadata_of(CAPTenantOutput), output.metadata.name, namespace, uid=output.metadata.uid)
+        marks = marks_of(tenant, start.operation)
+        resource = CAPTenantOperation.resource
+        body: JsonObject = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {
+                "name": _operation_name(tenant, start),
+                "namespace": namespace,
+                "finalizers": [names.OPERATION_FINALIZER],
+                "ownerReferences": [msgspec.to_builtins(owner_reference(tenant))],
+                "labels": {**marks["labels"]},
+                "annotations": {**marks["annotations"]},
+            },
+            "spec": {
+                "operation": start.operation.value,
+                "subDomain": tenant.spec.sub_domain,
+                "tenantId": tenant.spec.tenant_id,
+                "capApplicationVersionInstance": start.version.metadata.name,
+                "steps": [msgspec.to_builtins(step) for step in chosen],
+            },
+        }
+        try:
+            created = await client.create(CAPTenantOperation, body)
+        except AlreadyExists:
+            return (
+                Next.done()
+            )  # an earlier one is being deleted, or the cache is behind: either change wakes the tenant
+        self.caches.operations.expect(created.key, created.metadata.resource_version)
+        phase = plan.UNDER_WAY[start.operation]
+        message = plan.waiting_message(created)
+        return self._with_event(plan.status_of(tenant, phase, message, self.clock.now()), phase, message)
+
+    async def _record(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
+        """The version of an operation that succeeded becomes the current one, as soon as its domains serve it."""
+        tenant, application = seen.tenant, seen.application
+        version = next((each for each in seen.versions if each.metadata.name == operation.spec.version_name), None)
+        routes_changed = False
+        if application is not None and version is not None and not tenant.metadata.is_terminating:
+            namespace = tenant.metadata.namespace
+            waits = unready_domain(application, lambda reference: self.networking.find_domain(namespace, reference))
+            if waits:
+                shown = conditions.find(tenant.status.conditions, READY)
+                reason = shown.reason if shown is not None else TenantReason.ProcessingStarted
+                is_ready = shown is not None and shown.is_true
+                return Next.done(self._with_ready(tenant, is_ready, reason, waits)).without_event()
+            routes_changed = await self._keep(tenant, application, seen, operation.spec.version_name)
+        phase = plan.SUCCEEDED[Operation(operation.spec.operation)]
+        message = plan.success_message(operation)
+        status = plan.status_of(
+            tenant,
+            phase,
+            message,
+            self.clock.now(),
+            current=operation.spec.version_name,
+            most=self.most_previous_versions,
+        )
+        answer = self._with_event(status, phase, message)
+        if tenant.metadata.is_terminating:
+            return Next.now(status).without_event()
+        return answer.with_events(_networking_changed(tenant)) if routes_changed else answer
+
+    async def _show_failure(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
+        await self._keep_routes(seen)
+        phase, tenant = plan.FAILED[Operation(operation.spec.operation)], seen.tenant
+        message = plan.failure_message(operation)
+        shown = conditions.find(tenant.status.conditions, READY)
+        status = plan.status_of(tenant, phase, message, self.clock.now())
+        if shown is not None and (shown.reason, shown.message) == (phase.reason, conditions.truncated(message)):
+            return Next.done(status).without_event()
+        return self._with_event(status, phase, message, Severity.WARNING)
+
+    async def _release(self, tenant: CAPTenant, operation: CAPTenantOperation | None) -> Answer:
+        await finalizer.remove(self.client, tenant, names.TENANT_FINALIZER)
+        if operation is None:
+            return Next.done()
+        phase = plan.SUCCEEDED[Operation.DEPROVISIONING]
+        notice = Notice(phase.reason, plan.success_message(operation), action=phase.state)
+        return Next[TenantStatus].done().with_events(notice)
+
+    # ---- routes
+
+    async def _at_rest(self, seen: TenantSnapshot) -> Answer:
+        """A tenant that is as it should be: only its routes may have to follow domains and annotations."""
+        if not await self._keep_routes(seen):
+            return Next.done()
+        tenant = seen.tenant
+        shown = conditions.find(tenant.status.conditions, READY)
+        is_ready = shown is None or shown.is_true
+        status = self._with_ready(
+            tenant, is_ready, TenantReason.TenantNetworkingModified, "the VirtualService has changed"
+        )
+        return Next.done(status).without_event().with_events(_networking_changed(tenant))
+
+    async def _keep_routes(self, seen: TenantSnapshot) -> bool:
+        tenant, application = seen.tenant, seen.application
+        if application is None or tenant.metadata.is_terminating or not tenant.status.current_version:
+            return False
+        return await self._keep(tenant, application, seen, tenant.status.current_version)
+
+    async def _keep(self, tenant: CAPTenant, application: CAPApplication, seen: TenantSnapshot, name: str) -> bool:
+        version = next((each for each in seen.versions if each.metadata.name == name), None)
+        if version is None:
+            return False
+        memory = self.memos.of(tenant.key).observed
+        try:
+            return await self.networking.keep(tenant, application, version, memory)
+        except NetworkingFailed as error:
+            raise VirtualServiceFailed(str(error)) from error
+
+    # ---- the status
+
+    def _with_ready(self, tenant: CAPTenant, is_ready: bool, reason: str, message: str) -> TenantStatus:
+        generation = tenant.metadata.generation
+        ready = Condition(
+            type=READY,
+            status="True" if is_ready else "False",
+            reason=reason,
+            message=message,
+            observed_generation=generation,
+        )
+        settled = conditions.set_condition(tenant.status.conditions, ready, self.clock.now())
+        return msgspec.structs.replace(tenant.status, observed_generation=generation, conditions=settled)
+
+    def _with_event(
+        self, status: TenantStatus, phase: Phase, message: str, severity: Severity = Severity.NORMAL
+    ) -> Answer:
+        notice = Notice(phase.reason, message, severity, phase.state)
+        return Next.done(status).without_event().with_events(notice)
+
+
+def _operation_name(tenant: CAPTenant, start: plan.Start) -> str:
+    """The same in each pass, so that a creation whose answer was lost is not repeated."""
+    earlier = "".join(sorted(each.metadata.uid for each in start.replaces))
+    mark = names.sha1(tenant.metadata.uid, start.operation, start.version.metadata.uid, earlier)[:5]
+    return f"{tenant.metadata.name[:_LONGEST_PREFIX].rstrip('-.')}-{mark}"
+
+
+def _networking_changed(tenant: CAPTenant) -> Notice:
+    message = f"VirtualService {tenant.key} leads to the current version"
+    return Notice(TenantReason.TenantNetworkingModified, message, action=NETWORKING)

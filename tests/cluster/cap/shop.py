@@ -1,0 +1,177 @@
+"""An application with a version and a tenant, on a real control plane."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stellwerk.api.batch import Job
+from stellwerk.api.core import Secret
+from stellwerk.api.istio import VirtualService
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_domain import Domain
+from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.runtime import conditions
+from stellwerk.testing.eventually import eventually
+
+FATE = "stellwerk.local/fate"
+_READY: JsonObject = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Ready",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+@dataclass
+class Shop:
+    """An application with one version and one tenant."""
+
+    client: Client
+    namespace: str
+
+    async def open(self, *workloads: JsonObject, ready: bool = True, subscribed: bool = True, host: str = "") -> None:
+        """Make the application, its Secret, a version, a tenant without a version, and a domain that is Ready."""
+        secret: JsonObject = {"credentials": base64.b64encode(b'{"clientid": "id"}').decode()}
+        await self.client.apply(Secret, {**self._metadata("uaa-secret"), "data": secret})
+        spec: JsonObject = {
+            "btpAppName": "shop",
+            "providerSubaccountId": "subaccount",
+            "btp": {"services": [{"name": "uaa", "class": "xsuaa", "secret": "uaa-secret"}]},
+        }
+        if host:
+            spec["domainRefs"] = [{"kind": "Domain", "name": "primary"}]
+            await self.serve(host)
+        await self.client.apply(CAPApplication, {**self._metadata("shop"), "spec": spec})
+        await self.release("1", *workloads, ready=ready)
+        tenant: JsonObject = {"capApplicationInstance": "shop", "subDomain": "acme", "tenantId": "acme-id"}
+        labels: JsonObject = {"sme.sap.com/tenant-type": "consumer", "sme.sap.com/btp-tenant-id": "acme-id"}
+        annotations: JsonObject = {names.CONTEXT_SECRET_ANNOTATION: "acme-context"} if subscribed else {}
+        marks = {"labels": labels, "annotations": annotations}
+        await self.client.apply(CAPTenant, {**self._metadata("acme", **marks), "spec": tenant})
+        payload: JsonObject = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
+        await self.client.apply(Secret, {**self._metadata("acme-context"), "data": payload})
+
+    async def release(self, number: str, *workloads: JsonObject, ready: bool = True) -> None:
+        """Make the version `shop-v<number>`."""
+        version: JsonObject = {
+            "capApplicationInstance": "shop",
+            "version": f"{number}.0.0",
+            "workloads": [*(workloads or (job("mtxs"), router()))],
+        }
+        await self.client.apply(CAPApplicationVersion, {**self._metadata(f"shop-v{number}"), "spec": version})
+        if ready:
+            await self.make_ready(number)
+
+    async def make_ready(self, number: str = "1") -> None:
+        """The version is Ready, as its controller would show it."""
+        patch = MergePatch({"status": {"state": "Ready", "conditions": [_READY]}})
+        target = metadata_of(CAPApplicationVersion)
+        await self.client.patch(target, f"shop-v{number}", self.namespace, patch, subresource="status")
+
+    async def serve(self, host: str) -> None:
+        """Make a domain, which is Ready, as its controller would show it."""
+        spec: JsonObject = {
+            "domain": host,
+            "ingressSelector": {"istio": "gateway"},
+            "tlsMode": "Simple",
+            "dnsMode": "None",
+        }
+        await self.client.apply(Domain, {**self._metadata("primary"), "spec": spec})
+        patch = MergePatch({"status": {"state": "Ready", "gatewayName": "primary-gateway", "conditions": [_READY]}})
+        await self.client.patch(metadata_of(Domain), "primary", self.namespace, patch, subresource="status")
+
+    async def set_version(self, version: str) -> None:
+        """Have the tenant use a version, as the controller of the application does."""
+        patch = MergePatch({"spec": {"version": version}})
+        await self.client.patch(metadata_of(CAPTenant), "acme", self.namespace, patch)
+
+    async def tenant_shows(self, reason: str, *, state: str = "Ready") -> CAPTenant:
+        """Return the tenant when it has this state for this reason."""
+        found: list[CAPTenant] = []
+
+        async def does() -> bool:
+            found[:] = [await self.client.get(CAPTenant, "acme", self.namespace)]
+            condition = conditions.find(found[0].status.conditions, "Ready")
+            assert condition is not None
+            shown = (found[0].status.state, condition.reason)
+            assert shown == (state, reason), f"{shown}: {condition.message}"
+            return True
+
+        await eventually(does, within=30, describe=f"the tenant shows {state}, {reason}")
+        return found[0]
+
+    async def routes(self) -> VirtualService | None:
+        """The tenant's VirtualService."""
+        return await self.client.find(VirtualService, "acme", self.namespace)
+
+    async def operations(self) -> list[CAPTenantOperation]:
+        """All operations of the namespace."""
+        return [*(await self.client.list(CAPTenantOperation, self.namespace)).items]
+
+    async def operate(self, operation: str, *steps: JsonObject, name: str = "acme-op") -> None:
+        """Ask for an operation."""
+        spec: JsonObject = {
+            "operation": operation,
+            "subDomain": "acme",
+            "tenantId": "acme-id",
+            "capApplicationVersionInstance": "shop-v1",
+            "steps": [*(steps or ({"name": "mtxs", "type": "TenantOperation"},))],
+        }
+        await self.client.apply(CAPTenantOperation, {**self._metadata(name), "spec": spec})
+
+    async def ends(self, name: str = "acme-op") -> CAPTenantOperation:
+        """Return the operation when it has ended."""
+        found: list[CAPTenantOperation] = []
+
+        async def ended() -> bool:
+            found[:] = [await self.client.get(CAPTenantOperation, name, self.namespace)]
+            return conditions.is_true(found[0].status.conditions, "Ready")
+
+        await eventually(ended, within=30, describe=f"operation {name} has ended")
+        return found[0]
+
+    async def shows(self, reason: str, name: str = "acme-op") -> CAPTenantOperation:
+        """Return the operation when its condition has this reason."""
+        found: list[CAPTenantOperation] = []
+
+        async def does() -> bool:
+            found[:] = [await self.client.get(CAPTenantOperation, name, self.namespace)]
+            return ready(found[0])[0] == reason
+
+        await eventually(does, within=30, describe=f"operation {name} shows {reason}")
+        return found[0]
+
+    async def jobs(self) -> dict[str, Job]:
+        """All Jobs, by the number of their step."""
+        listed = (await self.client.list(Job, self.namespace)).items
+        return {each.metadata.labels[names.OPERATION_STEP_LABEL]: each for each in listed}
+
+    def _metadata(self, name: str, **fields: Mapping[str, object]) -> JsonObject:
+        return {"metadata": {"name": name, "namespace": self.namespace, **fields}}  # type: ignore[dict-item]
+
+
+def job(name: str, kind: str = "TenantOperation", fate: str = "", **limits: JsonValue) -> JsonObject:
+    """A workload whose pods do this."""
+    annotations: JsonObject = {FATE: fate} if fate else {}
+    details: JsonObject = {"type": kind, "image": "job:1", "backoffLimit": 0, **limits}
+    return {"name": name, "consumedBTPServices": ["uaa"], "annotations": annotations, "jobDefinition": details}
+
+
+def ready(operation: CAPTenantOperation) -> tuple[str, str]:
+    """Reason and message of the condition Ready."""
+    condition = conditions.find(operation.status.conditions, "Ready")
+    return (condition.reason, condition.message) if condition is not None else ("", "")
+
+
+def router() -> JsonObject:
+    """The workload that requests of tenants reach first."""
+    details: JsonObject = {"type": "Router", "image": "router:1"}
+    return {"name": "app", "consumedBTPServices": ["uaa"], "deploymentDefinition": details}
