@@ -151,8 +151,11 @@ class Shop:
 
     async def jobs(self) -> dict[str, Job]:
         """All Jobs, by the number of their step."""
-        listed = (await self.client.list(Job, self.namespace)).items
-        return {each.metadata.labels[names.OPERATION_STEP_LABEL]: each for each in listed}
+        return {each.metadata.labels[names.OPERATION_STEP_LABEL]: each for each in await self.all_jobs()}
+
+    async def all_jobs(self) -> list[Job]:
+        """All Jobs of the namespace."""
+        return [*(await self.client.list(Job, self.namespace)).items]
 
     def _metadata(self, name: str, **fields: Mapping[str, object]) -> JsonObject:
         return {"metadata": {"name": name, "namespace": self.namespace, **fields}}  # type: ignore[dict-item]

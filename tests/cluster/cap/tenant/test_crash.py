@@ -1,0 +1,113 @@
+"""The operator may die at any of its writes: no tenant is lost, and no Job runs twice.
+
+A tenant is provisioned, upgraded, and deprovisioned.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.cluster.cap.shop import Shop
+
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.ports import free_port
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import FaultProxy
+from stellwerk.testing.operator_process import OperatorProcess
+from stellwerk.testing.recorder import Run
+
+SHARES = 2
+
+
+def life(shop: Shop) -> tuple[SweepStep, ...]:
+    """What is asked for, one after the other."""
+
+    async def provision() -> None:
+        await shop.open(host="shop.example.com")
+        await shop.set_version("1.0.0")
+
+    async def provisioned() -> None:
+        await shop.tenant_shows("ProvisioningCompleted")
+
+    async def upgrade() -> None:
+        await shop.release("2")
+        await shop.set_version("2.0.0")
+
+    async def upgraded() -> None:
+        await shop.tenant_shows("UpgradeCompleted")
+
+    async def delete() -> None:
+        await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+
+    async def gone() -> None:
+        async def is_gone() -> bool:
+            left = await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace)
+            return left is None and not await shop.jobs()
+
+        await eventually(is_gone, within=60, describe="the tenant is gone, and its Jobs with it")
+
+    return (
+        SweepStep("provisioning", provision, provisioned, least_points=8),
+        SweepStep("the upgrade", upgrade, upgraded, least_points=6),
+        SweepStep("deprovisioning", delete, gone, least_points=6),
+    )
+
+
+async def end_state(shop: Shop) -> Run:
+    """The tenant, its routes, its operations and its Jobs, without what differs from life to life."""
+    found: dict[str, JsonObject] = {}
+    tenant = await shop.client.find(CAPTenant, "acme", shop.namespace)
+    if tenant is not None:
+        status = tenant.status
+        previous: list[JsonValue] = [*status.previous_versions]
+        found["tenant"] = {"state": status.state, "current": status.current_version, "previous": previous}
+        routes = await shop.routes()
+        found["routes"] = {
+            "hash": routes.metadata.annotations.get(names.RESOURCE_HASH_ANNOTATION, "") if routes else ""
+        }
+        for operation in await shop.operations():
+            kind = operation.spec.operation
+            owned = [
+                job
+                for job in await shop.all_jobs()
+                if job.metadata.controller and job.metadata.controller.uid == operation.metadata.uid
+            ]
+            found[f"operation {kind}"] = {
+                "state": operation.status.state,
+                "version": operation.spec.version_name,
+                "jobs": len(owned),
+            }
+    return Run((), found)
+
+
+@pytest.fixture
+async def sweep(cap_cluster: LocalCluster, shop: Shop, tmp_path: Path) -> AsyncIterator[Sweep]:
+    port = free_port()
+    async with (
+        FaultProxy(cap_cluster.kubeconfig_for(names.OPERATOR_NAME, ["system:masters"])) as proxy,
+        OperatorProcess(
+            [sys.executable, "-m", "tests.cluster.cap.program", str(port)],
+            log=tmp_path / "operator.log",
+            kubeconfig=proxy.kubeconfig,
+            environment={"PYTHONPATH": os.pathsep.join(sys.path)},
+            health_url=f"http://127.0.0.1:{port}/readyz",
+        ) as process,
+    ):
+        await process.start()
+        yield Sweep(process=process, proxy=proxy, parts=life(shop), end_state=lambda: end_state(shop))
+
+
+@pytest.mark.req("R-101")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("fault", [killed_before, killed_after])
+async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
+    (share,) = odd(SHARES)
+    await sweep.run(fault, share=share, shares=SHARES)
