@@ -2,6 +2,7 @@
 
 operator_spec        an operator as a value: what the rest of the product knows about it
 installation         what a cluster needs before an operator starts
+monitoring           alert rules, dashboards and Busola pages of an operator
 insight              what an operator knows about objects of its kinds: diagnosis, actions, preview
 rendering            the renderer of an operator process
 watched_objects      the objects of all sets in one cluster, by owner, as watches show them

@@ -25,6 +25,7 @@ from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unstructur
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.reconciler import ReconcileError
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 KEEPER_LABEL = "app.kubernetes.io/managed-by"
 
@@ -97,12 +98,19 @@ class Children:
     """The children of one resource. `informer` holds all that carry the keeper's label."""
 
     def __init__(
-        self, client: Client, informer: Informer[Unstructured], *, keeper: str, clock: Clock | None = None
+        self,
+        client: Client,
+        informer: Informer[Unstructured],
+        *,
+        keeper: str,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.informer = informer
         self._client = client
         self._keeper = keeper
         self._clock = clock or SystemClock()
+        self._metrics = metrics or Metrics()
         self._memory = ObservedState()
         informer.store.add_index(_OF_OWNER, _controller_uid)
         informer.on_change(self._on_change)
@@ -124,6 +132,7 @@ class Children:
             if failure.obstacle is Obstacle.OWNED:
                 raise NameTaken(desired.ref, owner.ref, failure.cause)
             raise failure.error
+        self._metrics.drift_throttled(len(progress.throttled))
         for throttled in progress.throttled:
             raise ChangedByOthers(throttled.ref, throttled.managers)
         for result in progress.carried:

@@ -10,7 +10,7 @@ import comes from its functions, each of which imports one part of the operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from stellwerk.runtime.insight.reason_catalog import Catalogue
 if TYPE_CHECKING:
     from stellwerk.delivery.insight import KindInsight
     from stellwerk.delivery.installation import Installation
+    from stellwerk.delivery.monitoring.alerts import Alert
+    from stellwerk.delivery.monitoring.panels import Panel
     from stellwerk.runtime.insight.help_topics import Topic
     from stellwerk.runtime.process.process import OperatorIdentity, Parts
     from stellwerk.runtime.settings.process_settings import ProcessSettings
@@ -69,6 +71,16 @@ class KindHelp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnMonitoring:
+    """What an operator adds to the alerts and panels that all operators have."""
+
+    alerts: Sequence[Alert] = ()
+    runbook: str = ""
+    """A section for each of these alerts, as Markdown (`## Name`)."""
+    panels: Sequence[Panel] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSpec:
     """An operator. Every function imports a part of it."""
 
@@ -85,3 +97,4 @@ class OperatorSpec:
     """By kind. A kind that is absent has no reasons of its own."""
     insight: Callable[[], Mapping[str, KindInsight]]
     """By kind. A kind that is absent is explained by its condition `Ready` and its help."""
+    monitoring: Callable[[], OwnMonitoring] = OwnMonitoring

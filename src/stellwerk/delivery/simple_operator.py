@@ -109,7 +109,7 @@ class Operator(SimpleReconciler[K, ReadyStatus], Generic[K]):
 
     def _keeping(self, manager: Manager, resource: Resource) -> Children:
         informer = manager.informer(unstructured(resource), labels=f"{KEEPER_LABEL}={self.name}")
-        return Children(self.client, informer, keeper=self.name, clock=self.clock)
+        return Children(self.client, informer, keeper=self.name, clock=self.clock, metrics=manager.metrics)
 
     def _status(self, obj: K, status: str, reason: str, message: str, showing: ReadyStatus) -> ReadyStatus:
         generation = obj.metadata.generation

@@ -72,14 +72,14 @@ async def test_operators_and_certificates_have_metrics_as_long_as_they_exist(
     await provisioned(running, given, then)
     operator = {"kind": "BtpOperator", "namespace": "kyma-system", "name": "btpoperator", "suspended": "false"}
     ready = {**operator, "ready": "True", "reason": "ReconcileSucceeded"}
-    await eventually(lambda: running.sample("btpmanager_resource_info", ready) == 1)
+    await eventually(lambda: running.sample("stellwerk_resource_info", ready) == 1)
     for label, name, key in (("ca", CA, "ca.crt"), ("webhook", WEBHOOK, "tls.crt")):
         ends = x509.load_pem_x509_certificate(await pem(given, name, key)).not_valid_after_utc
         assert running.sample(EXPIRATION, {"certificate": label}) == ends.timestamp()
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
     await then.is_gone()
     await eventually(lambda: running.sample(EXPIRATION, {"certificate": "webhook"}) is None)
-    await eventually(lambda: "btpmanager_resource_info{" not in running.exposition())
+    await eventually(lambda: "stellwerk_resource_info{" not in running.exposition())
 
 
 class Withheld(KeyStock):

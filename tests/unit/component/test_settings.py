@@ -93,7 +93,6 @@ def test_our_own_flags_are_read() -> None:
         "--max-remote-clusters=30",
         "--max-remote-clusters-per-namespace=3",
         "--max-remote-objects-mib=64",
-        "--object-metrics-limit=0",
         "--artifact-cache-dir=/var/cache/stellwerk",
         "--artifact-cache-mib=64",
     )
@@ -107,7 +106,6 @@ def test_our_own_flags_are_read() -> None:
     assert settings.egress.networks == (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
     assert (settings.max_remote_clusters, settings.max_remote_clusters_per_namespace) == (30, 3)
     assert settings.max_remote_objects_mib == 64
-    assert settings.object_metrics_limit == 0
     assert (settings.artifact_cache_dir, settings.artifact_cache_mib) == ("/var/cache/stellwerk", 64)
 
 

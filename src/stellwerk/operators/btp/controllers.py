@@ -105,7 +105,6 @@ def install(
     reconciler = _reconciler(manager, observer, tunables, environment, webhooks, source)
     controller = _controller(manager, seen, reconciler, recorder)
     metrics.show(lambda: TABLE.as_text(tunables.settings))
-    metrics.show_operators(seen.operators.store.all)
     metrics.show_certificates(webhooks.ends)
     _wire(controller, seen, tunables, observer)
     woken.append(controller)
@@ -220,7 +219,8 @@ def _reconciler(
         return environment.get(IMAGE_VARIABLE, "")
 
     history = VersionHistory(client, observer, settings)
-    provisioner = Provisioner(client, observer, webhooks, settings, image, clock, source, history)
+    fights = manager.metrics.drift_throttled
+    provisioner = Provisioner(client, observer, webhooks, settings, image, clock, source, history, fights)
     return BtpReconciler(
         client=client,
         observer=observer,

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from itertools import islice
 
 from prometheus_client import Counter, Gauge
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from stellwerk.operators.btp import api
-from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict
-from stellwerk.runtime import conditions
 from stellwerk.runtime.telemetry.metrics import Metrics
-
-_MOST_OPERATORS = 2_000
-"""One of them represents the module. More of them make no scrape larger."""
 
 
 class BtpMetrics:
@@ -57,10 +50,6 @@ class BtpMetrics:
     def show(self, in_force: Callable[[], Mapping[str, str]]) -> None:
         """Show the settings in force, by key and as people write them, at each scrape."""
         self._metrics.register(_AtScrapes(lambda: _settings(in_force())))
-
-    def show_operators(self, listed: Callable[[], Iterable[BtpOperator]]) -> None:
-        """Show how each BtpOperator is, at each scrape."""
-        self._metrics.register(_AtScrapes(lambda: _operators(listed())))
 
     def show_certificates(self, ends: Callable[[], Mapping[str, datetime]]) -> None:
         """Show at each scrape when certificates of the operand's webhooks end, by `ca` and `webhook`."""
@@ -109,19 +98,6 @@ def _settings(in_force: Mapping[str, str]) -> GaugeMetricFamily:
     )
     for key, value in in_force.items():
         family.add_metric((key, value), 1)
-    return family
-
-
-def _operators(listed: Iterable[BtpOperator]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(
-        "btpmanager_resource_info",
-        "How a BtpOperator is, as labels; always 1",
-        labels=("kind", "namespace", "name", "ready", "reason", "suspended"),
-    )
-    for operator in islice(listed, _MOST_OPERATORS):
-        ready = conditions.find(operator.status.conditions if operator.status else (), api.READY)
-        shown = (ready.status, ready.reason) if ready else ("Unknown", "")
-        family.add_metric((BtpOperator.__name__, *operator.key, *shown, "false"), 1)
     return family
 
 

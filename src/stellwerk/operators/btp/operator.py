@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from stellwerk.delivery.operator_spec import KindHelp, Launch, OperatorSpec, OwnKind
+from stellwerk.delivery.operator_spec import KindHelp, Launch, OperatorSpec, OwnKind, OwnMonitoring
 from stellwerk.kube.types.identifiers import Resource
 
 if TYPE_CHECKING:
@@ -46,6 +46,12 @@ def _insight() -> Mapping[str, KindInsight]:
     return INSIGHT
 
 
+def _monitoring() -> OwnMonitoring:
+    from stellwerk.operators.btp.insight.monitoring import MONITORING
+
+    return MONITORING
+
+
 OPERATOR = OperatorSpec(
     name="btp",
     title="BTP Manager",
@@ -55,4 +61,5 @@ OPERATOR = OperatorSpec(
     installation=_installation,
     help=_help,
     insight=_insight,
+    monitoring=_monitoring,
 )

@@ -100,7 +100,7 @@ def install(
     fence as the manager's. `namespace` is the operator's own."""
     seen = watches(manager)
     client = manager.client.with_field_manager(RECONCILER)
-    metrics = ComponentMetrics.registered(manager.metrics, settings.object_metrics_limit)
+    metrics = ComponentMetrics.registered(manager.metrics)
     events = AnnotatedSink(recorder)
     store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
     contents = ReferenceReader(client, seen.contents)
@@ -257,7 +257,12 @@ def _reports(
 ) -> Reports:
     """The reports of passes, and their receivers."""
     told: tuple[PassObserver, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
-    return Reports(recorder=events, dependent_events=settings.dependent_events, watchers=told)
+    return Reports(
+        recorder=events,
+        dependent_events=settings.dependent_events,
+        watchers=told,
+        on_throttled=manager.metrics.drift_throttled,
+    )
 
 
 def _receivers(manager: Manager, settings: Settings) -> tuple[PassObserver, ...]:

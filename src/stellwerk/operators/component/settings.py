@@ -104,7 +104,6 @@ class Settings:
     max_remote_clusters: int = 2_000
     max_remote_clusters_per_namespace: int = 500
     max_remote_objects_mib: int = 512
-    object_metrics_limit: int = 2_000
     artifact_cache_dir: str = ""
     artifact_cache_mib: int = 512
 
@@ -297,11 +296,6 @@ TABLE = SettingsTable(
             read=parsers.number(2, 1_000_000),
             help="How much of the objects with the operator's label in all other clusters is held, as JSON. The "
             "clusters of one namespace may have half of it, and one cluster 64 MiB. One MiB is 1048576 bytes.",
-        ),
-        Setting(
-            field="object_metrics_limit",
-            read=parsers.number(0, 1_000_000),
-            help="For how many Components metrics of their own are kept; 0: for none.",
         ),
         Setting(
             field="artifact_cache_dir",

@@ -122,7 +122,7 @@ class Informer(Generic[T]):
         """How many exceptions handlers have raised: bugs of the handlers, logged with the stack."""
         self._clock = clock or SystemClock()
         self._metrics = metrics = metrics or Metrics()
-        metrics.cache(self.name, self.stale_seconds, lambda: len(self._unreadable))
+        metrics.cache(self.name, self._watch_age_seconds, lambda: len(self._unreadable))
         self._watcher = Watcher(
             client,
             target,
@@ -304,6 +304,10 @@ class Informer(Generic[T]):
     def stale_seconds(self) -> float:
         """The seconds since the last message of the server."""
         return max(0.0, self._clock.monotonic() - self._watcher.last_contact)
+
+    def _watch_age_seconds(self) -> float | None:
+        """As `stale_seconds`; None while there is no watch because the kind, or a right, is missing."""
+        return None if self.parked is not None else self.stale_seconds()
 
     def expect(self, key: ObjectKey, resource_version: str) -> None:
         """Note an own write: a controller does not look at the key again before the cache shows it.

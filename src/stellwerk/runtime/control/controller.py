@@ -143,6 +143,7 @@ class Controller(Generic[K, S]):
         self._clock = clock or SystemClock()
         self._border = Border(self._metrics, self._clock)
         self._deadline_seconds = pass_timeout_seconds + stuck_seconds
+        self._metrics.objects.show(primary.view.shape, primary.store.all)
         counts = self._metrics.queue(name, running=lambda: self.queue.running_seconds())
         shared = 0 if tenant_of is one_tenant else workers
         self.queue = WorkQueue(clock=self._clock, backoff=backoff, tenant_of=tenant_of, observer=counts, workers=shared)

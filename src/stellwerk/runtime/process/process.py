@@ -105,6 +105,7 @@ class Parts:
             border=manager.border,
             field_manager=field_manager,
             wake=wake,
+            on_gone=manager.metrics.forget_host,
         )
         manager.add_server("remote clusters", remotes)
         return remotes
@@ -115,7 +116,8 @@ async def run(process: ProcessSettings, identity: OperatorIdentity, install: Cal
 
     Raises LoginFailed and CannotListen before anything is done; LeadershipLost when another process may lead.
     """
-    metrics = Metrics()
+    metrics = Metrics(object_limit=process.object_metrics_limit)
+    metrics.operator(identity.component, identity.lease)
     asyncio.get_running_loop().set_exception_handler(partial(_report_callback, metrics))
     fence = Fence(SystemClock()) if process.leader_elect else None
     lines = _Lines(cluster_config(process.kubeconfig), identity.component, metrics, fence)
@@ -207,7 +209,9 @@ def _serve(manager: Manager, process: ProcessSettings, strangers: Client) -> Non
     watchdog, health = Watchdog(manager.metrics), HealthChecks()
     health.alive_when("event-loop", lambda: _silence(watchdog))
     health.ready_when("caches", manager.unready)
-    health.ready_when("memory", MemoryCheck().finding)
+    memory = MemoryCheck()
+    health.ready_when("memory", memory.finding)
+    manager.metrics.memory(memory.usage)
     for name, check in manager.checks.items():
         health.ready_when(name, check)
     manager.add_server("watchdog", watchdog)

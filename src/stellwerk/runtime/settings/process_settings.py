@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import Setting, SettingsTable
 
 
@@ -19,6 +20,7 @@ class ProcessSettings:
     metrics_bind_address: str = ":8080"
     metrics_secure: bool = False
     metrics_cert_path: str = ""
+    object_metrics_limit: int = 2_000
     health_probe_bind_address: str = ":8081"
     leader_elect: bool = False
     kubeconfig: str = ""
@@ -58,6 +60,11 @@ PROCESS = SettingsTable(
         _text(
             "metrics_cert_path",
             "The folder with tls.crt and tls.key for secure metrics; without one they sign their own.",
+        ),
+        Setting(
+            field="object_metrics_limit",
+            read=parsers.number(0, 1_000_000),
+            help="For how many objects metrics of their own are shown; 0: for none.",
         ),
         _text("health_probe_bind_address", "Where /healthz and /readyz are served."),
         _switch("leader_elect", "Act only while holding the Lease, so that several replicas may run."),

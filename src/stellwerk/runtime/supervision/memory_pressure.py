@@ -41,6 +41,11 @@ class MemoryCheck:
         self._group = own_group() if group is None else group
         self._was_near = False
 
+    def usage(self) -> tuple[int, int] | None:
+        """The bytes in use and the bytes allowed; None without a limit. For `Metrics.memory`."""
+        usage = usage_of(self._group)
+        return None if usage is None else (usage.used_bytes, usage.limit_bytes)
+
     def finding(self) -> str | None:
         """One sentence where little is left."""
         usage = usage_of(self._group)

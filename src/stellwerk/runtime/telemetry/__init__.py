@@ -2,5 +2,6 @@
 
 logs      log lines, as JSON or for people
 metrics   counters and gauges, under the names of controller-runtime
+object_metrics  series for each object, bounded
 traces    OpenTelemetry traces of passes; otlp sends them
 """

@@ -2,7 +2,7 @@
 
 One `Metrics` belongs to one manager and has a registry of its own, so that two managers in a process (and two tests)
 do not add to each other's numbers. Callers name what happened (`metrics.reconciled(...)`) and never a label, which is
-what keeps labels bounded: no object's name is one.
+what keeps labels bounded: only the series of `object_metrics` name objects, and they have a limit.
 
 client-go's workqueue metrics and controller-runtime's reconcile metrics keep their names, labels and buckets; what
 they lack is prefixed `stellwerk_`. prometheus-client's `_created` series are switched off: the originals have none.
@@ -21,9 +21,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from stellwerk import __version__
+from stellwerk.runtime.telemetry.object_metrics import OBJECT_LIMIT, ObjectMetrics
+
 Result: TypeAlias = Literal["success", "error", "requeue", "requeue_after"]
 RESULTS: tuple[Result, ...] = ("success", "error", "requeue", "requeue_after")
-Seconds: TypeAlias = Callable[[], float]
+Seconds: TypeAlias = Callable[[], float | None]
+Memory: TypeAlias = Callable[[], tuple[int, int] | None]
+"""Returns the bytes in use and the bytes allowed; None where there is no limit."""
 R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
@@ -43,7 +48,8 @@ _QUEUE_LABELS = ("name", "controller")
 class Metrics:
     """The numbers of one manager. `exposition()` is what a scrape reads."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None, *, object_limit: int = OBJECT_LIMIT) -> None:
+        """`object_limit`: for how many objects series of their own are shown; 0: for none."""
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own gap
         self.registry = registry or CollectorRegistry()
         self._readings = _Readings()
@@ -54,6 +60,9 @@ class Metrics:
         self._make_process_metrics()
         self._make_server_metrics()
         self.registry.register(self._readings)
+        self.object_limit = object_limit
+        self.objects = ObjectMetrics(object_limit)
+        self.register(self.objects)
 
     def register(self, collector: Collector) -> None:
         """Add an operator's own collector. Raises ValueError when one of its names is taken."""
@@ -122,7 +131,7 @@ class Metrics:
     def cache(self, kind: str, age_seconds: Seconds, unreadable: Callable[[], int] = lambda: 0) -> None:
         """A cache exists; `age_seconds` returns the seconds since its watch last received something.
 
-        `unreadable` returns how many of its objects cannot be decoded.
+        It returns None while there is no watch. `unreadable` returns how many of its objects cannot be decoded.
         """
         self._readings.caches[kind] = age_seconds
         self._readings.unreadable[kind] = unreadable
@@ -173,6 +182,18 @@ class Metrics:
     def event_dropped(self, why: Literal["full", "rate", "failed"]) -> None:
         """An Event was given up: the queue was full, the object sent too many, or the API server refused."""
         self._events.labels(why).inc()
+
+    def operator(self, name: str, lease: str) -> None:
+        """The operator that runs in this process, and the Lease of its leader."""
+        self._operator.labels(name, lease, __version__).set(1)
+
+    def memory(self, usage: Memory) -> None:
+        """Show the memory of the container, where it has a limit."""
+        self._readings.memory = usage
+
+    def drift_throttled(self, objects: int) -> None:
+        """A pass left so many objects changed, because other clients change them again and again."""
+        self._drift_throttled.inc(objects)
 
     def loop_lagged(self, seconds: float) -> None:
         """How late the event loop ran something that was due."""
@@ -262,6 +283,11 @@ class Metrics:
             "host",
             "method",
         )
+        self._operator = self._gauge(
+            "stellwerk_operator_info",
+            "The operator of the process, as labels; always 1",
+            *("operator", "lease", "version"),
+        )
         self._leading = self._gauge(
             "leader_election_master_status", "Whether this process holds the lease: 1 yes, 0 no", "name"
         )
@@ -281,6 +307,10 @@ class Metrics:
         )
         self._stuck_passes = self._gauge(
             "stellwerk_stuck_passes", "Passes that go on although they were cancelled", "controller"
+        )
+        self._drift_throttled = self._counter(
+            "stellwerk_drift_throttled_total",
+            "Objects that a pass did not restore because other clients change them again and again",
         )
         self._events = self._counter("stellwerk_events_total", "Kubernetes Events by what became of them", "outcome")
         self._loop_stalls = self._counter(
@@ -346,8 +376,9 @@ class _Readings(Collector):
     def __init__(self) -> None:
         self.queues: dict[tuple[str, str], Callable[[], Iterable[float]]] = {}
         self.caches: dict[str, Seconds] = {}
-        self.unreadable: dict[str, Callable[[], float]] = {}
+        self.unreadable: dict[str, Seconds] = {}
         self.certificates: dict[str, Seconds] = {}
+        self.memory: Memory = lambda: None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families as they are now."""
@@ -375,7 +406,16 @@ class _Readings(Collector):
         yield _family(
             "stellwerk_certificate_expiry_seconds", "Seconds until a certificate expires", "name", self.certificates
         )
+        yield from self._memory()
         yield GaugeMetricFamily("stellwerk_tasks", "asyncio tasks that have not ended", value=_living_tasks())
+
+    def _memory(self) -> Iterator[GaugeMetricFamily]:
+        used = GaugeMetricFamily("stellwerk_memory_used_bytes", "Memory of the container that is in use")
+        limit = GaugeMetricFamily("stellwerk_memory_limit_bytes", "Memory that the container may use")
+        if (usage := _read(self.memory, None)) is not None:
+            used.add_metric((), usage[0])
+            limit.add_metric((), usage[1])
+        yield from (used, limit)
 
 
 def _living_tasks() -> int:

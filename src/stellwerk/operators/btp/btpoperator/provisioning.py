@@ -117,6 +117,8 @@ class Provisioner:
     clock: Clock
     source: ReleaseSupplier
     history: VersionHistory
+    on_throttled: Callable[[int], None]
+    """Called with the number of objects that others change again and again."""
     memory: ObservedState = field(default_factory=ObservedState)
     _absent: dict[tuple[GroupVersionKind, ObjectKey], float] = field(default_factory=dict)
     """Outdated objects that were looked for and are not there, and when, in seconds of the monotonic clock."""
@@ -158,6 +160,7 @@ class Provisioner:
             await self.observer.caches.show(early)
         wanted = await self._wanted(release, operator, credentials, certificates)
         progress = await self._apply(wanted)
+        self.on_throttled(len(progress.throttled))
         if why := self.observer.unseen():
             raise ApplyFailed(why)
         self.memory.keep_only({desired.address for desired in wanted})

@@ -6,4 +6,5 @@ preview            what the next reconcile would change
 actions            what a user may request
 by_kind            all of it, by kind
 help_topics        the texts of `stellwerk explain`
+monitoring         its own alerts and panels
 """

@@ -20,10 +20,9 @@ from prometheus_client.registry import Collector
 from stellwerk.kube.types.errors import StatusError, causes
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONTROLLER, Component
-from stellwerk.operators.component.api_status import READY, ComponentStatus, State
+from stellwerk.operators.component.api_status import ComponentStatus, State
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.render.sources.artifact_disk_cache import Outcome
-from stellwerk.runtime import conditions
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 _log = logging.getLogger(__name__)
@@ -37,20 +36,13 @@ class _Facts:
     """What is shown of one Component."""
 
     state: State | None
-    ready: str
-    reason: str
-    suspended: bool
     dependents: int
     unready: int
 
     @classmethod
-    def of(cls, component: Component, status: ComponentStatus) -> _Facts:
-        condition = conditions.find(status.conditions, READY)
+    def of(cls, status: ComponentStatus) -> _Facts:
         return cls(
             state=status.state,
-            ready=condition.status if condition else "Unknown",
-            reason=condition.reason if condition else "",
-            suspended=component.spec.suspend,
             dependents=len(status.inventory),
             unready=sum(not item.is_settled for item in status.inventory),
         )
@@ -78,9 +70,9 @@ class ComponentMetrics(Collector):
         self._clients.labels(CONTROLLER).set(0)
 
     @classmethod
-    def registered(cls, metrics: Metrics, limit: int) -> ComponentMetrics:
+    def registered(cls, metrics: Metrics) -> ComponentMetrics:
         """The numbers, added to a manager's."""
-        own = cls(limit, metrics.requests_by_method)
+        own = cls(metrics.object_limit, metrics.requests_by_method)
         metrics.register(own)
         return own
 
@@ -92,7 +84,7 @@ class ComponentMetrics(Collector):
         key = component.key
         if key in self._facts or len(self._facts) < self._limit:
             self._left_out.discard(key)
-            self._facts[key] = _Facts.of(component, status)
+            self._facts[key] = _Facts.of(status)
         else:
             self._leave_out(key)
 
@@ -155,20 +147,13 @@ class ComponentMetrics(Collector):
         unready = GaugeMetricFamily(
             f"{PREFIX}unready_dependents_total", "Objects of a Component that are not ready", labels=_OBJECT
         )
-        info = GaugeMetricFamily(
-            "component_operator_resource_info",
-            "How a Component is, as labels; always 1",
-            labels=("kind", "namespace", "name", "ready", "reason", "suspended"),
-        )
         for key, facts in self._facts.items():
             labels = _labels(key)
             for state in State:
                 states.add_metric((*labels, state), float(state is facts.state))
             dependents.add_metric(labels, facts.dependents)
             unready.add_metric(labels, facts.unready)
-            suspended = str(facts.suspended).lower()
-            info.add_metric((Component.__name__, *key, facts.ready, facts.reason, suspended), 1.0)
-        yield from (states, dependents, unready, info)
+        yield from (states, dependents, unready)
         yield GaugeMetricFamily(
             "component_operator_objects_without_metrics",
             "Components beyond the limit of metrics for single ones",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -75,6 +75,8 @@ class Reports:
     recorder: EventSink
     dependent_events: DependentEvents
     watchers: tuple[PassObserver, ...] = ()
+    on_throttled: Callable[[int], None] = lambda _: None
+    """Called with the number of objects that others change again and again."""
 
     def passed(self, component: Component, status: ComponentStatus | None) -> None:
         """A pass has ended well."""
@@ -141,6 +143,7 @@ class Reports:
 
     def carried(self, component: Component, reported: Reported, progress: SetProgress) -> None:
         """Report each object that was written, or could not be."""
+        self.on_throttled(len(progress.throttled))
         counts = {
             kind: sum(isinstance(result.action, kind) for result in progress.carried)
             for kind in (Create, Update, Remove)

@@ -1,0 +1,113 @@
+"""Series for each object of a kind that a controller reconciles, read from its cache at the scrape.
+
+So the series of an object vanish with it, and a process that waits for the Lease shows the same as the leader. An
+object costs no memory between two scrapes.
+
+Series per object are bounded: beyond `limit` objects of all kinds together, the others have none, and
+`stellwerk_resources_without_series` counts them. The counts by kind (`stellwerk_resources`) are complete in any case.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.runtime import conditions
+
+OBJECT_LIMIT = 2_000
+"""The objects with series of their own, by default."""
+
+_OBJECT = ("kind", "namespace", "name")
+_READY = "Ready"
+_STALLED = "Stalled"
+
+Listed = Callable[[], Iterable[Kind]]
+
+
+class ObjectMetrics(Collector):
+    """The objects of all kinds of one process."""
+
+    def __init__(self, limit: int = OBJECT_LIMIT) -> None:
+        """`limit`: for how many objects series are shown; 0: for none."""
+        self._limit = limit
+        self._kinds: dict[str, Listed] = {}
+
+    def show(self, kind: type[Kind], listed: Listed) -> None:
+        """Show the objects of a kind. A kind without a status is not shown: it is never ready."""
+        if "status" in kind.__struct_fields__:
+            self._kinds[kind.resource.kind] = listed
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """The families without series."""
+        return iter(_Families().all())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The families as they are now."""
+        families = _Families()
+        left = self._limit
+        for kind, listed in self._kinds.items():
+            counts = Counter[str](dict.fromkeys(("True", "False", "Unknown"), 0))
+            objects = 0
+            for obj in listed():
+                objects += 1
+                ready = conditions.find(_conditions(obj), _READY)
+                counts[ready.status if ready else "Unknown"] += 1
+                if objects <= left:
+                    families.add(kind, obj, ready)
+            for status, count in counts.items():
+                families.counts.add_metric((kind, status), count)
+            families.left_out.add_metric((kind,), max(0, objects - left))
+            left = max(0, left - objects)
+        yield from families.all()
+
+
+class _Families:
+    """The families of one scrape."""
+
+    def __init__(self) -> None:
+        self.info = GaugeMetricFamily(
+            "stellwerk_resource_info",
+            "How an object is, as labels; always 1",
+            labels=(*_OBJECT, "ready", "reason", "suspended"),
+        )
+        self.deleted = GaugeMetricFamily(
+            "stellwerk_resource_deletion_timestamp_seconds",
+            "When the deletion of an object that still exists was requested, in seconds since 1970",
+            labels=_OBJECT,
+        )
+        self.stalled = GaugeMetricFamily(
+            "stellwerk_resource_stalled_timestamp_seconds",
+            "Since when an object waits for a change by a user (condition Stalled), in seconds since 1970",
+            labels=_OBJECT,
+        )
+        self.counts = GaugeMetricFamily(
+            "stellwerk_resources", "Objects by the status of their condition Ready", labels=("kind", "ready")
+        )
+        self.left_out = GaugeMetricFamily(
+            "stellwerk_resources_without_series", "Objects beyond the limit of series for each", labels=("kind",)
+        )
+
+    def all(self) -> tuple[GaugeMetricFamily, ...]:
+        return self.info, self.deleted, self.stalled, self.counts, self.left_out
+
+    def add(self, kind: str, obj: Kind, ready: Condition | None) -> None:
+        """Add the series of an object."""
+        key = (kind, *obj.key)
+        status, reason = (ready.status, ready.reason) if ready else ("Unknown", "")
+        suspended = str(bool(getattr(getattr(obj, "spec", None), "suspend", False))).lower()
+        self.info.add_metric((*key, status, reason, suspended), 1)
+        if obj.metadata.deletion_timestamp is not None:
+            self.deleted.add_metric(key, obj.metadata.deletion_timestamp.timestamp())
+        stalled = conditions.find(_conditions(obj), _STALLED)
+        if stalled is not None and stalled.is_true and stalled.last_transition_time is not None:
+            self.stalled.add_metric(key, stalled.last_transition_time.timestamp())
+
+
+def _conditions(obj: Kind) -> tuple[Condition, ...]:
+    found: tuple[Condition, ...] = getattr(getattr(obj, "status", None), "conditions", ())
+    return found
