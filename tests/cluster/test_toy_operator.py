@@ -9,16 +9,22 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from bench.sizes import python_lines
+from tests.prometheus import prometheus
+from tests.toy_operator.operator import OPERATOR as TOY_OPERATOR
 
 from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.assembly import OPERATORS
+from stellwerk.delivery.monitoring import objects as monitoring
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource
@@ -32,6 +38,27 @@ TOY = ROOT / "tests" / "toy_operator"
 MOST_LINES = 150
 SITES = unstructured(Resource("toy.example.com", "v1", "Site", "sites", True))
 PAGES = unstructured(Resource("toy.example.com", "v1", "Page", "pages", True))
+
+
+OF_STRICT_TENANCY = {"component_operator_strict_tenancy_as_cluster_admin"}
+"""Metrics that an operator has with settings other than those of `up`."""
+SOMETIMES_ABSENT = {
+    "stellwerk_memory_",  # without a memory limit
+    "stellwerk_resource_info",  # without objects that are not ready
+    "stellwerk_certificate_expiry_seconds",  # without servers of HTTPS
+    "btpmanager_certificate_expiration_timestamp_seconds",  # without an installed module
+    "component_operator_runtime_component_state",  # without Components
+    "component_operator_runtime_unready_dependents_total",
+    "stellwerk_task_failures_total",  # without faults
+    "stellwerk_watch_restarts_total",
+    "stellwerk_missing_rights",
+    "stellwerk:reconcile_errors:ratio_rate15m",  # without passes
+}
+"""Series that healthy operators with few objects do not have. Their names and labels are on the page all the same."""
+_PREFIXES = (
+    "stellwerk_|controller_runtime_|workqueue_|rest_client_|leader_election_|btpmanager_|component_operator_|process_"
+)
+_METRIC = re.compile(rf"\b((?:{_PREFIXES})[a-z_]+)")
 
 
 class Product:
@@ -103,6 +130,8 @@ def test_its_kinds_and_pages_are_generated(product: Product) -> None:
         "docs/reference/settings/toy.md",
         "docs/reference/reasons/toy.md",
         "docs/reference/topics/toy.md",
+        "deploy/monitoring/dashboards/toy.json",
+        "deploy/monitoring/busola/sites.toy.example.com.yaml",
     ):
         assert path in files.splitlines()
     assert "The Secret with the kubeconfig of the remote cluster." in files
@@ -158,6 +187,46 @@ async def test_up_runs_it_and_verbs_answer_about_its_objects(
         await away.delete(ConfigMap, "front", "default")
         await eventually(published, describe="the ConfigMap of the remote cluster is restored")
         await away.delete(PAGES, "front", "default")
+
+
+async def test_every_query_of_dashboards_and_rules_finds_its_metrics_on_the_pages_of_running_operators(
+    product: Product, tmp_path: Path
+) -> None:
+    product.stellwerk("up")
+    targets = re.findall(r"metrics on ([\d.]+:\d+)", product.stellwerk("status"))
+    assert len(targets) == 3
+    specs = (*OPERATORS.values(), TOY_OPERATOR)
+    made = [monitoring.shared(specs), *(monitoring.of_operator(spec) for spec in specs)]
+    groups = [group for each in made for group in each.groups]
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(yaml.safe_dump({"groups": groups}))
+    boards: list[Any] = [board for each in made for board in each.dashboards.values()]
+    queries = {target["expr"] for board in boards for panel in board["panels"] for target in panel["targets"]}
+    async with prometheus(tmp_path, targets, rules) as server:
+
+        async def has_scraped() -> bool:
+            return len(await server.query("count_over_time(stellwerk_tasks[5m]) > 2")) == len(targets)
+
+        async def has_evaluated() -> bool:
+            listed = (await server.get("rules"))["groups"]
+            return len(listed) == len(groups) and all(
+                rule["health"] == "ok" for each in listed for rule in each["rules"]
+            )
+
+        await eventually(has_scraped, describe="each operator is scraped three times")
+        await eventually(has_evaluated, describe="all rules are evaluated without an error")
+        metadata = await server.get("metadata")
+        for expression in sorted({*queries, *(str(rule["expr"]) for group in groups for rule in group["rules"])}):  # type: ignore[union-attr,call-overload,index]
+            await server.query(expression)
+            for name in _METRIC.findall(expression):
+                family = re.sub(r"_(bucket|count|sum)$", "", name)
+                assert {name, family} & metadata.keys() or name in OF_STRICT_TENANCY, (name, expression)
+        empty = {expression for expression in queries if not await server.query(expression)}
+        assert not {expression for expression in empty if not any(name in expression for name in SOMETIMES_ABSENT)}
+        operators = {series["metric"]["operator"] for series in await server.query("stellwerk_operator_info")}
+        assert len(operators) == len(targets)
+        shown = await server.query('stellwerk_resources{kind=~"Site|BtpOperator|Component"}')
+        assert {series["metric"]["kind"] for series in shown} == {"Site", "BtpOperator", "Component"}
 
 
 def api_object(kind: str, name: str, spec: JsonObject) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 
 import pytest
@@ -12,7 +13,7 @@ from tests.cluster.runtime.example_kind import Electrician, Lamp, LampStatus, la
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import Conflict, Status
+from stellwerk.kube.types.errors import Conflict, Status, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, metadata_of, unstructured
 from stellwerk.runtime.cache.informer import Delta
@@ -125,6 +126,41 @@ async def test_a_passing_failure_is_tried_again_until_it_passes(client: Client, 
     await eventually(shines)
     await works.rests(passes=5)
     assert [notice.reason for _, notice in works.bell.heard] == ["Flickering", "Switched"]
+
+
+async def test_a_change_of_state_is_one_line_of_level_info_and_a_pass_without_change_none(
+    client: Client, namespace: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "stellwerk")
+    works = await start(Electrician())
+    await client.create(Lamp, lamp("hall", namespace))
+    await works.rests(passes=2)
+    assert [(record.levelname, record.getMessage().split(":")[0]) for record in caplog.records] == [
+        ("INFO", "Switched")
+    ]
+    caplog.clear()
+    for _ in range(5):
+        works.controller.queue.add(ObjectKey(namespace, "hall"))
+        await works.rests(passes=len(works.electrician.seen) + 1)
+    assert caplog.messages == []
+
+
+async def test_a_failure_is_a_line_of_level_error(
+    client: Client, namespace: str, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(obj: Lamp) -> Next[LampStatus]:
+        if obj.metadata.name == "hall":
+            raise BulbMissing("put a bulb in")
+        raise Unreachable("no route to the API server")
+
+    caplog.set_level(logging.INFO, "stellwerk")
+    works = await start(Electrician(fail))
+    await client.create(Lamp, lamp("hall", namespace))
+    await works.rests(passes=2)
+    await client.create(Lamp, lamp("attic", namespace))
+    await eventually(lambda: "no route to the API server" in caplog.text)
+    assert {record.levelname for record in caplog.records} == {"ERROR"}
+    assert "BulbMissing: put a bulb in" in caplog.messages
 
 
 @pytest.mark.req("R-304")

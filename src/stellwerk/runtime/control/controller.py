@@ -427,7 +427,7 @@ class Controller(Generic[K, S]):
                 _log.debug("%s: %s has changed meanwhile: %s", self.name, obj.ref, error)
                 return Verdict("requeue", BackedOff())
             case ApiFailure(error):
-                _log.warning("%s: %s waits: %s", self.name, obj.ref, error)
+                _log.error("%s: %s waits: %s", self.name, obj.ref, error)
                 return Verdict("error", BackedOff(statuses.wanted_delay_seconds(error), _longest_seconds(error)))
             case Bug(error):
                 self._border.report("pass", f"a pass of {self.name} on {obj.ref}", error)
