@@ -16,6 +16,7 @@ from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.supervision.tasks import background
+from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 
@@ -28,10 +29,11 @@ class Home:
     def __init__(self, cluster: Cluster, client: Client, namespace: str) -> None:
         self.client, self.namespace = client, namespace
         self.clock = FakeClock()
+        self.metrics = Metrics()
         informer = cluster.informer(
             unstructured(ConfigMap.resource), namespace=namespace, labels=f"{KEEPER_LABEL}=keeper"
         )
-        self.children = Children(client, informer, keeper="keeper", clock=self.clock)
+        self.children = Children(client, informer, keeper="keeper", clock=self.clock, metrics=self.metrics)
 
     async def lamp(self, name: str = "hall") -> Lamp:
         return await self.client.create(Lamp, lamp(name, self.namespace))
@@ -93,6 +95,7 @@ async def test_a_changed_child_is_restored_and_a_fight_is_slowed_down_and_named(
     await home.edit("mine", "rival")
     with pytest.raises(ChangedByOthers, match=r"ConfigMap \S+/hall is changed by rival again and again"):
         await home.keep(hall)
+    assert b"stellwerk_drift_throttled_total 1.0" in home.metrics.exposition()
     await home.clock.advance(FIGHT_SECONDS)
     await home.keep(hall)
     assert await home.text() == "hello"

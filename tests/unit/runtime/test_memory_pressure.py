@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.runtime.supervision.memory_pressure import MemoryCheck, own_group
+from stellwerk.runtime.telemetry.metrics import Metrics
 
 MIB = 1 << 20
 
@@ -36,6 +37,15 @@ def test_near_the_limit_the_process_is_unready_and_says_so_once(
 
 def test_files_that_the_kernel_may_forget_do_not_count(tmp_path: Path) -> None:
     assert MemoryCheck(group(tmp_path, used=99 * MIB, limit=str(100 * MIB), forgettable=9 * MIB)).finding() is None
+
+
+@pytest.mark.parametrize(("limit", "shown"), [("1000", True), ("max", False)])
+def test_use_and_limit_are_metrics_where_there_is_a_limit(tmp_path: Path, limit: str, shown: bool) -> None:
+    metrics = Metrics()
+    metrics.memory(MemoryCheck(group(tmp_path, used=700, limit=limit, forgettable=200)).usage)
+    lines = metrics.exposition().decode().splitlines()
+    assert ("stellwerk_memory_used_bytes 500.0" in lines) is shown
+    assert ("stellwerk_memory_limit_bytes 1000.0" in lines) is shown
 
 
 def test_without_a_limit_nothing_is_wrong(tmp_path: Path) -> None:
