@@ -90,7 +90,7 @@ class Running(OperatorHarness):
     def controllers(self) -> Sequence[Controller[Any, Any]]:
         """All that the operator has."""
         assert self._cap is not None
-        return (self._cap.operations, self._cap.tenants)
+        return (self._cap.operations, self._cap.tenants, self._cap.applications)
 
 
 @pytest.fixture

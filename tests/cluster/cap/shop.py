@@ -37,23 +37,48 @@ class Shop:
     client: Client
     namespace: str
 
-    async def open(self, *workloads: JsonObject, ready: bool = True, subscribed: bool = True, host: str = "") -> None:
-        """Make the application, its Secret, a version, a tenant without a version, and a domain that is Ready."""
+    async def open(
+        self,
+        *workloads: JsonObject,
+        ready: bool = True,
+        subscribed: bool = True,
+        follows: bool = True,
+        host: str = "",
+    ) -> None:
+        """Make the application, its Secret, a version, a tenant without a version, and a domain that is Ready.
+
+        Without `follows`, the tenant is never given a version.
+        """
+        await self.bind()
+        await self.apply(host=host)
+        await self.release("1", *workloads, ready=ready)
+        await self.subscribe(with_payload=subscribed, follows=follows)
+
+    async def bind(self) -> None:
+        """Make the Secret of the service that the application uses."""
         secret: JsonObject = {"credentials": base64.b64encode(b'{"clientid": "id"}').decode()}
         await self.client.apply(Secret, {**self._metadata("uaa-secret"), "data": secret})
+
+    async def apply(self, *, host: str = "", **fields: JsonValue) -> None:
+        """Make the application, and its domain where a host is given."""
         spec: JsonObject = {
             "btpAppName": "shop",
             "providerSubaccountId": "subaccount",
             "btp": {"services": [{"name": "uaa", "class": "xsuaa", "secret": "uaa-secret"}]},
+            **fields,
         }
         if host:
             spec["domainRefs"] = [{"kind": "Domain", "name": "primary"}]
             await self.serve(host)
         await self.client.apply(CAPApplication, {**self._metadata("shop"), "spec": spec})
-        await self.release("1", *workloads, ready=ready)
+
+    async def subscribe(self, *, with_payload: bool = True, follows: bool = True) -> None:
+        """Make the tenant `acme` without a version, as the subscription server does."""
         tenant: JsonObject = {"capApplicationInstance": "shop", "subDomain": "acme", "tenantId": "acme-id"}
+        if not follows:
+            tenant["versionUpgradeStrategy"] = "never"
         labels: JsonObject = {"sme.sap.com/tenant-type": "consumer", "sme.sap.com/btp-tenant-id": "acme-id"}
-        annotations: JsonObject = {names.CONTEXT_SECRET_ANNOTATION: "acme-context"} if subscribed else {}
+        annotations: JsonObject = {names.CONTEXT_SECRET_ANNOTATION: "acme-context"} if with_payload else {}
         marks = {"labels": labels, "annotations": annotations}
         await self.client.apply(CAPTenant, {**self._metadata("acme", **marks), "spec": tenant})
         payload: JsonObject = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
@@ -106,6 +131,20 @@ class Shop:
             return True
 
         await eventually(does, within=30, describe=f"the tenant shows {state}, {reason}")
+        return found[0]
+
+    async def shows_application(self, reason: str, *, state: str, condition: str = "Ready") -> CAPApplication:
+        """Return the application when it has this state, and a condition this reason."""
+        found: list[CAPApplication] = []
+
+        async def does() -> bool:
+            found[:] = [await self.client.get(CAPApplication, "shop", self.namespace)]
+            shown = conditions.find(found[0].status.conditions, condition)
+            assert shown is not None
+            assert (found[0].status.state, shown.reason) == (state, reason), f"{found[0].status}"
+            return True
+
+        await eventually(does, within=30, describe=f"the application shows {state}, {reason}")
         return found[0]
 
     async def routes(self) -> VirtualService | None:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import DomainKind
+from stellwerk.operators.cap.api_application import ApplicationStatus, CAPApplication, DomainKind
 from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
+from stellwerk.operators.cap.application.reconcile import ApplicationReconciler
 from stellwerk.operators.cap.credentials import BindingSecrets, CredentialSecrets
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
 from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_VERSION, Caches, caches, controller_of
+from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
@@ -25,6 +27,7 @@ TENANT_WORKERS = 10
 
 OperationController = Controller[CAPTenantOperation, OperationStatus]
 TenantController = Controller[CAPTenant, TenantStatus]
+ApplicationController = Controller[CAPApplication, ApplicationStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,9 @@ class CapOperator:
     """The parts that others may ask for."""
 
     caches: Caches
-    operations: OperationController
+    applications: ApplicationController
     tenants: TenantController
+    operations: OperationController
 
 
 def install(manager: Manager, namespace: str, *, recorder: EventSink | None = None) -> CapOperator:
@@ -41,9 +45,10 @@ def install(manager: Manager, namespace: str, *, recorder: EventSink | None = No
     seen = caches(manager)
     operations = _operations(manager, seen, recorder)
     tenants = _tenants(manager, seen, namespace, recorder)
-    manager.add_controller(operations)
-    manager.add_controller(tenants)
-    return CapOperator(seen, operations, tenants)
+    applications = _applications(manager, seen, recorder)
+    for controller in (operations, tenants, applications):
+        manager.add_controller(controller)
+    return CapOperator(seen, applications, tenants, operations)
 
 
 def _operations(manager: Manager, seen: Caches, recorder: EventSink | None) -> OperationController:
@@ -111,22 +116,70 @@ def _wire_tenants(controller: TenantController, seen: Caches) -> None:
     def of_application(application: ObjectKey) -> list[ObjectKey]:
         return [each.key for each in seen.tenants.store.by(BY_APPLICATION, str(application))]
 
+    def of_changed(delta: Delta[CAPApplication]) -> list[ObjectKey]:
+        changed = delta.old is None or delta.new is None or not only_status_changed(delta.old, delta.new)
+        return of_application(delta.key) if changed else []
+
     def of_domain(kind: DomainKind, domain: ObjectKey) -> list[ObjectKey]:
-        return [
-            tenant
-            for application in seen.applications.store.all()
-            if domain.namespace in ("", application.metadata.namespace)
-            and any((each.kind, each.name) == (kind, domain.name) for each in application.spec.domain_refs)
-            for tenant in of_application(application.key)
-        ]
+        applications = _users_of(seen, kind, domain)
+        return [tenant for application in applications for tenant in of_application(application)]
 
     controller.ignore_updates(only_status_changed)
     controller.watches(seen.operations, lambda delta: controller_of(delta, CAPTenant))
     controller.watches(seen.virtual_services, lambda delta: controller_of(delta, CAPTenant))
-    controller.watches(seen.applications, lambda delta: of_application(delta.key))
+    controller.watches(seen.applications, of_changed)
     controller.watches(
         seen.versions,
         lambda delta: of_application(ObjectKey(delta.key.namespace, delta.latest.spec.application)),
     )
     controller.watches(seen.domains, lambda delta: of_domain(DomainKind.DOMAIN, delta.key))
     controller.watches(seen.cluster_domains, lambda delta: of_domain(DomainKind.CLUSTER_DOMAIN, delta.key))
+
+
+def _users_of(seen: Caches, kind: DomainKind, domain: ObjectKey) -> list[ObjectKey]:
+    """The applications that refer to a domain."""
+    return [
+        application.key
+        for application in seen.applications.store.all()
+        if domain.namespace in ("", application.metadata.namespace)
+        and any((each.kind, each.name) == (kind, domain.name) for each in application.spec.domain_refs)
+    ]
+
+
+def _applications(manager: Manager, seen: Caches, recorder: EventSink | None) -> ApplicationController:
+    client = manager.client.with_field_manager(names.OPERATOR_NAME)
+    reconciler = ApplicationReconciler(client=client, caches=seen, clock=manager.clock, recorder=recorder)
+    applications: ApplicationController = Controller(
+        "CAPApplication",
+        seen.applications,
+        reconciler,
+        write_status=StatusWriter(client=client, clock=manager.clock),
+        tenant_of=lambda key: key.namespace,
+        recorder=recorder,
+        metrics=manager.metrics,
+        clock=manager.clock,
+    )
+
+    def on_secret(secret: ObjectKey) -> None:
+        for application in _users_of_secret(seen, secret):
+            applications.queue.add(application)
+
+    seen.on_secret(on_secret)
+    applications.ignore_updates(only_status_changed)
+    applications.watches(
+        seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
+    )
+    applications.watches(seen.versions, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.application)])
+    applications.watches(seen.domains, lambda delta: _users_of(seen, DomainKind.DOMAIN, delta.key))
+    applications.watches(seen.cluster_domains, lambda delta: _users_of(seen, DomainKind.CLUSTER_DOMAIN, delta.key))
+    return applications
+
+
+def _users_of_secret(seen: Caches, secret: ObjectKey) -> list[ObjectKey]:
+    """The applications with a service whose binding is in the Secret."""
+    return [
+        application.key
+        for application in seen.applications.store.all()
+        if application.metadata.namespace == secret.namespace
+        and any(service.secret == secret.name for service in application.spec.btp.services)
+    ]

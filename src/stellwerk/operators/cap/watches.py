@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from stellwerk.api.batch import Job
@@ -61,9 +61,23 @@ class Caches:
             return self.cluster_domains.store.get(ObjectKey("", reference.name))
         return self.domains.store.get(ObjectKey(namespace, reference.name))
 
+    _secrets: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
+    _wakes: list[Callable[[ObjectKey], None]] = field(default_factory=list)
+
     def secrets(self, namespace: str) -> Informer[PartialObjectMetadata]:
         """All Secrets of a namespace, as metadata; watched from the first call on."""
-        return self.manager.informer(metadata_of(Secret), namespace=namespace)
+        if namespace not in self._secrets:
+            made = self._secrets[namespace] = self.manager.informer(metadata_of(Secret), namespace=namespace)
+            made.on_change(self._on_secret)
+        return self._secrets[namespace]
+
+    def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
+        for wake in self._wakes:
+            wake(delta.key)
+
+    def on_secret(self, wake: Callable[[ObjectKey], None]) -> None:
+        """Call this for each change of a Secret of the watched namespaces."""
+        self._wakes.append(wake)
 
 
 def caches(manager: Manager) -> Caches:

@@ -18,6 +18,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
@@ -32,14 +33,12 @@ def life(shop: Shop) -> tuple[SweepStep, ...]:
 
     async def provision() -> None:
         await shop.open(host="shop.example.com")
-        await shop.set_version("1.0.0")
 
     async def provisioned() -> None:
         await shop.tenant_shows("ProvisioningCompleted")
 
     async def upgrade() -> None:
         await shop.release("2")
-        await shop.set_version("2.0.0")
 
     async def upgraded() -> None:
         await shop.tenant_shows("UpgradeCompleted")
@@ -53,6 +52,7 @@ def life(shop: Shop) -> tuple[SweepStep, ...]:
             return left is None and not await shop.jobs()
 
         await eventually(is_gone, within=60, describe="the tenant is gone, and its Jobs with it")
+        await shop.client.delete(metadata_of(CAPApplicationVersion), "shop-v2", shop.namespace)  # for the next life
 
     return (
         SweepStep("provisioning", provision, provisioned, least_points=8),

@@ -1,0 +1,428 @@
+"""What an application needs next (pure; spec section 5).
+
+The checks come in an order: each one that is not met is reported and waited for, and the first one that asks for a
+write decides the pass. An application for which all are met is consistent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import (
+    ALL_TENANTS_READY,
+    LATEST_VERSION_READY,
+    ApplicationState,
+    ApplicationStatus,
+    CAPApplication,
+    DomainRef,
+)
+from stellwerk.operators.cap.api_domain import DomainState
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_tenant import CAPTenant, TenantState, UpgradeStrategy
+from stellwerk.operators.cap.api_version import CAPApplicationVersion, JobType
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.names import go_json
+from stellwerk.operators.cap.reasons import ApplicationReason
+from stellwerk.operators.cap.semantic_version import precedence
+from stellwerk.runtime import conditions
+from stellwerk.runtime.reconciler import Notice, Severity
+
+_BUSY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING)
+_TENANT_ERRORS = (TenantState.PROVISIONING_ERROR, TenantState.UPGRADE_ERROR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationSnapshot:
+    """What the caches show of an application and around it."""
+
+    application: CAPApplication
+    versions: Sequence[CAPApplicationVersion] = ()
+    tenants: Sequence[CAPTenant] = ()
+    """All that name the application, or carry its label."""
+    domains: Mapping[DomainRef, AnyDomain | None] = field(default_factory=dict[DomainRef, AnyDomain | None])
+    missing_secrets: Sequence[str] = ()
+    """Secrets of services that do not exist."""
+    unowned_context: str = ""
+    """The Secret with the payload of the provider's tenant, where the tenant does not own it yet."""
+
+
+_DELETING = "the application is being deleted"
+
+
+# ---- what may be decided
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Labels, annotations or the finalizer are absent: write them."""
+
+    patch: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class CreateProvider:
+    """The tenant of the provider, and the Secret with the payload of its subscription, have to be created."""
+
+    version: CAPApplicationVersion
+
+
+@dataclass(frozen=True, slots=True)
+class OwnContext:
+    """The tenant of the provider has to own the Secret with its payload, so that the Secret goes with it."""
+
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTenants:
+    """The tenants of the provider have to be deleted."""
+
+    tenants: Sequence[CAPTenant]
+
+
+@dataclass(frozen=True, slots=True)
+class SetVersions:
+    """Tenants have to follow to a version."""
+
+    tenants: Sequence[CAPTenant]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """No tenant is left: remove the finalizer."""
+
+
+Write: TypeAlias = Prepare | CreateProvider | OwnContext | DeleteTenants | SetVersions | Release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to write, and what to report after it."""
+
+    write: Write | None = None
+    status: ApplicationStatus | None = None
+    notices: tuple[Notice, ...] = ()
+    again: bool = False
+    """Whether another pass is due at once."""
+
+
+def decide(seen: ApplicationSnapshot, now: datetime) -> Decision:
+    """Decide what the application needs next."""
+    plan = _Plan(seen, now)
+    return next(decision for step in plan.steps() if (decision := step()) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    seen: ApplicationSnapshot
+    now: datetime
+
+    @property
+    def application(self) -> CAPApplication:
+        return self.seen.application
+
+    def steps(self) -> Sequence[Callable[[], Decision | None]]:
+        if self.application.metadata.is_terminating:
+            return (self._deletion,)
+        return (
+            self._identity,
+            self._metadata,
+            self._begin,
+            self._secrets,
+            self._domains,
+            self._domain_hosts,
+            self._version,
+            self._services_only,
+            self._provider,
+            self._tenants,
+        )
+
+    # ---- before anything else
+
+    def _identity(self) -> Decision | None:
+        spec = self.application.spec
+        if spec.provider_subaccount_id or spec.global_account_id:
+            return None
+        message = (
+            f"{self.application.ref} has no spec.providerSubaccountId: set it to the id of the provider's subaccount"
+        )
+        return self._report(ApplicationState.ERROR, ApplicationReason.MissingProviderSubaccountId, message)
+
+    def _metadata(self) -> Decision | None:
+        metadata, spec = self.application.metadata, self.application.spec
+        wanted: JsonObject = {}
+        if names.APPLICATION_FINALIZER not in metadata.finalizers:
+            wanted["finalizers"] = [*metadata.finalizers, names.APPLICATION_FINALIZER]
+        if absent := names.missing(names.application_labels(spec), metadata.labels):
+            wanted["labels"] = {**absent}
+        if absent := names.missing(names.application_annotations(spec), metadata.annotations):
+            wanted["annotations"] = {**absent}
+        if not wanted:
+            return None
+        return Decision(
+            write=Prepare({"metadata": {"resourceVersion": metadata.resource_version, **wanted}}), again=True
+        )
+
+    def _begin(self) -> Decision | None:
+        status, generation = self.application.status, self.application.metadata.generation
+        if status.state == ApplicationState.UNKNOWN:
+            reason, message = ApplicationReason.ApplicationProcessing, "the application is new"
+        elif status.state == ApplicationState.CONSISTENT and status.observed_generation != generation:
+            reason, message = ApplicationReason.ResourceDefinitionChanged, "the spec of the application has changed"
+        else:
+            return None
+        return self._report(ApplicationState.PROCESSING, reason, message, again=True)
+
+    # ---- what the application refers to
+
+    def _secrets(self) -> Decision | None:
+        missing = self.seen.missing_secrets
+        if not missing:
+            return None
+        namespace = self.application.metadata.namespace
+        listed = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        message = f"waiting for secrets in namespace {namespace}: {listed}. Create the service bindings that write them"
+        notice = Notice(
+            ApplicationReason.MissingSecrets, message, Severity.WARNING, ApplicationReason.ProcessingSecrets
+        )
+        state = ApplicationState(self.application.status.state)
+        return self._report(state, ApplicationReason.ProcessingSecrets, message, notice)
+
+    def _domains(self) -> Decision | None:
+        reason = ApplicationReason.ProcessingDomainReferences
+        missing = [
+            f"{each.kind} {each.name}" for each in self.application.spec.domain_refs if self._domain(each) is None
+        ]
+        if missing:
+            message = f"waiting for domains: {', '.join(missing)}"
+            notice = Notice(ApplicationReason.MissingDomainReferences, message, Severity.WARNING, reason)
+            return self._report(ApplicationState.PROCESSING, reason, message, notice)
+        for reference in self.application.spec.domain_refs:
+            domain = self._domain(reference)
+            if domain is not None and domain.status.state == DomainState.ERROR:
+                shown = conditions.find(domain.status.conditions, READY)
+                message = shown.message if shown is not None else f"{domain.ref} is in state Error"
+                return self._report(ApplicationState.ERROR, reason, message)
+        for reference in self.application.spec.domain_refs:
+            domain = self._domain(reference)
+            if domain is not None and domain.status.state != DomainState.READY:
+                message = f"waiting for {reference.kind} {reference.name}, which is not Ready"
+                return self._report(ApplicationState.PROCESSING, reason, message)
+        return None
+
+    def _domain_hosts(self) -> Decision | None:
+        """The hosts that were last acted on. Routes and DNS records follow the domains by themselves."""
+        domains = [domain for each in self.application.spec.domain_refs if (domain := self._domain(each)) is not None]
+        hosts: JsonObject = {naming.owner_id(domain): domain.spec.domain for domain in domains}
+        text = go_json({key: hosts[key] for key in sorted(hosts)})
+        if text == (self.application.status.domain_spec_hash or "{}"):
+            return None
+        return Decision(status=msgspec.structs.replace(self.application.status, domain_spec_hash=text), again=True)
+
+    def _domain(self, reference: DomainRef) -> AnyDomain | None:
+        return self.seen.domains.get(reference)
+
+    # ---- versions and tenants
+
+    def _version(self) -> Decision | None:
+        if latest_ready(self.seen.versions) is not None:
+            return None
+        reason = ApplicationReason.WaitingForReadyCAPApplicationVersion
+        message = f"waiting for a CAPApplicationVersion of {self.application.ref} that is Ready"
+        waits = self._condition(LATEST_VERSION_READY, False, reason, message)
+        return self._report(ApplicationState.PROCESSING, reason, message, more=(waits,))
+
+    def _services_only(self) -> Decision | None:
+        version = latest_ready(self.seen.versions)
+        assert version is not None
+        wanted, status = is_services_only(self.application, version), self.application.status
+        if status.services_only is None:
+            return Decision(status=msgspec.structs.replace(status, services_only=wanted), again=True)
+        if status.services_only == wanted:
+            return None
+        kinds = {True: "services only", False: "tenants"}
+        message = (
+            f"{version.ref} is for {kinds[wanted]}, and {self.application.ref} began with a version for "
+            f"{kinds[status.services_only]}: that cannot be changed. Use another CAPApplication"
+        )
+        reason = ApplicationReason.LatestVersionNotReady
+        changed = self._with(self._condition(LATEST_VERSION_READY, False, reason, message))
+        return Decision(status=changed)
+
+    def _provider(self) -> Decision | None:
+        provider = self.application.spec.provider
+        if self.application.status.services_only or provider is None or provider.is_empty:
+            return None
+        version = latest_ready(self.seen.versions)
+        assert version is not None
+        name = provider_name(self.application)
+        tenant = next((each for each in self.seen.tenants if each.metadata.name == name), None)
+        reason = ApplicationReason.ProviderTenantProcessing
+        if tenant is None:
+            message = f"provider tenant {self.application.metadata.namespace}.{name} is created"
+            notice = Notice(ApplicationReason.ProviderTenantCreated, message, action=reason)
+            decision = self._report(ApplicationState.PROCESSING, reason, message, notice)
+            return replace(decision, write=CreateProvider(version))
+        if self.seen.unowned_context:
+            return Decision(write=OwnContext(self.seen.unowned_context), again=True)
+        if tenant.status.state in _TENANT_ERRORS:
+            shown = conditions.find(tenant.status.conditions, READY)
+            message = shown.message if shown is not None else f"{tenant.ref} is in state {tenant.status.state}"
+            return self._report(ApplicationState.ERROR, ApplicationReason.ProviderTenantError, message)
+        if not conditions.is_true(tenant.status.conditions, READY):
+            message = f"waiting for provider {tenant.ref}, which is not Ready"
+            return self._report(ApplicationState.PROCESSING, reason, message)
+        return None
+
+    def _tenants(self) -> Decision:
+        """The application is consistent; its tenants follow to the latest version that is Ready."""
+        version, newest = latest_ready(self.seen.versions), latest(self.seen.versions)
+        assert version is not None
+        assert newest is not None
+        if self.application.status.services_only:
+            return self._consistent(version, newest, tenants_ready=True)
+        due = [
+            tenant for tenant in self.seen.tenants if follows(tenant) and tenant.spec.version != version.spec.version
+        ]
+        if due:
+            reason = ApplicationReason.NewCAVTriggeredTenantUpgrade
+            message = f"{len(due)} tenants follow to version {version.spec.version}"
+            notice = Notice(reason, message, action="CheckForVersion")
+            waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, message)
+            decision = self._report(ApplicationState.PROCESSING, reason, message, notice, more=(waits,))
+            return replace(decision, write=SetVersions(due, version.spec.version))
+        ready = all(_is_settled(tenant, newest) for tenant in self.seen.tenants)
+        return self._consistent(version, newest, tenants_ready=ready)
+
+    def _consistent(
+        self, version: CAPApplicationVersion, newest: CAPApplicationVersion, *, tenants_ready: bool
+    ) -> Decision:
+        is_ready = conditions.is_true(newest.status.conditions, READY)
+        reason = ApplicationReason.LatestVersionReady if is_ready else ApplicationReason.LatestVersionNotReady
+        count = sum(conditions.is_true(tenant.status.conditions, READY) for tenant in self.seen.tenants)
+        tenants = ApplicationReason.AllTenantsReady if tenants_ready else ApplicationReason.NotAllTenantsReady
+        more = [
+            self._condition(
+                LATEST_VERSION_READY, is_ready, reason, f"{newest.ref} is {'' if is_ready else 'not '}Ready"
+            )
+        ]
+        if not self.application.status.services_only:
+            total = len(self.seen.tenants)
+            more.append(
+                self._condition(ALL_TENANTS_READY, tenants_ready, tenants, f"{count}/{total} tenants are ready")
+            )
+        message = f"version {version.spec.version} is in use"
+        return self._report(ApplicationState.CONSISTENT, ApplicationReason.VersionExists, message, more=more)
+
+    # ---- deletion
+
+    def _deletion(self) -> Decision:
+        metadata, status = self.application.metadata, self.application.status
+        if names.APPLICATION_FINALIZER not in metadata.finalizers:
+            return Decision()
+        if status.state != ApplicationState.DELETING:
+            return self._report(ApplicationState.DELETING, ApplicationReason.DeleteTriggered, _DELETING, again=True)
+        if status.services_only or not self.seen.tenants:
+            return Decision(write=Release())
+        providers = [
+            tenant
+            for tenant in self.seen.tenants
+            if tenant.metadata.labels.get(names.TENANT_TYPE_LABEL) == names.PROVIDER
+            and not tenant.metadata.is_terminating
+        ]
+        total = len(self.seen.tenants)
+        message = f"waiting for {total} tenants to be deleted: stellwerk get cat -n {metadata.namespace}"
+        decision = self._report(ApplicationState.DELETING, ApplicationReason.TenantsExist, message)
+        return replace(decision, write=DeleteTenants(providers)) if providers else decision
+
+    # ---- the status
+
+    def _report(
+        self,
+        state: ApplicationState,
+        reason: ApplicationReason,
+        message: str,
+        *notices: Notice,
+        more: Sequence[Condition] = (),
+        again: bool = False,
+    ) -> Decision:
+        ready = self._condition(READY, state is ApplicationState.CONSISTENT, reason, message)
+        shown = conditions.find(self.application.status.conditions, READY)
+        is_news = shown is None or (shown.reason, shown.message) != (reason, conditions.truncated(message))
+        status = msgspec.structs.replace(
+            self._with(ready, *more),
+            state=state,
+            observed_subdomains=observed_subdomains(self.seen),
+        )
+        return Decision(status=status, notices=notices if is_news else (), again=again)
+
+    def _with(self, *changed: Condition) -> ApplicationStatus:
+        status = self.application.status
+        settled = status.conditions
+        for condition in changed:
+            settled = conditions.set_condition(settled, condition, self.now)
+        generation = self.application.metadata.generation
+        return msgspec.structs.replace(status, observed_generation=generation, conditions=settled)
+
+    def _condition(self, type_: str, holds: bool, reason: ApplicationReason, message: str) -> Condition:
+        return Condition(
+            type=type_,
+            status="True" if holds else "False",
+            reason=reason,
+            message=message,
+            observed_generation=self.application.metadata.generation,
+        )
+
+
+def latest(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
+    """The highest version; of equal ones the first by name."""
+    ordered = sorted(versions, key=lambda each: each.metadata.name)
+    return max(ordered, key=lambda each: precedence(each.spec.version), default=None)
+
+
+def latest_ready(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
+    """The highest version that is Ready."""
+    return latest([each for each in versions if conditions.is_true(each.status.conditions, READY)])
+
+
+def is_services_only(application: CAPApplication, version: CAPApplicationVersion) -> bool:
+    """Whether the application has no tenants: no provider, and no job for tenants."""
+    provider = application.spec.provider
+    jobs = (workload.job for workload in version.spec.workloads)
+    has_tenant_jobs = any(job is not None and job.type != JobType.CONTENT for job in jobs)
+    return not has_tenant_jobs and (provider is None or provider.is_empty)
+
+
+def follows(tenant: CAPTenant) -> bool:
+    """Whether a tenant may be moved to another version now."""
+    if tenant.metadata.is_terminating or tenant.status.state in _BUSY:
+        return False
+    return tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
+
+
+def provider_name(application: CAPApplication) -> str:
+    """The name of the tenant of the provider."""
+    return f"{application.metadata.name}-provider"
+
+
+def observed_subdomains(seen: ApplicationSnapshot) -> tuple[str, ...]:
+    """The subdomains of all tenants and service exposures, sorted."""
+    exposed = {exposure.sub_domain for version in seen.versions for exposure in version.spec.service_exposures}
+    return tuple(sorted(exposed | {tenant.spec.sub_domain for tenant in seen.tenants}))
+
+
+def _is_settled(tenant: CAPTenant, newest: CAPApplicationVersion) -> bool:
+    if not conditions.is_true(tenant.status.conditions, READY):
+        return False
+    follows_always = tenant.spec.version_upgrade_strategy == UpgradeStrategy.ALWAYS
+    return not follows_always or tenant.spec.version == newest.spec.version

@@ -1,0 +1,193 @@
+"""Keeps applications consistent: their provider's tenant, and the versions of all tenants."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, metadata_of, owner_reference
+from stellwerk.kube.types.object_meta import Condition
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import ApplicationState, ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.application import plan
+from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
+from stellwerk.operators.cap.names import go_json
+from stellwerk.operators.cap.reasons import ApplicationReason
+from stellwerk.operators.cap.watches import BY_APPLICATION, Caches
+from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, SimpleReconciler
+
+Answer: TypeAlias = Next[ApplicationStatus]
+
+
+class ApplicationFailed(ReconcileError):
+    """An application cannot be worked on now."""
+
+    reason = ApplicationReason.ProviderTenantError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus]):
+    """Brings one application one step further."""
+
+    client: Client
+    caches: Caches
+    clock: Clock
+    recorder: EventSink | None = None
+    """For Events on tenants."""
+
+    async def reconcile(self, application: CAPApplication) -> Answer:
+        """Observe, decide, act. Raises ApplicationFailed, ApiError."""
+        decision = plan.decide(await self._snapshot(application), self.clock.now())
+        if decision.write is not None:
+            await self._write(application, decision.write)
+        answer = Next.now(decision.status) if decision.again else Next.done(decision.status)
+        return answer.without_event().with_events(*decision.notices)
+
+    def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:
+        """The failure as state and message."""
+        is_ours = isinstance(failure, ApplicationFailed)
+        status, generation = application.status, application.metadata.generation
+        ready = Condition(
+            type=READY,
+            status="False",
+            reason=failure.reason if is_ours else ApplicationReason.RecoveredPanic,
+            message=str(failure),
+            observed_generation=generation,
+        )
+        return msgspec.structs.replace(
+            status,
+            state=ApplicationState.ERROR,
+            observed_generation=generation,
+            conditions=conditions.set_condition(status.conditions, ready, self.clock.now()),
+        )
+
+    async def _snapshot(self, application: CAPApplication) -> ApplicationSnapshot:
+        caches, namespace = self.caches, application.metadata.namespace
+        tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
+        secrets = caches.secrets(namespace)
+        await secrets.wait_settled()
+        wanted = dict.fromkeys(service.secret for service in application.spec.btp.services)
+        return ApplicationSnapshot(
+            application=application,
+            versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
+            tenants=tenants,
+            domains={each: caches.domain(namespace, each) for each in application.spec.domain_refs},
+            missing_secrets=[name for name in wanted if ObjectKey(namespace, name) not in secrets.store],
+            unowned_context=self._unowned_context(application, tenants),
+        )
+
+    def _unowned_context(self, application: CAPApplication, tenants: Sequence[CAPTenant]) -> str:
+        name, namespace = plan.provider_name(application), application.metadata.namespace
+        tenant = next((each for each in tenants if each.metadata.name == name), None)
+        context = tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if tenant is not None else ""
+        secret = self.caches.secrets(namespace).store.get(ObjectKey(namespace, context)) if context else None
+        return context if secret is not None and not secret.metadata.owner_references else ""
+
+    async def _write(self, application: CAPApplication, write: Write) -> None:
+        match write:
+            case plan.Prepare(patch):
+                key = application.key
+                target = metadata_of(CAPApplication)
+                written = await self.client.patch(target, key.name, key.namespace, MergePatch(patch))
+                self.caches.applications.expect(key, written.metadata.resource_version)
+            case plan.CreateProvider(version):
+                await self._create_provider(application, version)
+            case plan.OwnContext(secret):
+                key = ObjectKey(application.metadata.namespace, plan.provider_name(application))
+                tenant = self.caches.tenants.store.get(key)
+                if tenant is not None:
+                    await self._own_context(tenant, secret)
+            case plan.DeleteTenants(tenants):
+                for tenant in tenants:
+                    metadata = tenant.metadata
+                    target = metadata_of(CAPTenant)
+                    await self.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
+            case plan.SetVersions(tenants, version):
+                for tenant in tenants:
+                    await self._set_version(tenant, version)
+            case plan.Release():
+                await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
+
+    async def _set_version(self, tenant: CAPTenant, version: str) -> None:
+        key = tenant.key
+        patch = MergePatch({"metadata": {"uid": tenant.metadata.uid}, "spec": {"version": version}})
+        written = await self.client.patch(metadata_of(CAPTenant), key.name, key.namespace, patch)
+        self.caches.tenants.expect(key, written.metadata.resource_version)
+        if self.recorder is not None:
+            message = f"version changed from {tenant.spec.version or 'none'} to {version}"
+            self.recorder.send(tenant, Notice(ApplicationReason.AutoVersionUpdate, message, action="Upgrade"))
+
+    async def _create_provider(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
+        """Create Secret and tenant under names that do not change, so that a crash between the two loses nothing."""
+        spec, namespace, provider = application.spec, application.metadata.namespace, application.spec.provider
+        assert provider is not None
+        name = plan.provider_name(application)
+        context = f"{name}-{names.sha1(application.metadata.uid)[:5]}"
+        account = spec.global_account_id or application.metadata.annotations.get(names.GLOBAL_ACCOUNT_ANNOTATION, "")
+        payload: JsonObject = {
+            "subscriptionAppName": spec.btp_app_name,
+            "subscribedTenantId": provider.tenant_id,
+            "subscribedSubaccountId": spec.provider_subaccount_id,
+            "subscribedSubdomain": provider.sub_domain,
+            "globalAccountGUID": account,
+        }
+        secret: JsonObject = {
+            "metadata": {
+                "name": context,
+                "namespace": namespace,
+                "labels": {names.TENANT_ID_LABEL: provider.tenant_id},
+            },
+            "data": {names.CONTEXT_KEY: base64.b64encode(go_json(payload).encode()).decode()},
+        }
+        with contextlib.suppress(AlreadyExists):  # created before a crash: its content is the same
+            await self.client.create(Secret, secret)
+        labels = {
+            names.TENANT_TYPE_LABEL: names.PROVIDER,
+            names.TENANT_ID_LABEL: provider.tenant_id,
+            **names.application_labels(spec),
+        }
+        resource = CAPTenant.resource
+        body: JsonObject = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {**labels},
+                "annotations": {names.CONTEXT_SECRET_ANNOTATION: context},
+            },
+            "spec": {
+                "capApplicationInstance": application.metadata.name,
+                "subDomain": provider.sub_domain,
+                "tenantId": provider.tenant_id,
+                "version": version.spec.version,
+            },
+        }
+        try:
+            tenant = await self.client.create(CAPTenant, body)
+        except AlreadyExists:
+            return  # the cache is behind, and its change wakes the application
+        self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)
+        await self._own_context(tenant, context)
+
+    async def _own_context(self, tenant: CAPTenant, secret: str) -> None:
+        references = [msgspec.to_builtins(owner_reference(tenant))]
+        patch = MergePatch({"metadata": {"ownerReferences": references}})
+        await self.client.patch(metadata_of(Secret), secret, tenant.metadata.namespace, patch)

@@ -1,0 +1,190 @@
+"""An application waits for what it refers to, has a tenant for its provider, and moves tenants to new versions."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cluster.cap.conftest import OPERATOR, Running
+from tests.cluster.cap.shop import Shop, job, router
+
+from stellwerk.api.core import Secret
+from stellwerk.api.events import Event
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_domain import Domain
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.runtime import conditions
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
+
+PROVIDER: JsonObject = {"subDomain": "provider", "tenantId": "provider-id"}
+
+
+async def test_a_missing_secret_is_waited_for_with_an_event_and_the_work_goes_on_when_it_comes(
+    running: Running, shop: Shop
+) -> None:
+    await shop.apply()
+    application = await shop.shows_application("ProcessingSecrets", state="Processing")
+    assert names.APPLICATION_FINALIZER in application.metadata.finalizers
+    assert application.metadata.annotations["sme.sap.com/app-identifier"] == "subaccount.shop"
+    shown = conditions.find(application.status.conditions, "Ready")
+    assert shown is not None
+    assert "uaa-secret" in shown.message
+    await running.has_sent_events()
+    events = (await shop.client.list(Event, shop.namespace)).items
+    assert ("MissingSecrets", "ProcessingSecrets") in {(event.reason, event.action) for event in events}
+
+    await shop.bind()
+    await shop.shows_application("WaitingForReadyCAPApplicationVersion", state="Processing")
+
+
+async def test_a_missing_domain_is_waited_for_and_one_in_error_is_shown_with_its_message(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(domainRefs=[{"kind": "Domain", "name": "primary"}])
+    await shop.shows_application("ProcessingDomainReferences", state="Processing")
+    await shop.serve("shop.example.com")
+    await shop.shows_application("WaitingForReadyCAPApplicationVersion", state="Processing")
+
+    failed: JsonObject = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "ProcessingError",
+        "message": "the certificate is refused",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    patch = MergePatch({"status": {"state": "Error", "conditions": [failed]}})
+    await shop.client.patch(metadata_of(Domain), "primary", shop.namespace, patch, subresource="status")
+    application = await shop.shows_application("ProcessingDomainReferences", state="Error")
+    shown = conditions.find(application.status.conditions, "Ready")
+    assert shown is not None
+    assert shown.message == "the certificate is refused"
+
+
+async def test_the_provider_has_a_tenant_that_owns_the_payload_of_its_subscription(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com", provider=PROVIDER)
+    await shop.release("1")
+    application = await shop.shows_application("VersionExists", state="Consistent")
+    tenant = await shop.client.get(CAPTenant, "shop-provider", shop.namespace)
+
+    assert application.status.services_only is False
+    assert application.status.observed_subdomains == ("provider",)
+    assert application.status.domain_spec_hash == f'{{"Domain.{shop.namespace}.primary":"shop.example.com"}}'
+    assert conditions.is_true(application.status.conditions, "LatestVersionReady")
+    assert conditions.is_true(application.status.conditions, "AllTenantsReady")
+    assert tenant.status.current_version == "shop-v1"
+    assert tenant.metadata.labels["sme.sap.com/tenant-type"] == "provider"
+    context = tenant.metadata.annotations["sme.sap.com/subscription-context-secret"]
+    secret = await shop.client.get(Secret, context, shop.namespace)
+    assert secret.metadata.controller is not None
+    assert secret.metadata.controller.name == "shop-provider"
+    assert secret.decoded()["subscriptionContext"] == (
+        b'{"subscriptionAppName":"shop","subscribedTenantId":"provider-id","subscribedSubaccountId":"subaccount",'
+        b'"subscribedSubdomain":"provider","globalAccountGUID":""}'
+    )
+
+
+async def test_a_provider_that_cannot_be_provisioned_puts_the_application_into_error(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com", provider=PROVIDER)
+    await shop.release("1", job("mtxs", fate="fail"), router())
+
+    application = await shop.shows_application("ProviderTenantError", state="Error")
+
+    shown = conditions.find(application.status.conditions, "Ready")
+    assert shown is not None
+    assert "Last exit code 1" in shown.message
+
+
+async def test_an_application_for_services_alone_has_no_tenants(running: Running, shop: Shop) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com")
+    service: JsonObject = {"type": "Service", "image": "service:1"}
+    await shop.release("1", {"name": "service", "consumedBTPServices": [], "deploymentDefinition": service})
+    application = await shop.shows_application("VersionExists", state="Consistent")
+
+    assert application.status.services_only is True
+    assert (await shop.client.list(CAPTenant, shop.namespace)).items == []
+    await shop.release("2")
+
+    async def is_refused() -> bool:
+        application = await shop.client.get(CAPApplication, "shop", shop.namespace)
+        shown = conditions.find(application.status.conditions, "LatestVersionReady")
+        return shown is not None and "Use another CAPApplication" in shown.message
+
+    await eventually(is_refused, within=30)
+
+
+async def test_tenants_follow_to_a_new_version_as_soon_as_it_is_ready_unless_they_never_do(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", ready=False)
+    application = await shop.shows_application(
+        "LatestVersionNotReady", state="Consistent", condition="LatestVersionReady"
+    )
+    assert conditions.is_true(application.status.conditions, "Ready")
+    assert (await shop.client.get(CAPTenant, "acme", shop.namespace)).spec.version == "1.0.0"
+
+    await shop.make_ready("2")
+    tenant = await shop.tenant_shows("UpgradeCompleted")
+    assert tenant.spec.version == "2.0.0"
+    await running.has_sent_events()
+    events = (await shop.client.list(Event, shop.namespace)).items
+    assert ("AutoVersionUpdate", "Upgrade") in {
+        (each.reason, each.action) for each in events if each.regarding.name == "acme"
+    }
+
+    never = MergePatch({"spec": {"versionUpgradeStrategy": "never"}})
+    await shop.client.patch(metadata_of(CAPTenant), "acme", shop.namespace, never)
+    await shop.release("3")
+    await shop.shows_application("LatestVersionReady", state="Consistent", condition="LatestVersionReady")
+    await running.settled(shop.client)
+    assert (await shop.client.get(CAPTenant, "acme", shop.namespace)).spec.version == "2.0.0"
+
+
+async def test_a_deletion_waits_for_the_consumers_and_takes_the_provider_along(running: Running, shop: Shop) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com", provider=PROVIDER)
+    await shop.release("1")
+    await shop.subscribe()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.client.delete(metadata_of(CAPApplication), "shop", shop.namespace)
+    await shop.shows_application("TenantsExist", state="Deleting")
+
+    async def provider_is_gone() -> bool:
+        return await shop.client.find(metadata_of(CAPTenant), "shop-provider", shop.namespace) is None
+
+    await eventually(provider_is_gone, within=30)
+    assert await shop.client.find(metadata_of(CAPApplication), "shop", shop.namespace) is not None
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+
+    async def application_is_gone() -> bool:
+        return await shop.client.find(metadata_of(CAPApplication), "shop", shop.namespace) is None
+
+    await eventually(application_is_gone, within=30)
+
+
+@pytest.mark.req("R-303")
+async def test_a_consistent_application_that_is_left_alone_is_not_written(
+    running: Running, shop: Shop, audit: AuditLog
+) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.shows_application("AllTenantsReady", state="Consistent", condition="AllTenantsReady")
+    await running.settled(shop.client)
+    await running.stop()
+    await running.start()
+    audit.mark()
+    await running.settled(shop.client)
+
+    entries = [entry for entry in audit.entries() if entry.user == OPERATOR and entry.namespace == shop.namespace]
+    assert [entry for entry in entries if entry.is_write] == []

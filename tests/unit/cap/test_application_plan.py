@@ -1,0 +1,190 @@
+"""What an application needs next, and the order of versions."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from tests.unit.cap import given
+
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.operators.cap.api_application import ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.application import plan
+from stellwerk.operators.cap.application.plan import (
+    ApplicationSnapshot,
+    CreateProvider,
+    Decision,
+    DeleteTenants,
+    Prepare,
+    Release,
+    SetVersions,
+)
+from stellwerk.operators.cap.semantic_version import precedence
+from stellwerk.runtime import conditions
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+READY: JsonObject = {"type": "Ready", "status": "True", "reason": "Ready", "message": "ready"}
+
+
+def an_application(*, deleted: bool = False, **status: JsonValue) -> CAPApplication:
+    """A prepared application with this status."""
+    application = given.application(provider=None)
+    patch = plan.decide(ApplicationSnapshot(application=application), NOW).write
+    assert isinstance(patch, Prepare)
+    prepared = dig(patch.patch, "metadata")
+    assert isinstance(prepared, dict)
+    extra: JsonObject = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
+    metadata = msgspec.convert(given.metadata("bookshop", **{**prepared, **extra}), type(application.metadata))
+    shown: JsonObject = {"state": "Processing", "observedGeneration": 1, "servicesOnly": False, **status}
+    return msgspec.structs.replace(application, metadata=metadata, status=msgspec.convert(shown, ApplicationStatus))
+
+
+def a_version(number: str, *, ready: bool = True) -> CAPApplicationVersion:
+    version = given.version(name=f"bookshop-v{number}", version=number)
+    status: JsonObject = {"conditions": [READY]} if ready else {}
+    return msgspec.structs.replace(version, status=msgspec.convert(status, type(version.status)))
+
+
+def a_tenant(version: str, state: str = "Ready", strategy: str = "", kind: str = "consumer") -> CAPTenant:
+    tenant = given.tenant(tenant_type=kind)
+    spec = msgspec.structs.replace(tenant.spec, version=version, version_upgrade_strategy=strategy)
+    status: JsonObject = {"state": state, "conditions": [READY] if state == "Ready" else []}
+    return msgspec.structs.replace(tenant, spec=spec, status=msgspec.convert(status, type(tenant.status)))
+
+
+def decided(
+    application: CAPApplication, *versions: CAPApplicationVersion, tenants: tuple[CAPTenant, ...] = ()
+) -> Decision:
+    return plan.decide(ApplicationSnapshot(application=application, versions=versions, tenants=tenants), NOW)
+
+
+def reason(decision: Decision, condition: str = "Ready") -> str:
+    assert decision.status is not None
+    shown = conditions.find(decision.status.conditions, condition)
+    assert shown is not None
+    return shown.reason
+
+
+def test_versions_are_ordered_as_semantic_versioning_asks() -> None:
+    ordered = [
+        "nonsense",
+        "0.9",
+        "1.0.0-alpha",
+        "1.0.0-alpha.1",
+        "1.0.0-beta.2",
+        "1.0.0-beta.11",
+        "1",
+        "1.0.1",
+        "1.10",
+        "2",
+    ]
+
+    for lower, higher in itertools.pairwise(ordered):
+        assert precedence(lower) < precedence(higher), (lower, higher)
+    assert precedence("1") == precedence("1.0") == precedence("1.0.0+build")
+
+
+def test_an_application_without_an_account_is_in_error() -> None:
+    decision = plan.decide(ApplicationSnapshot(application=given.application(providerSubaccountId="")), NOW)
+
+    assert reason(decision) == "MissingProviderSubaccountId"
+    assert decision.write is None
+
+
+def test_a_new_application_gets_its_metadata_before_any_status() -> None:
+    decision = plan.decide(ApplicationSnapshot(application=given.application()), NOW)
+
+    assert isinstance(decision.write, Prepare)
+    assert decision.status is None
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"state": ""}, "ApplicationProcessing"),
+        ({"state": "Consistent", "observedGeneration": 0}, "ResourceDefinitionChanged"),
+    ],
+)
+def test_a_new_or_changed_application_is_processed_first(status: JsonObject, expected: str) -> None:
+    decision = decided(an_application(deleted=False, **status), a_version("1"))
+
+    assert (reason(decision), decision.again) == (expected, True)
+    assert decision.status is not None
+    assert decision.status.observed_generation == 1
+
+
+def test_a_repeated_report_sends_no_event() -> None:
+    snapshot = ApplicationSnapshot(application=an_application(), missing_secrets=("a", "b"))
+    first = plan.decide(snapshot, NOW)
+    assert first.status is not None
+    shown = msgspec.structs.replace(snapshot.application, status=first.status)
+    second = plan.decide(ApplicationSnapshot(application=shown, missing_secrets=("a", "b")), NOW)
+
+    assert [notice.reason for notice in first.notices] == ["MissingSecrets"]
+    assert second.notices == ()
+    assert second.status == first.status
+
+
+def test_an_application_without_a_ready_version_waits_for_one() -> None:
+    decision = decided(an_application(), a_version("1", ready=False))
+
+    assert reason(decision) == "WaitingForReadyCAPApplicationVersion"
+    assert reason(decision, "LatestVersionReady") == "WaitingForReadyCAPApplicationVersion"
+
+
+def test_the_provider_gets_a_tenant_with_the_highest_ready_version() -> None:
+    application = an_application()
+    spec = given.application().spec
+    decision = decided(
+        msgspec.structs.replace(application, spec=spec), a_version("1"), a_version("2"), a_version("3", ready=False)
+    )
+
+    assert decision.write == CreateProvider(a_version("2"))
+    assert reason(decision) == "ProviderTenantProcessing"
+
+
+def test_tenants_that_may_move_follow_to_the_highest_ready_version() -> None:
+    due = a_tenant("1")
+    others = (a_tenant("1", "Upgrading"), a_tenant("1", strategy="never"), a_tenant("2"), a_tenant("1", "Provisioning"))
+    decision = decided(an_application(), a_version("1"), a_version("2"), tenants=(due, *others))
+
+    assert decision.write == SetVersions([due], "2")
+    assert reason(decision) == "NewCAVTriggeredTenantUpgrade"
+    assert reason(decision, "AllTenantsReady") == "NotAllTenantsReady"
+
+
+@pytest.mark.parametrize(
+    ("tenant", "expected"),
+    [
+        (a_tenant("1"), "AllTenantsReady"),
+        (a_tenant("1", "UpgradeError"), "NotAllTenantsReady"),
+        (a_tenant("1", "Upgrading"), "NotAllTenantsReady"),
+    ],
+)
+def test_a_consistent_application_shows_whether_all_tenants_are_ready(tenant: CAPTenant, expected: str) -> None:
+    decision = decided(an_application(), a_version("1"), tenants=(tenant,))
+
+    assert reason(decision) == "VersionExists"
+    assert reason(decision, "AllTenantsReady") == expected
+
+
+def test_a_newer_version_that_is_not_ready_is_shown_and_moves_nobody() -> None:
+    decision = decided(an_application(), a_version("1"), a_version("2", ready=False), tenants=(a_tenant("1"),))
+
+    assert decision.write is None
+    assert reason(decision, "LatestVersionReady") == "LatestVersionNotReady"
+
+
+def test_a_deletion_takes_the_provider_and_waits_for_the_others() -> None:
+    application = an_application(deleted=True, state="Deleting")
+    provider, consumer = a_tenant("1", kind="provider"), a_tenant("1")
+
+    assert decided(application, tenants=(provider, consumer)).write == DeleteTenants([provider])
+    assert reason(decided(application, tenants=(consumer,))) == "TenantsExist"
+    assert decided(application, tenants=(consumer,)).write is None
+    assert decided(application).write == Release()
+    assert reason(decided(an_application(deleted=True), tenants=(consumer,))) == "DeleteTriggered"
