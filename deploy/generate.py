@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stellwerk.assembly import OPERATORS
 from stellwerk.cli import reference
+from stellwerk.delivery import helm_chart
 from stellwerk.delivery.monitoring import objects as monitoring
 from stellwerk.delivery.monitoring import runbook
 from stellwerk.delivery.monitoring.objects import MonitoringObjects
@@ -34,6 +35,7 @@ def generated() -> dict[Path, str]:
         MONITORING / "rules.yaml": HEADER + to_yaml({"groups": [*groups]}),
         MONITORING / "prometheusrule.yaml": HEADER + to_yaml(monitoring.prometheus_rule(groups)),
         **_watching(shared),
+        **helm_chart.files(operators),
     }
     for operator in operators:
         found |= of_operator(operator)

@@ -12,6 +12,7 @@ simple_operator      the short way to an operator of one kind: a class with one 
 server_addresses     the addresses of a server, by which it is counted
 template_lookup      objects that a template reads from a cluster
 reconcile_request    the annotation by which a user requests a reconcile, and its answer in the status
+helm_chart           the files of the Helm chart that are made from the operators
 grants               the rights of an operator, each with its purpose
 workloads            findings about a Deployment, StatefulSet or DaemonSet that is not ready
 """

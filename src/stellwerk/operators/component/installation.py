@@ -5,16 +5,11 @@ The operator gets all rights, as the original does: Components may contain anyth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from stellwerk.delivery.installation import Installation
 from stellwerk.kube.schema.crd import to_yaml
-from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import api, rights
-
-
-def _manifests() -> Sequence[JsonObject]:
-    return [*rights.manifests(), *rights.cluster_admin()]
 
 
 def _files() -> Mapping[str, str]:
@@ -32,7 +27,8 @@ INSTALLATION = Installation(
     account=rights.ACCOUNT,
     lease=api.LEASE_NAME,
     definitions=api.DEFINITIONS,
-    manifests=_manifests,
+    manifests=rights.manifests,
+    cluster_admin=rights.cluster_admin,
     local_flags=lambda _: ["--egress-allow-networks=127.0.0.0/8"],
     files=_files,
 )
