@@ -131,7 +131,7 @@ MATRIX: Mapping[str, JsonObject] = {
         options={"tenancy": "strict"}, rbac={"clusterAdmin": True, "acknowledgeClusterAdminOfTenants": True}
     ),
     "options": _component(options={"maxConcurrentReconciles": 20, "defaultServiceAccount": "deployer"}),
-    "large numbers": _component(options={"objectMetricsLimit": 1_000_000}),
+    "large numbers": _component(options={"artifactCacheMib": 1_000_000}),
     "flags": _component(options={"extraArgs": ["--drift-policy=Repair"]}),
     "durations": {"btpManager": {**BTP, "options": {"readyTimeout": "1m"}}},
     "full name": _component(fullnameOverride="it"),

@@ -118,12 +118,12 @@ async def test_options_reach_the_program(chart: Chart) -> None:
     values: JsonObject = {
         "componentOperator": {
             **COMPONENT,
-            "options": {"tenancy": "strict", "noCrossNamespaceRefs": True, "objectMetricsLimit": 1_000_000},
+            "options": {"tenancy": "strict", "noCrossNamespaceRefs": True, "artifactCacheMib": 1_000_000},
         }
     }
     own, process = settings(OPERATORS["component"], (await chart.render(values))["Deployment", COMPONENT_OPERATOR])
 
-    assert (own.tenancy, own.no_cross_namespace_refs, own.object_metrics_limit) == ("strict", True, 1_000_000)
+    assert (own.tenancy, own.no_cross_namespace_refs, own.artifact_cache_mib) == ("strict", True, 1_000_000)
     assert process.leader_elect
 
 
