@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.unit.cap import given
 
-from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.api_application import ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
@@ -33,12 +33,10 @@ READY: JsonObject = {"type": "Ready", "status": "True", "reason": "Ready", "mess
 def an_application(*, deleted: bool = False, **status: JsonValue) -> CAPApplication:
     """A prepared application with this status."""
     application = given.application(provider=None)
-    patch = plan.decide(ApplicationSnapshot(application=application), NOW).write
-    assert isinstance(patch, Prepare)
-    prepared = dig(patch.patch, "metadata")
-    assert isinstance(prepared, dict)
+    write = plan.decide(ApplicationSnapshot(application=application), NOW).write
+    assert isinstance(write, Prepare)
     extra: JsonObject = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
-    metadata = msgspec.convert(given.metadata("bookshop", **{**prepared, **extra}), type(application.metadata))
+    metadata = msgspec.convert(given.metadata("bookshop", **{**write.lacking, **extra}), type(application.metadata))
     shown: JsonObject = {"state": "Processing", "observedGeneration": 1, "servicesOnly": False, **status}
     return msgspec.structs.replace(application, metadata=metadata, status=msgspec.convert(shown, ApplicationStatus))
 

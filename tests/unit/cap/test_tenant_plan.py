@@ -45,13 +45,11 @@ UNREADY = given.version(name="bookshop-v2", version="2.0.0")
 def a_tenant(version: str = "", current: str = "", strategy: str = "", deleted: bool = False) -> CAPTenant:
     """A tenant with all its metadata."""
     bare = given.tenant()
-    patch = plan.preparation(bare, given.application())
-    assert patch is not None
+    lacking = plan.absent(bare, given.application())
+    assert lacking is not None
     metadata = given.metadata("acme")
-    given_metadata = dig(patch, "metadata")
-    assert isinstance(given_metadata, dict)
     body: JsonObject = {
-        "metadata": {**metadata, **given_metadata, **({"deletionTimestamp": DELETED} if deleted else {})},
+        "metadata": {**metadata, **lacking, **({"deletionTimestamp": DELETED} if deleted else {})},
         "spec": {
             "capApplicationInstance": "bookshop",
             "subDomain": "acme",
@@ -109,8 +107,7 @@ def test_finalizer_owner_labels_and_annotations_come_in_one_write() -> None:
     decision = decided(given.tenant())
 
     assert isinstance(decision, Prepare)
-    metadata = dig(decision.patch, "metadata")
-    assert isinstance(metadata, dict)
+    metadata = decision.lacking
     assert metadata["finalizers"] == ["sme.sap.com/captenant"]
     assert {"sme.sap.com/app-identifier-hash", "sme.sap.com/owner-identifier-hash"} <= {*dig(metadata, "labels")}  # type: ignore[misc]
     assert "sme.sap.com/btp-tenant-id" not in dig(metadata, "labels")  # type: ignore[operator]

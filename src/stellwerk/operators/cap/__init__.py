@@ -4,7 +4,7 @@ api             all kinds, as CustomResourceDefinitions: api_application, api_ve
                 api_status, what their statuses share
 controllers     what runs: controllers and caches, added to a manager; watches: caches, and which keys wake
 names           labels, annotations and finalizers, and the hashes in them; reasons: those of conditions and Events
-semantic_version    the order of versions
+preparation     finalizer, owner, labels and annotations of every object; semantic_version: the order of versions
 credentials     binding Secrets, and the Secrets with credentials that are made of them
 workload_pods   pods of workloads; vcap: the credentials of services as workloads read them
 application     CAPApplication

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated
 
 from stellwerk.kube.schema.crd import AGE, PrinterColumn, documented
+from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
 
 GROUP = "sme.sap.com"
@@ -28,6 +29,17 @@ class TimedStatus(ReconciledStatus, frozen=True, kw_only=True):
     last_full_reconciliation_time: Annotated[
         datetime | None, documented("When the object was last found complete.", example="2026-01-31T09:30:00Z")
     ] = None
+
+
+def condition(obj: Kind, holds: bool, reason: str, message: str, *, type: str = READY) -> Condition:
+    """A condition of an object, about its spec as it is now."""
+    return Condition(
+        type=type,
+        status="True" if holds else "False",
+        reason=reason,
+        message=message,
+        observed_generation=obj.metadata.generation,
+    )
 
 
 def columns(*facts: PrinterColumn) -> Sequence[PrinterColumn]:

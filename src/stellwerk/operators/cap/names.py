@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonValue
-from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap.api_application import ApplicationSpec
 from stellwerk.operators.cap.api_status import GROUP
 
@@ -99,6 +98,10 @@ DNS_NAMES_ANNOTATION = "dns.gardener.cloud/dnsnames"
 EXTERNAL_DNS_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname"
 
 
+_LONGEST_PREFIX, _SUFFIX = 57, 5
+"""Of derived names, as the API server does for generated ones."""
+
+
 def sha1(*parts: str) -> str:
     """The SHA-1 of the parts, one after the other without a separator, in hexadecimal. It protects nothing."""
     return hashlib.sha1("".join(parts).encode(), usedforsecurity=False).hexdigest()
@@ -115,6 +118,11 @@ def go_json(value: JsonValue) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def derived(prefix: str, *identity: str) -> str:
+    """A name that begins with `prefix` and is the same for the same identity; at most 63 characters, as a label."""
+    return f"{prefix[:_LONGEST_PREFIX].rstrip('-.')}-{sha1(*identity)[:_SUFFIX]}"
 
 
 def owner_hash(key: ObjectKey) -> str:
@@ -149,8 +157,3 @@ def owner_annotations(key: ObjectKey) -> dict[str, str]:
 def missing(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
     """The entries whose keys are absent. An entry that is present is never corrected."""
     return {name: value for name, value in wanted.items() if name not in present}
-
-
-def is_of_application(metadata: ObjectMeta, labels: Mapping[str, str]) -> bool:
-    """Whether an object carries the label of an application, in either form."""
-    return any(metadata.labels.get(name) == value for name, value in labels.items())

@@ -15,7 +15,7 @@ import msgspec
 
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Condition
-from stellwerk.operators.cap import names
+from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import (
     ALL_TENANTS_READY,
     LATEST_VERSION_READY,
@@ -25,7 +25,7 @@ from stellwerk.operators.cap.api_application import (
     DomainRef,
 )
 from stellwerk.operators.cap.api_domain import DomainState
-from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.api_tenant import CAPTenant, TenantState, UpgradeStrategy
 from stellwerk.operators.cap.api_version import CAPApplicationVersion, JobType
 from stellwerk.operators.cap.domain import naming
@@ -65,7 +65,7 @@ _DELETING = "the application is being deleted"
 class Prepare:
     """Labels, annotations or the finalizer are absent: write them."""
 
-    patch: JsonObject
+    lacking: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,19 +159,10 @@ class _Plan:
         return self._report(ApplicationState.ERROR, ApplicationReason.MissingProviderSubaccountId, message)
 
     def _metadata(self) -> Decision | None:
-        metadata, spec = self.application.metadata, self.application.spec
-        wanted: JsonObject = {}
-        if names.APPLICATION_FINALIZER not in metadata.finalizers:
-            wanted["finalizers"] = [*metadata.finalizers, names.APPLICATION_FINALIZER]
-        if absent := names.missing(names.application_labels(spec), metadata.labels):
-            wanted["labels"] = {**absent}
-        if absent := names.missing(names.application_annotations(spec), metadata.annotations):
-            wanted["annotations"] = {**absent}
-        if not wanted:
-            return None
-        return Decision(
-            write=Prepare({"metadata": {"resourceVersion": metadata.resource_version, **wanted}}), again=True
-        )
+        spec = self.application.spec
+        labels, annotations = names.application_labels(spec), names.application_annotations(spec)
+        lacking = preparation.absent(self.application, names.APPLICATION_FINALIZER, labels, annotations)
+        return Decision(write=Prepare(lacking), again=True) if lacking is not None else None
 
     def _begin(self) -> Decision | None:
         status, generation = self.application.status, self.application.metadata.generation
@@ -369,19 +360,13 @@ class _Plan:
     def _with(self, *changed: Condition) -> ApplicationStatus:
         status = self.application.status
         settled = status.conditions
-        for condition in changed:
-            settled = conditions.set_condition(settled, condition, self.now)
+        for each in changed:
+            settled = conditions.set_condition(settled, each, self.now)
         generation = self.application.metadata.generation
         return msgspec.structs.replace(status, observed_generation=generation, conditions=settled)
 
     def _condition(self, type_: str, holds: bool, reason: ApplicationReason, message: str) -> Condition:
-        return Condition(
-            type=type_,
-            status="True" if holds else "False",
-            reason=reason,
-            message=message,
-            observed_generation=self.application.metadata.generation,
-        )
+        return condition(self.application, holds, reason, message, type=type_)
 
 
 def latest(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:

@@ -16,10 +16,9 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of, owner_reference
-from stellwerk.kube.types.object_meta import Condition
-from stellwerk.operators.cap import names
+from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import ApplicationState, ApplicationStatus, CAPApplication
-from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_status import condition
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.application import plan
@@ -64,13 +63,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         """The failure as state and message."""
         is_ours = isinstance(failure, ApplicationFailed)
         status, generation = application.status, application.metadata.generation
-        ready = Condition(
-            type=READY,
-            status="False",
-            reason=failure.reason if is_ours else ApplicationReason.RecoveredPanic,
-            message=str(failure),
-            observed_generation=generation,
-        )
+        reason = failure.reason if is_ours else ApplicationReason.RecoveredPanic
+        ready = condition(application, False, reason, str(failure))
         return msgspec.structs.replace(
             status,
             state=ApplicationState.ERROR,
@@ -102,11 +96,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _write(self, application: CAPApplication, write: Write) -> None:
         match write:
-            case plan.Prepare(patch):
-                key = application.key
-                target = metadata_of(CAPApplication)
-                written = await self.client.patch(target, key.name, key.namespace, MergePatch(patch))
-                self.caches.applications.expect(key, written.metadata.resource_version)
+            case plan.Prepare(lacking):
+                await preparation.write(self.client, application, lacking)
             case plan.CreateProvider(version):
                 await self._create_provider(application, version)
             case plan.OwnContext(secret):

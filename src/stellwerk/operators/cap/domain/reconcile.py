@@ -9,13 +9,11 @@ import msgspec
 
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
-from stellwerk.kube.types.model import JsonObject, Kind, View, view
-from stellwerk.kube.types.object_meta import Condition
-from stellwerk.operators.cap import names
+from stellwerk.kube.types.model import JsonObject, Kind
+from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_domain import DNSMode, DomainState, DomainStatus
-from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.domain import dns, ingress, naming, plan
 from stellwerk.operators.cap.domain.dns import Subdomains
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem, NotWritten
@@ -43,7 +41,6 @@ from stellwerk.render.errors import Unrenderable
 from stellwerk.render.request.request import Texts
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime import conditions
-from stellwerk.runtime.cache.informer import wrote_own_object
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import EventSink
@@ -130,18 +127,12 @@ class DomainPass:
         return self._status(DomainState.ERROR, DomainReason.ProcessingError, str(failure))
 
     async def _prepare(self, step: Prepare) -> AnyDomain:
-        metadata = self._domain.metadata
-        patch: JsonObject = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        lacking: JsonObject = {}
         if step.finalizer:
-            patch["finalizers"] = [*metadata.finalizers, names.DOMAIN_FINALIZER]
-        if step.label:
-            patch["labels"] = {names.HOST_HASH_LABEL: step.label}
-        target: View[AnyDomain] = view(type(self._domain))
-        written = await self._parts.client.patch(
-            target, metadata.name, metadata.namespace, MergePatch({"metadata": patch}), field_validation="Ignore"
-        )
-        wrote_own_object(written)
-        return written
+            lacking["finalizers"] = [*self._domain.metadata.finalizers, names.DOMAIN_FINALIZER]
+        if step.label:  # kept in step with the host, so that a former value is corrected
+            lacking["labels"] = {names.HOST_HASH_LABEL: step.label}
+        return await preparation.write(self._parts.client, self._domain, lacking)
 
     def _duplicates(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
         host = self._domain.spec.domain
@@ -261,13 +252,7 @@ class DomainPass:
         self, state: DomainState, reason: DomainReason, message: str, *, stays_ready: bool = False
     ) -> DomainStatus:
         generation = self._domain.metadata.generation
-        ready = Condition(
-            type=READY,
-            status="True" if state is DomainState.READY or stays_ready else "False",
-            reason=reason,
-            message=message,
-            observed_generation=generation,
-        )
+        ready = condition(self._domain, state is DomainState.READY or stays_ready, reason, message)
         shown = conditions.set_condition(self._draft.conditions, ready, self._parts.clock.now())
         return msgspec.structs.replace(self._draft, state=state, observed_generation=generation, conditions=shown)
 

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-import msgspec
-
 from stellwerk.api.batch import Job
-from stellwerk.kube.types.model import JsonObject, owner_reference
-from stellwerk.kube.types.object_meta import Condition
-from stellwerk.operators.cap import names
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.api_tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -30,9 +27,6 @@ from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import OperationReason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStep, JobStepFailed, StepDecision, next_step
-
-_LONGEST_PREFIX = 57
-"""Of the name of a Job: with a dash and five characters it is still the value of a label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +55,7 @@ class Release:
 class Prepare:
     """Labels, annotations, the owner or the finalizer are absent: write them."""
 
-    patch: JsonObject
+    lacking: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +87,8 @@ def next_action(seen: Snapshot) -> Action:
             return Rest()
         if has_ended(operation):
             return Release()
-    elif (patch := preparation(seen)) is not None:
-        return Prepare(patch)
+    elif (lacking := _absent(seen)) is not None:
+        return Prepare(lacking)
     asks_again = names.RETRY_ANNOTATION in operation.metadata.annotations
     if has_ended(operation) and not (asks_again and operation.status.state == OperationState.FAILED):
         return Rest()
@@ -111,26 +105,10 @@ def has_ended(operation: CAPTenantOperation) -> bool:
     return conditions.is_true(operation.status.conditions, READY)
 
 
-def preparation(seen: Snapshot) -> JsonObject | None:
-    """The patch that adds what is absent of finalizer, owner, labels and annotations; None where nothing is.
-
-    What is present is never corrected.
-    """
-    metadata, tenant = seen.operation.metadata, seen.tenant
-    wanted: JsonObject = {}
-    if names.OPERATION_FINALIZER not in metadata.finalizers:
-        wanted["finalizers"] = [*metadata.finalizers, names.OPERATION_FINALIZER]
-    if tenant is not None:
-        if metadata.controller is None:
-            references = [*metadata.owner_references, owner_reference(tenant)]
-            wanted["ownerReferences"] = [msgspec.to_builtins(reference) for reference in references]
-        marks = marks_of(tenant, seen.operation.spec.operation)
-        for key, present in (("labels", metadata.labels), ("annotations", metadata.annotations)):
-            if absent := names.missing(marks[key], present):
-                wanted[key] = {**absent}
-    if not wanted:
-        return None
-    return {"metadata": {"resourceVersion": metadata.resource_version, **wanted}}
+def _absent(seen: Snapshot) -> JsonObject | None:
+    operation, tenant = seen.operation, seen.tenant
+    marks = marks_of(tenant, operation.spec.operation) if tenant is not None else {"labels": {}, "annotations": {}}
+    return preparation.absent(operation, names.OPERATION_FINALIZER, marks["labels"], marks["annotations"], tenant)
 
 
 def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
@@ -153,8 +131,7 @@ def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
 def job_name(seen: Snapshot, number: int, step: OperationStep) -> str:
     """The name of the Job of a step: the same in each pass and each process."""
     owner = seen.tenant.metadata.name if seen.tenant is not None else seen.operation.metadata.name
-    prefix = f"{owner}-{step.name.lower()}"[:_LONGEST_PREFIX].rstrip("-.")
-    return f"{prefix}-{names.sha1(seen.operation.metadata.uid, str(number))[:5]}"
+    return names.derived(f"{owner}-{step.name.lower()}", seen.operation.metadata.uid, str(number))
 
 
 def _job_steps(seen: Snapshot) -> list[JobStep]:
@@ -257,14 +234,7 @@ def _dotted(job: Job) -> str:
 
 def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> OperationStatus:
     """The status with a report."""
-    generation = operation.metadata.generation
-    ready = Condition(
-        type=READY,
-        status="True" if report.has_ended else "False",
-        reason=report.reason,
-        message=report.message,
-        observed_generation=generation,
-    )
+    ready = condition(operation, report.has_ended, report.reason, report.message)
     state = report.state
     if operation.metadata.is_terminating and not report.has_ended:
         state = OperationState.DELETING
@@ -272,6 +242,6 @@ def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> O
         state=state,
         current_step=report.step,
         active_job=report.job,
-        observed_generation=generation,
+        observed_generation=operation.metadata.generation,
         conditions=conditions.set_condition(operation.status.conditions, ready, now),
     )

@@ -12,7 +12,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import ApiError, BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
-from stellwerk.operators.cap import names
+from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_status import READY
 from stellwerk.operators.cap.api_tenant import (
     CAPTenant,
@@ -78,8 +78,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             case plan.Release():
                 await finalizer.remove(self.client, operation, names.OPERATION_FINALIZER)
                 return Next.done()
-            case plan.Prepare(patch):
-                return await self._prepare(seen, patch)
+            case plan.Prepare(lacking):
+                return await self._prepare(seen, lacking)
             case plan.Refuse(message):
                 refusal = Report(OperationReason.StepProcessingError, message, OperationState.FAILED, has_ended=True)
                 return Next.done(plan.status_of(operation, refusal, self.clock.now()))
@@ -133,16 +133,14 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             None,
         )
 
-    async def _prepare(self, seen: Snapshot, patch: JsonObject) -> Answer:
+    async def _prepare(self, seen: Snapshot, lacking: JsonObject) -> Answer:
         operation = seen.operation
         if seen.tenant is None and operation.metadata.controller is None:
             raise TenantMissing(
                 f"there is no CAPTenant with the id {operation.spec.tenant_id} for {operation.ref}, or its "
                 f"CAPApplicationVersion {operation.spec.version_name} does not exist"
             )
-        key = operation.key
-        written = await self.client.patch(metadata_of(CAPTenantOperation), key.name, key.namespace, MergePatch(patch))
-        self.caches.operations.expect(key, written.metadata.resource_version)
+        await preparation.write(self.client, operation, lacking)
         return Next.now()
 
     # ---- steps

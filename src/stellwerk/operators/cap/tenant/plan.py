@@ -21,11 +21,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from stellwerk.kube.types.model import JsonObject, owner_reference
-from stellwerk.kube.types.object_meta import Condition
-from stellwerk.operators.cap import names
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.api_tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -102,7 +101,7 @@ class Refuse:
 class Prepare:
     """Labels, annotations, the owner or the finalizer are absent: write them."""
 
-    patch: JsonObject
+    lacking: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +164,8 @@ def decide(seen: TenantSnapshot) -> Decision:
                 f"CAPApplication {tenant.spec.cap_application_instance} of {tenant.ref} does not exist: create it, or "
                 "correct spec.capApplicationInstance"
             )
-        if (patch := preparation(tenant, seen.application)) is not None:
-            return Prepare(patch)
+        if (lacking := absent(tenant, seen.application)) is not None:
+            return Prepare(lacking)
     if (active := _newest(each for each in seen.operations if not has_ended(each))) is not None:
         return AwaitOperation(active)
     if is_deleted:
@@ -273,26 +272,15 @@ def _succeeded(operation: CAPTenantOperation) -> bool:
 # ---- metadata
 
 
-def preparation(tenant: CAPTenant, application: CAPApplication) -> JsonObject | None:
-    """The patch that adds what is absent of finalizer, owner, labels and annotations; None where nothing is."""
-    metadata = tenant.metadata
+def absent(tenant: CAPTenant, application: CAPApplication) -> JsonObject | None:
+    """What the tenant lacks of finalizer, owner, labels and annotations; None where it lacks nothing."""
     labels = {
         **names.application_labels(application.spec),
         **names.owner_labels(application.key, application.metadata.generation),
         names.TENANT_ID_LABEL: tenant.spec.tenant_id,
     }
     annotations = {**names.application_annotations(application.spec), **names.owner_annotations(application.key)}
-    wanted: JsonObject = {}
-    if names.TENANT_FINALIZER not in metadata.finalizers:
-        wanted["finalizers"] = [*metadata.finalizers, names.TENANT_FINALIZER]
-    if metadata.controller is None:
-        references = [*metadata.owner_references, owner_reference(application)]
-        wanted["ownerReferences"] = [msgspec.to_builtins(reference) for reference in references]
-    if absent := names.missing(labels, metadata.labels):
-        wanted["labels"] = {**absent}
-    if absent := names.missing(annotations, metadata.annotations):
-        wanted["annotations"] = {**absent}
-    return {"metadata": {"resourceVersion": metadata.resource_version, **wanted}} if wanted else None
+    return preparation.absent(tenant, names.TENANT_FINALIZER, labels, annotations, application)
 
 
 # ---- the status
@@ -314,13 +302,7 @@ def status_of(
         previous = (*previous, status.current_version)
         if len(previous) > max(most, 3):  # shorter lists were never cut, and one entry goes at a time
             previous = previous[1:]
-    ready = Condition(
-        type=READY,
-        status="True" if phase.is_ready else "False",
-        reason=phase.reason,
-        message=message,
-        observed_generation=tenant.metadata.generation,
-    )
+    ready = condition(tenant, phase.is_ready, phase.reason, message)
     return msgspec.structs.replace(
         status,
         state=phase.state,

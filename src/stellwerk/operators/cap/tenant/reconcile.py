@@ -9,14 +9,12 @@ import msgspec
 
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of, owner_reference
-from stellwerk.kube.types.object_meta import Condition
-from stellwerk.operators.cap import names
+from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.api_tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -38,11 +36,8 @@ from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
-PREPARE, NETWORKING = "Prepare", "ReconcileTenantNetworking"
-"""The actions of Events."""
-
-_LONGEST_PREFIX = 57
-"""Of the name of an operation: with a dash and five characters it is still the value of a label."""
+NETWORKING = "ReconcileTenantNetworking"
+"""The action of Events about routes."""
 
 Answer: TypeAlias = Next[TenantStatus]
 
@@ -91,8 +86,9 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 return await self._at_rest(seen)
             case plan.Refuse(message):
                 raise InvalidReference(message)
-            case plan.Prepare(patch):
-                return await self._prepare(tenant, patch)
+            case plan.Prepare(lacking):
+                await preparation.write(self.client, tenant, lacking)
+                return Next.now()
             case plan.AwaitVersion(message):
                 return await self._await_version(seen, message)
             case plan.AwaitOperation(operation):
@@ -123,12 +119,6 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             versions=caches.versions.store.by(BY_APPLICATION, str(application)),
             operations=caches.operations.store.by(BY_OWNER, tenant.metadata.uid),
         )
-
-    async def _prepare(self, tenant: CAPTenant, patch: JsonObject) -> Answer:
-        key = tenant.key
-        written = await self.client.patch(metadata_of(CAPTenant), key.name, key.namespace, MergePatch(patch))
-        self.caches.tenants.expect(key, written.metadata.resource_version)
-        return Next.now()
 
     # ---- operations
 
@@ -270,15 +260,9 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     # ---- the status
 
     def _with_ready(self, tenant: CAPTenant, is_ready: bool, reason: str, message: str) -> TenantStatus:
-        generation = tenant.metadata.generation
-        ready = Condition(
-            type=READY,
-            status="True" if is_ready else "False",
-            reason=reason,
-            message=message,
-            observed_generation=generation,
-        )
+        ready = condition(tenant, is_ready, reason, message)
         settled = conditions.set_condition(tenant.status.conditions, ready, self.clock.now())
+        generation = tenant.metadata.generation
         return msgspec.structs.replace(tenant.status, observed_generation=generation, conditions=settled)
 
     def _with_event(
@@ -291,8 +275,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 def _operation_name(tenant: CAPTenant, start: plan.Start) -> str:
     """The same in each pass, so that a creation whose answer was lost is not repeated."""
     earlier = "".join(sorted(each.metadata.uid for each in start.replaces))
-    mark = names.sha1(tenant.metadata.uid, start.operation, start.version.metadata.uid, earlier)[:5]
-    return f"{tenant.metadata.name[:_LONGEST_PREFIX].rstrip('-.')}-{mark}"
+    metadata = tenant.metadata
+    return names.derived(metadata.name, metadata.uid, start.operation, start.version.metadata.uid, earlier)
 
 
 def _networking_changed(tenant: CAPTenant) -> Notice:
