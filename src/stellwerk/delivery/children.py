@@ -11,6 +11,7 @@ and again is restored every ten seconds only, and the owner's condition names th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Address, Desired
@@ -26,6 +27,8 @@ from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.reconciler import ReconcileError
 from stellwerk.runtime.telemetry.metrics import Metrics
+
+T = TypeVar("T", bound=HasMetadata)
 
 KEEPER_LABEL = "app.kubernetes.io/managed-by"
 
@@ -84,10 +87,10 @@ def _owner(owner: Kind, keeper: str) -> ControllerOwner:
     return ControllerOwner(keeper, owner_reference(owner), {KEEPER_LABEL: keeper})
 
 
-def owners(kind: Resource) -> Callable[[Delta[Unstructured]], Sequence[ObjectKey]]:
+def owners(kind: Resource) -> Callable[[Delta[T]], Sequence[ObjectKey]]:
     """For `Controller.watches`: a child that changes wakes its owner of this kind, also the one it had before."""
 
-    def wakes(delta: Delta[Unstructured]) -> Sequence[ObjectKey]:
+    def wakes(delta: Delta[T]) -> Sequence[ObjectKey]:
         sides = [side for side in (delta.old, delta.new) if side is not None]
         return tuple({key for side in sides if (key := _owner_key(side, kind)) is not None})
 
@@ -112,7 +115,7 @@ class Children:
         self._clock = clock or SystemClock()
         self._metrics = metrics or Metrics()
         self._memory = ObservedState()
-        informer.store.add_index(_OF_OWNER, _controller_uid)
+        informer.store.add_index(_OF_OWNER, controller_uid)
         informer.on_change(self._on_change)
 
     def of(self, owner: Kind) -> Sequence[Unstructured]:
@@ -175,7 +178,8 @@ class Children:
             self._memory.confirmations.pop(Address(self._resource, delta.key), None)
 
 
-def _controller_uid(obj: HasMetadata) -> Iterable[str]:
+def controller_uid(obj: HasMetadata) -> Iterable[str]:
+    """For `Store.add_index`: the uid of the object's controller; nothing where it has none."""
     controller = obj.metadata.controller
     return () if controller is None else (controller.uid,)
 

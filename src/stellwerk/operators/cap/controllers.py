@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stellwerk.api.istio import VirtualService
+from stellwerk.delivery.children import owners
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import ApplicationStatus, CAPApplication, DomainKind
+from stellwerk.operators.cap.api_application import ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
 from stellwerk.operators.cap.application.reconcile import ApplicationReconciler
 from stellwerk.operators.cap.credentials import BindingSecrets, CredentialSecrets
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.watches import BY_DOMAIN
+from stellwerk.operators.cap.hashed_objects import HashedObjects
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
 from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
-from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_VERSION, Caches, caches, controller_of
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_SECRET, BY_VERSION, Caches, caches
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
 from stellwerk.runtime.control.status_writer import StatusWriter
@@ -74,21 +81,17 @@ def _wire_operations(controller: OperationController, seen: Caches) -> None:
     """An operation goes on when its Job, its tenant or its version changes."""
     store = seen.operations.store
     controller.ignore_updates(only_status_changed)
-    controller.watches(seen.jobs, lambda delta: controller_of(delta, CAPTenantOperation))
+    controller.watches(seen.jobs, owners(CAPTenantOperation.resource))
     controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
-    controller.watches(seen.versions, lambda delta: _of_version(seen, delta.key))
-
-
-def _of_version(seen: Caches, version: ObjectKey) -> list[ObjectKey]:
-    return [each.key for each in seen.operations.store.by(BY_VERSION, str(version))]
+    controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])
 
 
 def _tenants(manager: Manager, seen: Caches, namespace: str, recorder: EventSink | None) -> TenantController:
     client = manager.client.with_field_manager(names.OPERATOR_NAME)
+    informers = {VirtualService.resource: seen.virtual_services}
     networking = TenantNetworking(
-        client=client,
-        clock=manager.clock,
         cache=seen.virtual_services,
+        objects=HashedObjects(client=client, clock=manager.clock, informers=informers),
         find_domain=seen.domain,
         find_version=seen.versions.store.get,
         operator_namespace=namespace,
@@ -120,30 +123,25 @@ def _wire_tenants(controller: TenantController, seen: Caches) -> None:
         changed = delta.old is None or delta.new is None or not only_status_changed(delta.old, delta.new)
         return of_application(delta.key) if changed else []
 
-    def of_domain(kind: DomainKind, domain: ObjectKey) -> list[ObjectKey]:
-        applications = _users_of(seen, kind, domain)
+    def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
+        applications = _users_of(seen, delta.latest)
         return [tenant for application in applications for tenant in of_application(application)]
 
     controller.ignore_updates(only_status_changed)
-    controller.watches(seen.operations, lambda delta: controller_of(delta, CAPTenant))
-    controller.watches(seen.virtual_services, lambda delta: controller_of(delta, CAPTenant))
+    controller.watches(seen.operations, owners(CAPTenant.resource))
+    controller.watches(seen.virtual_services, owners(CAPTenant.resource))
     controller.watches(seen.applications, of_changed)
     controller.watches(
         seen.versions,
         lambda delta: of_application(ObjectKey(delta.key.namespace, delta.latest.spec.application)),
     )
-    controller.watches(seen.domains, lambda delta: of_domain(DomainKind.DOMAIN, delta.key))
-    controller.watches(seen.cluster_domains, lambda delta: of_domain(DomainKind.CLUSTER_DOMAIN, delta.key))
+    controller.watches(seen.domains, of_domain)
+    controller.watches(seen.cluster_domains, of_domain)
 
 
-def _users_of(seen: Caches, kind: DomainKind, domain: ObjectKey) -> list[ObjectKey]:
+def _users_of(seen: Caches, domain: AnyDomain) -> list[ObjectKey]:
     """The applications that refer to a domain."""
-    return [
-        application.key
-        for application in seen.applications.store.all()
-        if domain.namespace in ("", application.metadata.namespace)
-        and any((each.kind, each.name) == (kind, domain.name) for each in application.spec.domain_refs)
-    ]
+    return [each.key for each in seen.applications.store.by(BY_DOMAIN, naming.owner_id(domain))]
 
 
 def _applications(manager: Manager, seen: Caches, recorder: EventSink | None) -> ApplicationController:
@@ -161,8 +159,8 @@ def _applications(manager: Manager, seen: Caches, recorder: EventSink | None) ->
     )
 
     def on_secret(secret: ObjectKey) -> None:
-        for application in _users_of_secret(seen, secret):
-            applications.queue.add(application)
+        for application in seen.applications.store.by(BY_SECRET, str(secret)):
+            applications.queue.add(application.key)
 
     seen.on_secret(on_secret)
     applications.ignore_updates(only_status_changed)
@@ -170,16 +168,6 @@ def _applications(manager: Manager, seen: Caches, recorder: EventSink | None) ->
         seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
     )
     applications.watches(seen.versions, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.application)])
-    applications.watches(seen.domains, lambda delta: _users_of(seen, DomainKind.DOMAIN, delta.key))
-    applications.watches(seen.cluster_domains, lambda delta: _users_of(seen, DomainKind.CLUSTER_DOMAIN, delta.key))
+    applications.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
+    applications.watches(seen.cluster_domains, lambda delta: _users_of(seen, delta.latest))
     return applications
-
-
-def _users_of_secret(seen: Caches, secret: ObjectKey) -> list[ObjectKey]:
-    """The applications with a service whose binding is in the Secret."""
-    return [
-        application.key
-        for application in seen.applications.store.all()
-        if application.metadata.namespace == secret.namespace
-        and any(service.secret == secret.name for service in application.spec.btp.services)
-    ]

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
 from stellwerk.api.istio import VirtualService
 from stellwerk.apply.set.model.confirmation import Live, live_view
+from stellwerk.delivery.children import controller_uid
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.watches import BY_DOMAIN
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.process.manager import Manager
-
-T = TypeVar("T", bound=HasMetadata)
 
 BY_OWNER = "owner"
 """Index: the uid of the controller."""
 
 BY_APPLICATION = "application"
 """Index of tenants and versions: namespace and name of the CAPApplication."""
+
+BY_SECRET = "secret"  # noqa: S105  # an index
+"""Index of applications: namespace and name of the Secrets of their services."""
 
 BY_TENANT_ID = "tenant id"
 """Index of outputs of tenants: namespace and tenant id."""
@@ -54,15 +57,14 @@ class Caches:
     """The Jobs of operations."""
     credentials: Informer[PartialObjectMetadata]
     """The Secrets with the credentials of workloads."""
+    _secrets: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
+    _wakes: list[Callable[[ObjectKey], None]] = field(default_factory=list)
 
     def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
         """The domain of a reference in a namespace."""
         if reference.kind == DomainKind.CLUSTER_DOMAIN:
             return self.cluster_domains.store.get(ObjectKey("", reference.name))
         return self.domains.store.get(ObjectKey(namespace, reference.name))
-
-    _secrets: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
-    _wakes: list[Callable[[ObjectKey], None]] = field(default_factory=list)
 
     def secrets(self, namespace: str) -> Informer[PartialObjectMetadata]:
         """All Secrets of a namespace, as metadata; watched from the first call on."""
@@ -95,6 +97,8 @@ def caches(manager: Manager) -> Caches:
         manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True),
         manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True),
     )
+    found.applications.store.add_index(BY_DOMAIN, naming.referenced_by)
+    found.applications.store.add_index(BY_SECRET, _secrets_of)
     found.jobs.store.add_index(BY_OWNER, controller_uid)
     found.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
     found.operations.store.add_index(BY_OWNER, controller_uid)
@@ -106,22 +110,11 @@ def caches(manager: Manager) -> Caches:
     return found
 
 
+def _secrets_of(application: CAPApplication) -> Sequence[str]:
+    namespace = application.metadata.namespace
+    return [f"{namespace}/{name}" for name in {service.secret for service in application.spec.btp.services}]
+
+
 def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
     metadata = output.metadata
     return (f"{metadata.namespace}/{metadata.labels.get(names.TENANT_ID_LABEL, '')}",)
-
-
-def controller_uid(obj: HasMetadata) -> Sequence[str]:
-    """The uid of the object's controller; nothing where it has none."""
-    controller = obj.metadata.controller
-    return (controller.uid,) if controller is not None else ()
-
-
-def controller_of(delta: Delta[T], kind: type[Kind]) -> Sequence[ObjectKey]:
-    """The keys of the controllers of this kind, of the object as it was and as it is."""
-    keys = []
-    for side in (delta.old, delta.new):
-        controller = side.metadata.controller if side is not None else None
-        if controller is not None and controller.kind == kind.resource.kind:
-            keys.append(ObjectKey(delta.key.namespace, controller.name))
-    return tuple(dict.fromkeys(keys))

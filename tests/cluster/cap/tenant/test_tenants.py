@@ -8,7 +8,7 @@ from tests.cluster.cap.conftest import OPERATOR, Running
 from tests.cluster.cap.shop import Shop, job, router
 
 from stellwerk.api.istio import VirtualService
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation
 from stellwerk.runtime import conditions
@@ -144,3 +144,21 @@ async def test_routes_follow_the_host_of_the_domain(running: Running, shop: Shop
     routes = await shop.routes()
     assert routes is not None
     assert routes.spec.hosts == ("acme.other.example.com",)
+
+
+async def test_a_virtual_service_of_another_owner_is_named_and_left_alone(running: Running, shop: Shop) -> None:
+    gateway: JsonObject = {"hosts": ["elsewhere.example.com"]}
+    await shop.client.apply(
+        VirtualService, {"metadata": {"name": "acme", "namespace": shop.namespace}, "spec": gateway}
+    )
+    await shop.open(host="shop.example.com")
+
+    async def is_named() -> bool:
+        tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+        shown = conditions.find(tenant.status.conditions, "Ready")
+        return shown is not None and "invalid owner reference found for VirtualService" in shown.message
+
+    await eventually(is_named, within=30)
+    routes = await shop.routes()
+    assert routes is not None
+    assert routes.spec.hosts == ("elsewhere.example.com",)

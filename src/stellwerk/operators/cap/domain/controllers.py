@@ -12,6 +12,7 @@ from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.domain.reconcile import DomainReconciler
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
+from stellwerk.operators.cap.hashed_objects import HashedObjects
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
@@ -49,7 +50,9 @@ def install(
             client=client,
             clock=clock,
             caches=caches,
-            writer=DomainWriter(client=client, clock=clock, informers=caches.children),
+            writer=DomainWriter(
+                client=client, objects=HashedObjects(client=client, clock=clock, informers=caches.children)
+            ),
             settings=settings,
             renderer=renderer,
             recorder=recorder,

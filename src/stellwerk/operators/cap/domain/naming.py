@@ -7,9 +7,11 @@ original are found by their owner's label and keep their names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
 from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.names import sha1
 
@@ -26,6 +28,15 @@ def owner_id(domain: AnyDomain) -> str:
     if isinstance(domain, Domain):
         return f"Domain.{domain.metadata.namespace}.{domain.metadata.name}"
     return f"ClusterDomain.{domain.metadata.name}"
+
+
+def referenced_by(application: CAPApplication) -> Iterable[str]:
+    """The owner ids of the domains that an application refers to."""
+    namespace = application.metadata.namespace
+    return {
+        f"Domain.{namespace}.{reference.name}" if reference.kind == "Domain" else f"{reference.kind}.{reference.name}"
+        for reference in application.spec.domain_refs
+    }
 
 
 def owner_hash(domain: AnyDomain) -> str:

@@ -44,7 +44,8 @@ PATIENCE_SECONDS = 30.0
 
 _BY_HOST = "host"
 _BY_OWNER = "owner"
-_BY_DOMAIN = "domain"
+BY_DOMAIN = "domain"
+"""Index of applications: the owner id of each domain that they refer to."""
 
 
 @dataclass(slots=True)
@@ -82,7 +83,7 @@ class DomainCaches:
 
     def applications_of(self, domain: AnyDomain) -> Sequence[CAPApplication]:
         """The applications that refer to a domain, those that are being deleted included."""
-        return self.applications.store.by(_BY_DOMAIN, naming.owner_id(domain))
+        return self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))
 
     def _hidden(self, domain: AnyDomain) -> tuple[ObjectKey, ...]:
         """Applications that could not be read so far: they may refer to any domain in reach."""
@@ -171,7 +172,7 @@ class DomainCaches:
         if old is not None and new is not None and _relevant(old) == _relevant(new):
             return
         sides = [side for side in (old, new) if side is not None]
-        named = {name for side in sides for name in _domains_of(side)}
+        named = {name for side in sides for name in naming.referenced_by(side)}
         self.wake(domain for domain in self.all_domains() if naming.owner_id(domain) in named)
 
     def on_domain(self, delta: Delta[Domain] | Delta[ClusterDomain]) -> None:
@@ -213,7 +214,7 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
         kinds.append(DnsEntry.resource)
     children = {resource: manager.informer(live_view(resource), labels=names.OWNER_HASH_LABEL) for resource in kinds}
     found = DomainCaches(manager, settings, domains, cluster_domains, applications, children)
-    applications.store.add_index(_BY_DOMAIN, _domains_of)
+    applications.store.add_index(BY_DOMAIN, naming.referenced_by)
     for informer in children.values():
         informer.store.add_index(_BY_OWNER, _owner_of)
     _index(domains)
@@ -251,18 +252,9 @@ def _owner_of(obj: HasMetadata) -> Iterable[str]:
     return (obj.metadata.labels.get(names.OWNER_HASH_LABEL, ""),)
 
 
-def _domains_of(application: CAPApplication) -> Iterable[str]:
-    """The owner ids of the domains that an application refers to."""
-    namespace = application.metadata.namespace
-    return {
-        f"Domain.{namespace}.{reference.name}" if reference.kind == "Domain" else f"{reference.kind}.{reference.name}"
-        for reference in application.spec.domain_refs
-    }
-
-
 def _relevant(application: CAPApplication) -> tuple[object, ...]:
     status = application.status
-    return _domains_of(application), status.observed_subdomains
+    return naming.referenced_by(application), status.observed_subdomains
 
 
 def _reference(application: CAPApplication) -> Reference:

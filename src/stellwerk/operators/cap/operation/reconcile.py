@@ -28,7 +28,7 @@ from stellwerk.operators.cap.operation import jobs, plan, steps
 from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
 from stellwerk.operators.cap.reasons import OperationReason
 from stellwerk.operators.cap.vcap import CredentialsUnusable
-from stellwerk.operators.cap.watches import BY_OWNER, Caches
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
 from stellwerk.operators.cap.workload_pods import ReservedVariable, check_variables
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
@@ -122,16 +122,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             return tenant if tenant is not None and tenant.metadata.uid == controller.uid else None
         if version is None:
             return None
-        return next(
-            (
-                tenant
-                for tenant in store.all()
-                if tenant.metadata.namespace == operation.metadata.namespace
-                and tenant.spec.tenant_id == operation.spec.tenant_id
-                and tenant.spec.cap_application_instance == version.spec.application
-            ),
-            None,
-        )
+        tenants = store.by(BY_APPLICATION, f"{operation.metadata.namespace}/{version.spec.application}")
+        return next((tenant for tenant in tenants if tenant.spec.tenant_id == operation.spec.tenant_id), None)
 
     async def _prepare(self, seen: Snapshot, lacking: JsonObject) -> Answer:
         operation = seen.operation

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stellwerk.api.istio import VirtualService
-from stellwerk.apply.errors import Obstacle
-from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import ControllerOwner
-from stellwerk.apply.set.model.policy import AdoptionPolicy, Directive, UpdatePolicy
 from stellwerk.apply.set.observed_state import ObservedState
-from stellwerk.apply.set.untracked_set import UntrackedSet
-from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import owner_reference
 from stellwerk.operators.cap import names
@@ -22,15 +16,11 @@ from stellwerk.operators.cap.api_domain import DomainState
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.operators.cap.routing.virtual_services import TenantRouting
 from stellwerk.runtime.cache.informer import Informer
-from stellwerk.runtime.clock import Clock
-
-_DIRECTIVE = Directive(adoption=AdoptionPolicy.NEVER, update=UpdatePolicy.SSA_OVERRIDE)
-_ORIGINAL = Claims(lambda manager: manager == "controller")
-"""The original writes under the name of its program."""
 
 
 class NetworkingFailed(Exception):
@@ -52,10 +42,9 @@ def unready_domain(application: CAPApplication, find: Callable[[DomainRef], AnyD
 class TenantNetworking:
     """Keeps the VirtualServices of tenants."""
 
-    client: Client
-    clock: Clock
     cache: Informer[Live]
     """VirtualServices with the label of an owner."""
+    objects: HashedObjects
     find_domain: Callable[[str, DomainRef], AnyDomain | None]
     """The domain of a reference in a namespace."""
     find_version: Callable[[ObjectKey], CAPApplicationVersion | None]
@@ -73,28 +62,15 @@ class TenantNetworking:
             return False
         spec = virtual_services.of_tenant(routing)
         desired = objects.of_tenant(tenant, spec)
-        live = self.cache.store.get(tenant.key)
-        progress = await UntrackedSet(
-            client=self.client,
-            owner=ControllerOwner(names.OPERATOR_NAME, owner_reference(tenant), {}, names.RESOURCE_HASH_ANNOTATION),
-            memory=memory,
-            live={desired.address: live} if live is not None else {},
-            now=self.clock.now(),
-            clock=self.clock.monotonic(),
-            reclaims=_ORIGINAL,
-            directive=_DIRECTIVE,
-            digest_of=lambda _: virtual_services.spec_hash(spec),
-        ).apply([desired])
-        for result in progress.carried:
-            if result.live is not None:
-                self.cache.expect(result.address.key, result.live.metadata.resource_version)
-        for failure in progress.failures:
-            if failure.obstacle is Obstacle.OUTAGE:
-                raise failure.error
-            raise NetworkingFailed(
-                f"invalid owner reference found for {VirtualService.resource.kind} {tenant.key}: {failure}"
-            )
-        return bool(progress.carried)
+        owner = ControllerOwner(names.OPERATOR_NAME, owner_reference(tenant), {}, names.RESOURCE_HASH_ANNOTATION)
+        live, written = self.cache.store.get(tenant.key), Written()
+        wanted = {desired.address: (desired, virtual_services.spec_hash(spec))}
+        shown = {desired.address: live} if live is not None else {}
+        await self.objects.apply(owner, wanted, shown, memory, written)
+        if written.problems:
+            cause = f"invalid owner reference found for {desired.ref}: " if written.is_taken else ""
+            raise NetworkingFailed(cause + "; ".join(written.problems))
+        return written.is_changed
 
     def _routing(
         self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion
