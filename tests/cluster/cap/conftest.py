@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.cluster.cap.shop import Shop
+from tests.cluster.cap.shop import OPERATOR, Shop
 from tests.cluster.component.kinds import established
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -26,14 +26,18 @@ from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.harness import OperatorHarness
 
-PUBLISHED = ("virtualservices.networking.istio.io",)
-OPERATOR = "cap-operator"
-"""The user that the operator is."""
+PUBLISHED = (
+    "gateways.networking.istio.io",
+    "virtualservices.networking.istio.io",
+    "certificates.cert-manager.io",
+    "certificates.cert.gardener.cloud",
+    "dnsentries.dns.gardener.cloud",
+)
 
 
 @pytest.fixture(scope="session")
 def cap_cluster() -> LocalCluster:
-    """The control plane of this test process, with the kinds of CAP."""
+    """The control plane of this test process, with the kinds of CAP and of the projects that it uses."""
     cluster = clusters.started(f"cap-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
     asyncio.run(_prepare(cluster))
     return cluster
@@ -43,9 +47,10 @@ async def _prepare(cluster: LocalCluster) -> None:
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
         target = unstructured(CustomResourceDefinition.resource)
         bodies = [definition.body() for definition in api.DEFINITIONS]
-        for body in [*bodies, *published_definitions.definitions(PUBLISHED)]:
-            made = await client.apply(target, body)
-            await eventually(lambda name=made.metadata.name: established(client, name))  # type: ignore[misc]
+        bodies += published_definitions.definitions(PUBLISHED)
+        made = await asyncio.gather(*(client.apply(target, body) for body in bodies))
+        for definition in made:
+            await eventually(lambda name=definition.metadata.name: established(client, name))  # type: ignore[misc]
 
 
 @pytest.fixture

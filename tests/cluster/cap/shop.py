@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stellwerk.api.batch import Job
@@ -18,9 +18,12 @@ from stellwerk.operators.cap.api_domain import Domain
 from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.runtime import conditions
+from stellwerk.testing.cluster import AuditEntry, AuditLog
 from stellwerk.testing.eventually import eventually
 
 FATE = "stellwerk.local/fate"
+OPERATOR = "cap-operator"
+"""The user that the operator is."""
 _READY: JsonObject = {
     "type": "Ready",
     "status": "True",
@@ -146,6 +149,10 @@ class Shop:
 
         await eventually(does, within=30, describe=f"the application shows {state}, {reason}")
         return found[0]
+
+    def requests(self, audit: AuditLog) -> Sequence[AuditEntry]:
+        """What the operator asked for in this namespace: it may still be busy with those of earlier tests."""
+        return audit.entries(lambda entry: entry.user == OPERATOR and entry.namespace == self.namespace)
 
     async def routes(self) -> VirtualService | None:
         """The tenant's VirtualService."""

@@ -86,10 +86,11 @@ def life(given: Given, then: Then) -> tuple[SweepStep, ...]:
 
     async def create() -> None:
         await given.source(files(given.namespace), revision="r1")
-        await given.component()
+        await given.component(revision="r1")  # the operator's view may still show the source of the life before
 
     async def update() -> None:
         await given.source(revised(given.namespace), revision="r2")
+        await given.component(revision="r2")
 
     async def ready(revision: str) -> None:
         await then.ready(revision=revision, within=CONVERGED_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.cap.conftest import OPERATOR, Running
+from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
 
 from stellwerk.api.core import Secret
@@ -186,5 +186,4 @@ async def test_a_consistent_application_that_is_left_alone_is_not_written(
     audit.mark()
     await running.settled(shop.client)
 
-    entries = [entry for entry in audit.entries() if entry.user == OPERATOR and entry.namespace == shop.namespace]
-    assert [entry for entry in entries if entry.is_write] == []
+    assert [entry for entry in shop.requests(audit) if entry.is_write] == []

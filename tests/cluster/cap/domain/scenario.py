@@ -5,6 +5,7 @@ The ingress gateway is a pod; what the controllers of Gardener and cert-manager 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from stellwerk.api.events import Event
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, Unstructured, metadata_of, unstructured
 from stellwerk.operators.cap import names
@@ -145,7 +147,8 @@ class Given:
     async def _all_are(self, domain: AnyDomain, kind: type[Kind], status: JsonObject) -> None:
         for obj in await Then(self.client).objects(domain, kind.resource):
             generation = {"observedGeneration": obj.metadata.generation} if kind is not CertManagerCertificate else {}
-            await self._report(kind.resource, obj.metadata.name, obj.metadata.namespace, {**status, **generation})
+            with contextlib.suppress(NotFound):  # the operator may have replaced it meanwhile
+                await self._report(kind.resource, obj.metadata.name, obj.metadata.namespace, {**status, **generation})
 
     async def _report(self, resource: Resource, name: str, namespace: str, status: JsonObject) -> None:
         view = unstructured(resource)

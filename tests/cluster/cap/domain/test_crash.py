@@ -98,12 +98,12 @@ def _content(obj: Unstructured) -> bytes:
 
 @pytest.fixture
 async def sweep(
-    cap_cluster: LocalCluster, admin: Client, given: Given, then: Then, tmp_path: Path
+    domain_cluster: LocalCluster, admin: Client, given: Given, then: Then, tmp_path: Path
 ) -> AsyncIterator[Sweep]:
     port = free_port()
     environment = {name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ}
     async with (
-        FaultProxy(cap_cluster.kubeconfig_for(OPERATOR)) as proxy,
+        FaultProxy(domain_cluster.kubeconfig_for(OPERATOR)) as proxy,
         OperatorProcess(
             [sys.executable, "-m", "tests.cluster.cap.domain.program", str(port), given.namespace],
             log=tmp_path / "operator.log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from tests.cluster.cap.conftest import OPERATOR, Running
+from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, ready
 
 from stellwerk.api.core import Secret
@@ -35,11 +35,7 @@ async def test_an_operation_is_completed_when_its_job_is(running: Running, shop:
     assert ready(operation)[1] == f"step 1/1 : job {shop.namespace}.{made.metadata.name} completed"
     assert made.metadata.controller is not None
     assert made.metadata.controller.name == "acme-op"
-    requests = [
-        f"{entry.verb} {entry.resource}/{entry.subresource}"
-        for entry in audit.entries()
-        if entry.user == OPERATOR and entry.namespace == shop.namespace
-    ]
+    requests = [f"{entry.verb} {entry.resource}/{entry.subresource}" for entry in shop.requests(audit)]
     others = ("watch", "create events", "update captenants", "update capapplications")
     assert sorted(each for each in requests if not each.startswith(others)) == [
         "create jobs/",

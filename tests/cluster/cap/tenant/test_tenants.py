@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.cluster.cap.conftest import OPERATOR, Running
+from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
 
 from stellwerk.api.istio import VirtualService
@@ -53,11 +53,7 @@ async def test_a_tenant_is_provisioned_upgraded_and_deprovisioned(
     assert (await shop.routes() or VirtualService()).spec.hosts == ("acme.shop.example.com",)
     (provisioning,) = await shop.operations()
     assert provisioning.metadata.labels["sme.sap.com/tenant-operation-type"] == "provisioning"
-    requests = [
-        entry
-        for entry in audit.entries()
-        if entry.user == OPERATOR and entry.namespace == shop.namespace and entry.verb != "watch"
-    ]
+    requests = [entry for entry in shop.requests(audit) if entry.verb != "watch"]
     asked = Counter(f"{entry.verb} {entry.resource}" for entry in requests if entry.resource != "capapplications")
     assert asked == {
         "patch captenants": 1,
@@ -84,7 +80,7 @@ async def test_a_tenant_is_provisioned_upgraded_and_deprovisioned(
         return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
 
     await eventually(gone, within=30)
-    created = [entry.name for entry in audit.entries() if entry.verb == "create" and entry.user == OPERATOR]
+    created = [entry.name for entry in shop.requests(audit) if entry.verb == "create"]
     assert len([name for name in created if name.startswith("acme-mtxs-")]) == 1
 
 
@@ -99,7 +95,7 @@ async def test_a_ready_tenant_that_is_left_alone_is_not_asked_about(
     audit.mark()
     await running.settled(shop.client)
 
-    assert [entry for entry in audit.entries() if entry.user == OPERATOR and entry.is_write] == []
+    assert [entry for entry in shop.requests(audit) if entry.is_write] == []
 
 
 async def test_a_failed_provisioning_shows_its_cause_and_is_repeated_when_its_operation_is_deleted(
