@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -51,6 +51,13 @@ def truncated(message: str, limit: int = MESSAGE_LIMIT) -> str:
     if len(message) <= limit:
         return message
     return message[: limit - len(_ELLIPSIS)] + _ELLIPSIS
+
+
+def first_of(things: Sequence[object], most: int = 5, separator: str = ", ") -> str:
+    """The first few things, and how many more there are, for messages."""
+    shown, rest = separator.join(map(str, things[:most])), len(things) - most
+    joint = " " if separator == ", " else separator
+    return f"{shown}{joint}and {rest} more" if rest > 0 else shown
 
 
 def _transition_time(old: Condition | None, new: Condition, now: datetime) -> datetime:

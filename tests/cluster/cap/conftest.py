@@ -29,6 +29,7 @@ from stellwerk.testing.scenarios.harness import OperatorHarness
 PUBLISHED = (
     "gateways.networking.istio.io",
     "virtualservices.networking.istio.io",
+    "destinationrules.networking.istio.io",
     "certificates.cert-manager.io",
     "certificates.cert.gardener.cloud",
     "dnsentries.dns.gardener.cloud",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stellwerk.api.batch import Job
-from stellwerk.api.core import Secret
+from stellwerk.api.core import Pod, Secret
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_application import CAPApplication
@@ -50,11 +53,13 @@ class Shop:
     ) -> None:
         """Make the application, its Secret, a version, a tenant without a version, and a domain that is Ready.
 
-        Without `follows`, the tenant is never given a version.
+        Without `follows`, the tenant is never given a version. Returns when the version is Ready, if it becomes so.
         """
         await self.bind()
         await self.apply(host=host)
         await self.release("1", *workloads, ready=ready)
+        if ready:
+            await self.version_shows("WorkloadsReady")
         await self.subscribe(with_payload=subscribed, follows=follows)
 
     async def bind(self) -> None:
@@ -87,22 +92,49 @@ class Shop:
         payload: JsonObject = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
         await self.client.apply(Secret, {**self._metadata("acme-context"), "data": payload})
 
-    async def release(self, number: str, *workloads: JsonObject, ready: bool = True) -> None:
-        """Make the version `shop-v<number>`."""
+    async def release(self, number: str, *workloads: JsonObject, ready: bool = True, **spec: Any) -> None:
+        """Make the version `shop-v<number>`. Its pods become ready by themselves, unless they wait for `make_ready`."""
         version: JsonObject = {
             "capApplicationInstance": "shop",
             "version": f"{number}.0.0",
-            "workloads": [*(workloads or (job("mtxs"), router()))],
+            "workloads": [*(workloads or (job("mtxs"), router(fate="" if ready else "unready")))],
+            **spec,
         }
         await self.client.apply(CAPApplicationVersion, {**self._metadata(f"shop-v{number}"), "spec": version})
-        if ready:
-            await self.make_ready(number)
 
     async def make_ready(self, number: str = "1") -> None:
-        """The version is Ready, as its controller would show it."""
-        patch = MergePatch({"status": {"state": "Ready", "conditions": [_READY]}})
-        target = metadata_of(CAPApplicationVersion)
-        await self.client.patch(target, f"shop-v{number}", self.namespace, patch, subresource="status")
+        """Have the pods of a version become ready."""
+        for name in await self.names_of_pods(f"{names.VERSION_LABEL}={number}.0.0"):
+            await self.end_fate(name)
+
+    async def names_of_pods(self, labels: str) -> list[str]:
+        """The pods with these labels, as soon as there are any."""
+
+        async def pods() -> list[str]:
+            listed = await self.client.list(metadata_of(Pod), self.namespace, labels=labels)
+            return [pod.metadata.name for pod in listed.items]
+
+        return await eventually(pods, within=30, describe=f"there are pods with {labels}")
+
+    async def end_fate(self, pod: str) -> None:
+        """Have a pod live as usual from now on."""
+        patch = MergePatch({"metadata": {"annotations": {FATE: None}}})
+        await self.client.patch(metadata_of(Pod), pod, self.namespace, patch)
+
+    async def version_shows(self, reason: str, number: str = "1", *, state: str = "Ready") -> CAPApplicationVersion:
+        """Return the version when it has this state for this reason."""
+        found: list[CAPApplicationVersion] = []
+
+        async def does() -> bool:
+            found[:] = [await self.client.get(CAPApplicationVersion, f"shop-v{number}", self.namespace)]
+            condition = conditions.find(found[0].status.conditions, "Ready")
+            assert condition is not None
+            shown = (found[0].status.state, condition.reason)
+            assert shown == (state, reason), f"{shown}: {condition.message}"
+            return True
+
+        await eventually(does, within=30, describe=f"version {number} shows {state}, {reason}")
+        return found[0]
 
     async def serve(self, host: str) -> None:
         """Make a domain, which is Ready, as its controller would show it."""
@@ -199,6 +231,14 @@ class Shop:
         """All Jobs, by the number of their step."""
         return {each.metadata.labels[names.OPERATION_STEP_LABEL]: each for each in await self.all_jobs()}
 
+    async def names_of(self, resource: Resource) -> list[str]:
+        """The names of all objects of a kind in the namespace; none where the kind is not served."""
+        try:
+            listed = await self.client.list(metadata_of(resource), self.namespace)
+        except NotServed:
+            return []
+        return sorted(each.metadata.name for each in listed.items)
+
     async def all_jobs(self) -> list[Job]:
         """All Jobs of the namespace."""
         return [*(await self.client.list(Job, self.namespace)).items]
@@ -220,7 +260,18 @@ def ready(operation: CAPTenantOperation) -> tuple[str, str]:
     return (condition.reason, condition.message) if condition is not None else ("", "")
 
 
-def router() -> JsonObject:
+def server(name: str, kind: str = "CAP", fate: str = "", **fields: Any) -> JsonObject:
+    """A workload whose pods run on."""
+    annotations: JsonObject = {FATE: fate} if fate else {}
+    details: JsonObject = {"type": kind, "image": f"{name}:1", **fields}
+    return {
+        "name": name,
+        "consumedBTPServices": ["uaa"],
+        "annotations": annotations,
+        "deploymentDefinition": details,
+    }
+
+
+def router(fate: str = "") -> JsonObject:
     """The workload that requests of tenants reach first."""
-    details: JsonObject = {"type": "Router", "image": "router:1"}
-    return {"name": "app", "consumedBTPServices": ["uaa"], "deploymentDefinition": details}
+    return server("app", "Router", fate)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
@@ -33,7 +35,7 @@ def application(**spec: JsonValue) -> CAPApplication:
     return msgspec.convert({"metadata": metadata("bookshop"), "spec": {**wanted, **spec}}, CAPApplication)
 
 
-def deployment(name: str, type: str, **fields: JsonValue) -> JsonObject:
+def deployment(name: str, type: str, **fields: Any) -> JsonObject:
     return {
         "name": name,
         "consumedBTPServices": ["uaa"],
@@ -41,7 +43,7 @@ def deployment(name: str, type: str, **fields: JsonValue) -> JsonObject:
     }
 
 
-def job(name: str, type: str, **fields: JsonValue) -> JsonObject:
+def job(name: str, type: str, **fields: Any) -> JsonObject:
     return {
         "name": name,
         "consumedBTPServices": ["uaa", "hana"],
@@ -49,7 +51,7 @@ def job(name: str, type: str, **fields: JsonValue) -> JsonObject:
     }
 
 
-def version(*workloads: JsonObject, name: str = "bookshop-v1", **spec: JsonValue) -> CAPApplicationVersion:
+def version(*workloads: JsonObject, name: str = "bookshop-v1", **spec: Any) -> CAPApplicationVersion:
     """A version with these workloads, or with a server, a router and a job for tenants."""
     usual = (deployment("srv", "CAP"), deployment("app", "Router"), job("mtxs", "TenantOperation"))
     wanted: JsonObject = {

@@ -7,6 +7,7 @@ names           labels, annotations and finalizers, and the hashes in them; reas
 preparation     finalizer, owner, labels and annotations of every object; semantic_version: the order of versions
 credentials     binding Secrets, and the Secrets with credentials that are made of them
 workload_pods   pods of workloads; vcap: the credentials of services as workloads read them
+last_words      how the containers of a failed Job ended
 hashed_objects  objects that carry a hash of what they should be
 application     CAPApplication
 version         CAPApplicationVersion

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
-from stellwerk.api.istio import VirtualService
+from stellwerk.api.istio import DestinationRule, VirtualService
+from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.delivery.children import controller_uid
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
@@ -20,6 +22,7 @@ from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.watches import BY_DOMAIN
+from stellwerk.operators.cap.version.resources import KINDS as VERSION_KINDS
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.process.manager import Manager
 
@@ -55,6 +58,11 @@ class Caches:
     virtual_services: Informer[Live]
     jobs: Informer[Job]
     """The Jobs of operations."""
+    content_jobs: Informer[Job]
+    """The Jobs of versions."""
+    deployments: Informer[Deployment]
+    version_objects: Mapping[Resource, Informer[PartialObjectMetadata]]
+    """The further objects of versions, by their kind, as metadata."""
     credentials: Informer[PartialObjectMetadata]
     """The Secrets with the credentials of workloads."""
     _secrets: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
@@ -95,11 +103,16 @@ def caches(manager: Manager) -> Caches:
         manager.informer(ClusterDomain, required=True),
         manager.informer(live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL),
         manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True),
+        manager.informer(Job, labels=f"{names.OWNER_HASH_LABEL},!{names.OPERATION_TYPE_LABEL}", required=True),
+        manager.informer(Deployment, labels=names.OWNER_HASH_LABEL, required=True),
+        {kind: manager.informer(metadata_of(kind), labels=_label_of(kind)) for kind in VERSION_KINDS},
         manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True),
     )
     found.applications.store.add_index(BY_DOMAIN, naming.referenced_by)
     found.applications.store.add_index(BY_SECRET, _secrets_of)
-    found.jobs.store.add_index(BY_OWNER, controller_uid)
+    for informer in (found.jobs, found.content_jobs, found.deployments):
+        informer.store.add_index(BY_OWNER, controller_uid)
+    found.virtual_services.store.add_index(BY_OWNER, controller_uid)
     found.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
     found.operations.store.add_index(BY_OWNER, controller_uid)
     found.operations.store.add_index(BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"])
@@ -108,6 +121,11 @@ def caches(manager: Manager) -> Caches:
     )
     found.versions.store.add_index(BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.application}"])
     return found
+
+
+def _label_of(kind: Resource) -> str:
+    """The label of all objects of versions, for the kinds whose objects have one in the original, too."""
+    return "" if kind in (NetworkPolicy.resource, DestinationRule.resource) else names.OWNER_HASH_LABEL
 
 
 def _secrets_of(application: CAPApplication) -> Sequence[str]:

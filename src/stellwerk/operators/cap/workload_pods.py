@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap.api_version import PodDetails
+from stellwerk.operators.cap.api_version import JobDetails, PodDetails
 
 COMMON_FIELDS = PodDetails.__struct_fields__
 """The fields that definitions of Deployments and Jobs have in common."""
@@ -41,7 +41,7 @@ def container(name: str, details: PodDetails, env: Sequence[JsonValue], secret: 
         "env": [*env, *details.env],
         "envFrom": [_credentials(secret)],
     }
-    return body | _given(
+    return body | given(
         imagePullPolicy=details.image_pull_policy,
         volumeMounts=[*details.volume_mounts],
         resources=details.resources,
@@ -52,7 +52,7 @@ def container(name: str, details: PodDetails, env: Sequence[JsonValue], secret: 
 
 def command(details: PodDetails) -> JsonObject:
     """Command and arguments as the workload has them."""
-    return _given(command=[*details.command], args=[*details.args])
+    return given(command=[*details.command], args=[*details.args])
 
 
 def init_containers(details: PodDetails, env: Sequence[JsonValue], secret: str) -> list[JsonValue]:
@@ -75,7 +75,7 @@ def pod_spec(
 ) -> JsonObject:
     """The spec of the pods. `spread_by_template` spreads the pods of each template of a Deployment on their own."""
     body: JsonObject = {"containers": [main]}
-    return body | _given(
+    return body | given(
         initContainers=first,
         imagePullSecrets=[{"name": name} for name in registry_secrets],
         restartPolicy=restart_policy,
@@ -94,6 +94,16 @@ def pod_spec(
     )
 
 
+def job_spec(details: JobDetails, template: JsonObject) -> JsonObject:
+    """The spec of a Job. Limits that the workload leaves out are those of Kubernetes."""
+    limits = {
+        "backoffLimit": details.backoff_limit,
+        "ttlSecondsAfterFinished": details.ttl_seconds_after_finished,
+        "activeDeadlineSeconds": details.active_deadline_seconds,
+    }
+    return {"template": template, **{key: value for key, value in limits.items() if value is not None}}
+
+
 def _spread(constraint: JsonObject, labels: Mapping[str, str], by_template: bool) -> JsonObject:
     """A constraint with its selector. One that has a selector stays as it is."""
     if "labelSelector" in constraint:
@@ -106,6 +116,6 @@ def _credentials(secret: str) -> JsonObject:
     return {"secretRef": {"name": secret, "optional": True}}
 
 
-def _given(**fields: JsonValue) -> JsonObject:
+def given(**fields: JsonValue) -> JsonObject:
     """The fields that have a value: an empty one is the same as none."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.shop import Shop, job, router
+from tests.cluster.cap.shop import Shop, job, router, server
 
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
+from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
@@ -187,3 +188,43 @@ async def test_a_consistent_application_that_is_left_alone_is_not_written(
     await running.settled(shop.client)
 
     assert [entry for entry in shop.requests(audit) if entry.is_write] == []
+
+
+async def test_exposed_services_are_reached_under_their_subdomains_and_no_longer_when_a_version_drops_them(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com")
+    service = server("api", "Service", ports=[{"name": "api", "port": 8080}])
+    routes: JsonObject = {"workloadName": "api", "port": 8080, "path": "/v1"}
+    exposures = [{"subDomain": name, "routes": [routes]} for name in ("api", "old")]
+    await shop.release("1", service, serviceExposures=exposures)
+    application = await shop.shows_application("VersionExists", state="Consistent")
+    assert application.status.observed_subdomains == ("api", "old")
+    await running.settled(shop.client)
+    served = {each.spec.hosts[0]: each for each in (await shop.client.list(VirtualService, shop.namespace)).items}
+    assert sorted(served) == ["api.shop.example.com", "old.shop.example.com"]
+    (route,) = served["api.shop.example.com"].spec.http
+    assert route.match[0].uri is not None
+    assert route.match[0].uri.prefix == "/v1"
+    assert route.route[0].destination.host == f"shop-v1-api-svc.{shop.namespace}.svc.cluster.local"
+
+    await shop.release("2", service, serviceExposures=exposures[:1])
+    host = f"shop-v2-api-svc.{shop.namespace}.svc.cluster.local"
+
+    async def follows() -> bool:
+        (only,) = (await shop.client.list(VirtualService, shop.namespace)).items
+        assert only.metadata.uid == served["api.shop.example.com"].metadata.uid, "it is updated, not created again"
+        return only.spec.http[0].route[0].destination.host == host
+
+    await eventually(follows)
+    await running.has_sent_events()
+    events = (await shop.client.list(Event, shop.namespace)).items
+    actions = {each.action for each in events if each.reason == "ServiceNetworkingModified"}
+    assert actions == {"ReconcileServiceNetworking"}
+    await shop.client.delete(metadata_of(VirtualService), served["api.shop.example.com"].metadata.name, shop.namespace)
+
+    async def is_back() -> bool:
+        return bool((await shop.client.list(VirtualService, shop.namespace)).items)
+
+    await eventually(is_back)

@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from tests.cluster.cap.shop import Shop
 
+from stellwerk.api.apps import Deployment
+from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.ports import free_port
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.version.resources import KINDS
 from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
@@ -44,15 +47,18 @@ def life(shop: Shop) -> tuple[SweepStep, ...]:
         await shop.tenant_shows("UpgradeCompleted")
 
     async def delete() -> None:
+        """The versions are needed for the tenant, and go after it."""
+        for version in ("shop-v1", "shop-v2"):
+            await shop.client.delete(metadata_of(CAPApplicationVersion), version, shop.namespace)
         await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
 
     async def gone() -> None:
         async def is_gone() -> bool:
-            left = await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace)
-            return left is None and not await shop.jobs()
+            kinds = (CAPTenant, CAPApplicationVersion, Deployment, Job)
+            left = [await shop.client.list(metadata_of(kind), shop.namespace) for kind in kinds]
+            return not any(each.items for each in left)
 
-        await eventually(is_gone, within=60, describe="the tenant is gone, and its Jobs with it")
-        await shop.client.delete(metadata_of(CAPApplicationVersion), "shop-v2", shop.namespace)  # for the next life
+        await eventually(is_gone, within=60, describe="the tenant and its versions are gone, and all that is theirs")
 
     return (
         SweepStep("provisioning", provision, provisioned, least_points=8),
@@ -62,8 +68,11 @@ def life(shop: Shop) -> tuple[SweepStep, ...]:
 
 
 async def end_state(shop: Shop) -> Run:
-    """The tenant, its routes, its operations and its Jobs, without what differs from life to life."""
+    """The tenant with all that is its own, and the versions with theirs, without what differs from life to life."""
     found: dict[str, JsonObject] = {}
+    for version in (await shop.client.list(CAPApplicationVersion, shop.namespace)).items:
+        objects = [name for kind in (Deployment.resource, *KINDS) for name in await shop.names_of(kind)]
+        found[f"version {version.metadata.name}"] = {"state": version.status.state, "objects": [*objects]}
     tenant = await shop.client.find(CAPTenant, "acme", shop.namespace)
     if tenant is not None:
         status = tenant.status

@@ -58,13 +58,13 @@ async def test_a_tenant_is_provisioned_upgraded_and_deprovisioned(
     assert asked == {
         "patch captenants": 1,
         "create captenantoperations": 1,
-        "get secrets": 1,  # once for each version of the binding Secret
         "create secrets": 1,
         "create jobs": 1,
+        "update capapplicationversions": 1,
         "update captenantoperations": 2,
         "patch virtualservices": 1,
         "update captenants": 2,
-        "create events": 7,  # one of them is the application's
+        "create events": 8,  # one is the application's, and one the version's
     }
 
     await shop.release("2")

@@ -36,6 +36,7 @@ from stellwerk.operators.btp.btpoperator.plan import hard_delete_start
 from stellwerk.operators.btp.btpoperator.provisioning import module_set
 from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 
 User = TypeVar("User", ServiceBinding, ServiceInstance)
@@ -143,7 +144,7 @@ class Removal:
         except ApiError as error:
             raise RemovalFailed(str(error)) from error
         if failures:
-            raise RemovalFailed(_first_of(failures))
+            raise RemovalFailed(conditions.first_of(failures, NAMED_RESISTING, "; "))
         kept, self._kept = self._kept, []
         return kept
 
@@ -327,11 +328,6 @@ def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:
         (condition.message for condition in user.status.conditions if not condition.is_true and condition.message), ""
     )
     return f"{user.ref}: {said or 'it has no message'}"
-
-
-def _first_of(failures: Sequence[str]) -> str:
-    more = f"; and {len(failures) - NAMED_RESISTING} more" if len(failures) > NAMED_RESISTING else ""
-    return f"{'; '.join(failures[:NAMED_RESISTING])}{more}"
 
 
 def _held(live: Live) -> str:

@@ -43,7 +43,9 @@ def of_progress(progress: ModuleProgress) -> Iterator[Notice]:
     if progress.renewed:
         yield Notice(RENEWED, f"Certificates of the webhooks were renewed: {progress.renewed}")
     if progress.restored:
-        yield Notice(RESTORED, f"changed or deleted by others, and put back: {_named(progress.restored)}")
+        yield Notice(
+            RESTORED, f"changed or deleted by others, and put back: {conditions.first_of(progress.restored, NAMED)}"
+        )
     yield from of_outdated(progress.outdated)
     for fight in progress.fights:
         yield Notice(CHANGED_BY_OTHERS, fight, Severity.WARNING)
@@ -52,13 +54,16 @@ def of_progress(progress: ModuleProgress) -> Iterator[Notice]:
 def of_pods(deleted: Sequence[ObjectRef]) -> Iterator[Notice]:
     """The operand's pods that were deleted, because they ran with another cluster id."""
     if deleted:
-        yield Notice(OPERAND_RESTARTED, f"deleted, because they run with a former cluster ID: {_named(deleted)}")
+        yield Notice(
+            OPERAND_RESTARTED,
+            f"deleted, because they run with a former cluster ID: {conditions.first_of(deleted, NAMED)}",
+        )
 
 
 def of_outdated(deleted: Sequence[ObjectRef]) -> Iterator[Notice]:
     """What former versions left and is gone now."""
     if deleted:
-        yield Notice(OUTDATED_DELETED, f"left by a former version, and deleted: {_named(deleted)}")
+        yield Notice(OUTDATED_DELETED, f"left by a former version, and deleted: {conditions.first_of(deleted, NAMED)}")
 
 
 def not_kept_up(failure: ReconcileError) -> Notice:
@@ -86,11 +91,5 @@ def given_up(resisting: Sequence[str]) -> Iterator[Notice]:
 def kept(secrets: Sequence[str]) -> Iterator[Notice]:
     """Which Secrets that a binding names were not deleted with it."""
     if secrets:
-        more = f"; and {len(secrets) - NAMED} more" if len(secrets) > NAMED else ""
-        text = f"not deleted with their bindings: {'; '.join(secrets[:NAMED])}{more}"
+        text = f"not deleted with their bindings: {conditions.first_of(secrets, NAMED, '; ')}"
         yield Notice(KEPT, conditions.truncated(text), Severity.WARNING)
-
-
-def _named(objects: Sequence[ObjectRef | str]) -> str:
-    more = f" and {len(objects) - NAMED} more" if len(objects) > NAMED else ""
-    return f"{', '.join(str(obj) for obj in objects[:NAMED])}{more}"

@@ -47,6 +47,7 @@ from stellwerk.operators.btp.module.release import ModuleRelease
 from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 
 OWNER = LabelOwner(api.OPERATOR_NAME, {api.MANAGED_BY_LABEL: api.OPERATOR_NAME})
@@ -396,9 +397,8 @@ def _restarts_operand(action: Action, before: Mapping[Address, Live]) -> bool:
 
 
 def _inconsistent(changed: Sequence[Desired]) -> str:
-    named = ", ".join(str(one.key) for one in changed[:NAMED_CHANGES])
-    more = f" and {len(changed) - NAMED_CHANGES} more" if len(changed) > NAMED_CHANGES else ""
-    return f"Chart is inconsistent. Reconciliation initialized {named}{more}"
+    named = conditions.first_of([each.key for each in changed], NAMED_CHANGES)
+    return f"Chart is inconsistent. Reconciliation initialized {named}"
 
 
 def _fight(held: Throttled) -> str:

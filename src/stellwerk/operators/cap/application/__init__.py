@@ -2,4 +2,5 @@
 
 reconcile    keeps applications consistent
 plan         what an application needs next, and what its status shows
+exposures    subdomains under which workloads are reached without a tenant
 """

@@ -114,6 +114,8 @@ class Decision:
     notices: tuple[Notice, ...] = ()
     again: bool = False
     """Whether another pass is due at once."""
+    exposes: CAPApplicationVersion | None = None
+    """The version whose service exposures have to be reached."""
 
 
 def decide(seen: ApplicationSnapshot, now: datetime) -> Decision:
@@ -181,7 +183,7 @@ class _Plan:
         if not missing:
             return None
         namespace = self.application.metadata.namespace
-        listed = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        listed = conditions.first_of(missing)
         message = f"waiting for secrets in namespace {namespace}: {listed}. Create the service bindings that write them"
         notice = Notice(
             ApplicationReason.MissingSecrets, message, Severity.WARNING, ApplicationReason.ProcessingSecrets
@@ -281,7 +283,7 @@ class _Plan:
         assert version is not None
         assert newest is not None
         if self.application.status.services_only:
-            return self._consistent(version, newest, tenants_ready=True)
+            return replace(self._consistent(version, newest, tenants_ready=True), exposes=version)
         due = [
             tenant for tenant in self.seen.tenants if follows(tenant) and tenant.spec.version != version.spec.version
         ]
@@ -291,9 +293,9 @@ class _Plan:
             notice = Notice(reason, message, action="CheckForVersion")
             waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, message)
             decision = self._report(ApplicationState.PROCESSING, reason, message, notice, more=(waits,))
-            return replace(decision, write=SetVersions(due, version.spec.version))
+            return replace(decision, write=SetVersions(due, version.spec.version), exposes=version)
         ready = all(_is_settled(tenant, newest) for tenant in self.seen.tenants)
-        return self._consistent(version, newest, tenants_ready=ready)
+        return replace(self._consistent(version, newest, tenants_ready=ready), exposes=version)
 
     def _consistent(
         self, version: CAPApplicationVersion, newest: CAPApplicationVersion, *, tenants_ready: bool
@@ -376,8 +378,14 @@ def latest(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion |
 
 
 def latest_ready(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
-    """The highest version that is Ready."""
-    return latest([each for each in versions if conditions.is_true(each.status.conditions, READY)])
+    """The highest version that is Ready. One that is being deleted gets no tenants any more."""
+    return latest(
+        [
+            each
+            for each in versions
+            if conditions.is_true(each.status.conditions, READY) and not each.metadata.is_terminating
+        ]
+    )
 
 
 def is_services_only(application: CAPApplication, version: CAPApplicationVersion) -> bool:

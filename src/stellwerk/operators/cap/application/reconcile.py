@@ -22,15 +22,17 @@ from stellwerk.operators.cap.api_status import condition
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.application import plan
+from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
 from stellwerk.operators.cap.names import go_json
-from stellwerk.operators.cap.reasons import ApplicationReason
+from stellwerk.operators.cap.reasons import ApplicationReason, VersionReason
+from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.operators.cap.watches import BY_APPLICATION, Caches
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import EventSink
-from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, SimpleReconciler
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[ApplicationStatus]
 
@@ -48,12 +50,15 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     client: Client
     caches: Caches
     clock: Clock
+    networking: ServiceNetworking
     recorder: EventSink | None = None
-    """For Events on tenants."""
+    """For Events on tenants and versions."""
 
     async def reconcile(self, application: CAPApplication) -> Answer:
         """Observe, decide, act. Raises ApplicationFailed, ApiError."""
         decision = plan.decide(await self._snapshot(application), self.clock.now())
+        if decision.exposes is not None:
+            await self._expose(application, decision.exposes)
         if decision.write is not None:
             await self._write(application, decision.write)
         answer = Next.now(decision.status) if decision.again else Next.done(decision.status)
@@ -116,14 +121,30 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             case plan.Release():
                 await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
 
+    async def _expose(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
+        """Have the subdomains of the version's service exposures lead to its workloads."""
+        action = "ReconcileServiceNetworking"
+        try:
+            is_changed = await self.networking.keep(application, version)
+        except (ExposureFailed, InvalidHeaders) as error:
+            reason = VersionReason.ServiceVirtualServiceModificationFailed
+            self._send(version, Notice(reason, str(error), Severity.WARNING, action))
+            raise ApplicationFailed(str(error)) from error
+        if is_changed:
+            message = f"the subdomains of {version.ref} lead to its workloads"
+            self._send(version, Notice(VersionReason.ServiceNetworkingModified, message, action=action))
+
+    def _send(self, obj: CAPTenant | CAPApplicationVersion, notice: Notice) -> None:
+        if self.recorder is not None:
+            self.recorder.send(obj, notice)
+
     async def _set_version(self, tenant: CAPTenant, version: str) -> None:
         key = tenant.key
         patch = MergePatch({"metadata": {"uid": tenant.metadata.uid}, "spec": {"version": version}})
         written = await self.client.patch(metadata_of(CAPTenant), key.name, key.namespace, patch)
         self.caches.tenants.expect(key, written.metadata.resource_version)
-        if self.recorder is not None:
-            message = f"version changed from {tenant.spec.version or 'none'} to {version}"
-            self.recorder.send(tenant, Notice(ApplicationReason.AutoVersionUpdate, message, action="Upgrade"))
+        message = f"version changed from {tenant.spec.version or 'none'} to {version}"
+        self._send(tenant, Notice(ApplicationReason.AutoVersionUpdate, message, action="Upgrade"))
 
     async def _create_provider(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
         """Create Secret and tenant under names that do not change, so that a crash between the two loses nothing."""

@@ -48,8 +48,6 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity
 
 PROCESSING = "Processing domain resources"
-_NAMED = 5
-"""How many objects a message names."""
 
 
 @dataclass(slots=True)
@@ -137,7 +135,7 @@ class DomainPass:
     def _duplicates(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
         host = self._domain.spec.domain
         self._show(observed_domain=host)
-        others = _listed(sorted(map(naming.owner_id, snapshot.duplicates)))
+        others = conditions.first_of(sorted(map(naming.owner_id, snapshot.duplicates)))
         message = f"the domain {host} is also the one of {others}: delete or change one of them"
         status = self._status(DomainState.ERROR, DomainReason.DuplicateDomainHost, message)
         return Next(status, severity=Severity.WARNING)
@@ -145,11 +143,11 @@ class DomainPass:
     def _blocked(self, block: Block) -> DomainStatus:
         """The status of a domain that stays as it is although it is deleted."""
         if block.references:
-            named = _listed([f"CAPApplication {reference.key}" for reference in block.references])
+            named = conditions.first_of([f"CAPApplication {reference.key}" for reference in block.references])
             verb = "refers" if len(block.references) == 1 else "refer"
             message = f"{named} {verb} to {self._domain.ref}: remove it from spec.domainRefs"
         else:
-            named = _listed([f"CAPApplication {key}" for key in block.hidden])
+            named = conditions.first_of([f"CAPApplication {key}" for key in block.hidden])
             message = f"{named} cannot be read and may refer to {self._domain.ref}: correct or delete it"
         is_ready = conditions.is_true(self._domain.status.conditions, READY)
         return self._status(DomainState.DELETING, DomainReason.DeletionBlocked, message, stays_ready=is_ready)
@@ -175,9 +173,9 @@ class DomainPass:
         written = await parts.writer.apply(self._domain, snapshot.live, wanted.resources, self._memo.observed)
         problems = [*wanted.problems, *problems]
         if written.problems:
-            raise NotWritten(_all([*problems, *written.problems]))
+            raise NotWritten(conditions.first_of([*problems, *written.problems], separator="; "))
         if problems:
-            raise DomainProblem(_all(problems))
+            raise DomainProblem(conditions.first_of(problems, separator="; "))
         if is_changed or written.is_changed:
             return Next.now()  # the caches show the writes by then
         return self._assessed(plan.unready(snapshot.live, wanted.resources))
@@ -235,13 +233,13 @@ class DomainPass:
         """The status of a domain whose objects are written. Raises DomainProblem where one of them has failed."""
         failed = [str(each) for each in unready if each.progress is Progress.FAILED]
         if failed:
-            raise DomainProblem(_all(failed))
+            raise DomainProblem(conditions.first_of(failed, separator="; "))
         if not unready:
             return Next.done(self._status(DomainState.READY, DomainReason.Ready, "Domain resources are ready"))
-        waiting = f"{PROCESSING}: {_listed([str(each) for each in unready])}"
+        waiting = f"{PROCESSING}: {conditions.first_of(unready)}"
         certificates = [str(each) for each in unready if each.ref.gvk.kind == "Certificate"]
         if certificates:
-            self._send_news(DomainEvent.CertificateNotReady, _listed(certificates), waiting)
+            self._send_news(DomainEvent.CertificateNotReady, conditions.first_of(certificates), waiting)
         return Next.done(self._status(DomainState.PROCESSING, DomainReason.Processing, waiting))
 
     def _show(self, **fields: str) -> None:
@@ -286,12 +284,3 @@ class DomainPass:
             message = f"the subdomain {subdomain[:63]!r} {what}: it gets no DNS record in {self._domain.spec.domain}"
             self._send(application, reason, message, self._domain.ref)
         self._memo.reported = frozenset((reason, reference.uid, subdomain) for reason, reference, subdomain in reports)
-
-
-def _listed(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _all(problems: Sequence[str]) -> str:
-    return "; ".join(problems[:_NAMED]) + (f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else "")

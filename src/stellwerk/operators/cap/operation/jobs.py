@@ -60,27 +60,16 @@ def job(context: JobContext, number: int, step: OperationStep, workload: Workloa
     env = _environment(context, step)
     container: JsonObject = workload_pods.container(workload.name, details, env, secret)
     container |= _command(context, step, details)
-    spec: JsonObject = {
-        "template": {
-            "metadata": {"labels": {**labels}, "annotations": {**annotations}},
-            "spec": workload_pods.pod_spec(
-                details,
-                container,
-                workload_pods.init_containers(details, env, secret),
-                registry_secrets=context.version.spec.registry_secrets,
-                labels=labels,
-                restart_policy=details.restart_policy or "Never",
-            ),
-        }
-    }
-    for key, value in (
-        ("backoffLimit", details.backoff_limit),
-        ("ttlSecondsAfterFinished", details.ttl_seconds_after_finished),
-        ("activeDeadlineSeconds", details.active_deadline_seconds),
-    ):
-        if value is not None:
-            spec[key] = value
-    return {"metadata": {"labels": {**labels}, "annotations": {**annotations}}, "spec": spec}
+    metadata: JsonObject = {"labels": {**labels}, "annotations": {**annotations}}
+    pod = workload_pods.pod_spec(
+        details,
+        container,
+        workload_pods.init_containers(details, env, secret),
+        registry_secrets=context.version.spec.registry_secrets,
+        labels=labels,
+        restart_policy=details.restart_policy or "Never",
+    )
+    return {"metadata": metadata, "spec": workload_pods.job_spec(details, {"metadata": metadata, "spec": pod})}
 
 
 def job_details(workload: Workload) -> JobDetails:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from stellwerk.api.batch import Job
-from stellwerk.api.core import ContainerTerminated, Pod
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import ApiError, BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_status import READY
 from stellwerk.operators.cap.api_tenant import (
@@ -24,6 +20,7 @@ from stellwerk.operators.cap.api_tenant import (
 )
 from stellwerk.operators.cap.api_version import CAPApplicationVersion, Workload
 from stellwerk.operators.cap.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.last_words import last_words
 from stellwerk.operators.cap.operation import jobs, plan, steps
 from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
 from stellwerk.operators.cap.reasons import OperationReason
@@ -41,9 +38,6 @@ from stellwerk.runtime.control.jobs import (
     StartJob,
 )
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
-
-MOST_PODS = 20
-"""Pods of a failed Job that are looked at for their last words."""
 
 Answer = Next[OperationStatus]
 
@@ -141,7 +135,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         decision = action.decision
         if action.is_retry and not isinstance(decision, RestartJob):
             # Removed before a Job is created: a request that is still there would restart the new one, too.
-            await self._remove_request(seen.operation)
+            await preparation.write(self.client, seen.operation, {"annotations": {names.RETRY_ANNOTATION: None}})
         if isinstance(decision, StartJob):
             step = await self._with_job(seen, action, decision.step)
             try:
@@ -173,7 +167,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
     async def _failure(self, seen: Snapshot, number: int, decision: JobStepFailed) -> Report:
         failed = (job for job in seen.jobs if job.failure is not None and plan.step_of(job) == str(number))
         job = next(failed, None)
-        return plan.failure_report(seen.operation, number, decision, await self._last_words(job) if job else "")
+        words = await last_words(self.client, job) if job is not None else ""
+        return plan.failure_report(seen.operation, number, decision, words)
 
     async def _with_job(self, seen: Snapshot, action: RunStep, step: JobStep) -> JobStep:
         """The step with the Job that it creates. Raises OperationFailed where something for it is absent."""
@@ -187,31 +182,6 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             raise OperationFailed(str(error)) from error
         body = jobs.job(context, action.number, action.step, workload, secret)
         return replace(step, build=lambda: body)
-
-    async def _last_words(self, job: Job) -> str:
-        """How the containers of a failed Job ended; empty where no pod is left."""
-        labels = f"batch.kubernetes.io/job-name={job.metadata.name}"
-        try:
-            pods = await self.client.list(Pod, job.metadata.namespace, labels=labels, limit=MOST_PODS)
-        except ApiError:
-            return ""
-        ends = [end for pod in pods.items for end in _ends(pod) if end.exit_code]
-        if not ends:
-            return ""
-        last = max(ends, key=lambda end: end.finished_at.timestamp() if end.finished_at else 0.0)
-        details = f": {last.message.strip()}" if last.message.strip() else ""
-        return f". Last exit code {last.exit_code} ({last.reason or 'Error'}){details}"
-
-    async def _remove_request(self, operation: CAPTenantOperation) -> None:
-        metadata: JsonObject = {
-            "uid": operation.metadata.uid,
-            "annotations": {names.RETRY_ANNOTATION: None},
-        }
-        key = operation.key
-        written = await self.client.patch(
-            metadata_of(CAPTenantOperation), key.name, key.namespace, MergePatch({"metadata": metadata})
-        )
-        self.caches.operations.expect(key, written.metadata.resource_version)
 
 
 def _context(seen: Snapshot) -> jobs.JobContext:
@@ -242,9 +212,3 @@ def _workload(version: CAPApplicationVersion, step: OperationStep) -> Workload:
     if workload is None:
         raise OperationFailed(f"{version.ref} has no workload {step.name}")
     return workload
-
-
-def _ends(pod: Pod) -> Iterable[ContainerTerminated]:
-    for container in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        if (end := container.state.terminated or container.last_state.terminated) is not None:
-            yield end

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from stellwerk.api.istio import ConsistentHash, StickyCookie, StickyCookieAttribute
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.api_domain import DomainState
 from stellwerk.operators.cap.api_version import (
     CAPApplicationVersion,
+    DeploymentDetails,
     DeploymentType,
     HttpCookie,
     ServiceExposure,
     StickinessHash,
     Workload,
+    WorkloadPort,
 )
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.routing.virtual_services import ExposedRoute, RoutedPort, RouterVersion, ServedDomain
 
-ROUTER_PORT = 5000
-"""The port of a router that names none."""
+DEFAULT_PORTS: Mapping[str, WorkloadPort] = {
+    DeploymentType.ROUTER: WorkloadPort(name="router-svc-port", port=5000),
+    DeploymentType.CAP: WorkloadPort(name="server-svc-port", port=4004, router_destination_name="srv-api"),
+}
+"""The ports of workloads that name none."""
+
+
+def ports_of(deployment: DeploymentDetails) -> tuple[WorkloadPort, ...]:
+    """The ports of a workload; empty where it names none and its type has no default."""
+    default = DEFAULT_PORTS.get(deployment.type)
+    return deployment.ports or ((default,) if default is not None else ())
 
 
 def router_of(version: CAPApplicationVersion) -> RouterVersion | None:
@@ -28,7 +40,7 @@ def router_of(version: CAPApplicationVersion) -> RouterVersion | None:
     for workload in version.spec.workloads:
         deployment = workload.deployment
         if deployment is not None and deployment.type == DeploymentType.ROUTER:
-            port = deployment.ports[0].port if deployment.ports else ROUTER_PORT
+            port = ports_of(deployment)[0].port
             endpoint = version.metadata.annotations.get(names.LOGOUT_ENDPOINT_ANNOTATION, "")
             return RouterVersion(router=_port(version, workload.name, port), logout_endpoint=endpoint)
     return None
@@ -65,6 +77,17 @@ def served_domains(
         for domain in found
         if domain is not None and (gateway := naming.gateway_reference(domain, operator_namespace))
     )
+
+
+def unready_domain(application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None]) -> str:
+    """What keeps the domains of an application from being ready, for people; empty where all are."""
+    for reference in application.spec.domain_refs:
+        domain = find(reference)
+        if domain is None:
+            return f"{reference.kind} {reference.name} of {application.ref} does not exist"
+        if domain.status.state != DomainState.READY:
+            return f"{reference.kind} {reference.name} of {application.ref} is not Ready"
+    return ""
 
 
 def consistent_hash(asked: StickinessHash | None) -> ConsistentHash | None:

@@ -12,7 +12,6 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_application import CAPApplication, DomainRef
-from stellwerk.operators.cap.api_domain import DomainState
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -25,17 +24,6 @@ from stellwerk.runtime.cache.informer import Informer
 
 class NetworkingFailed(Exception):
     """The VirtualService of a tenant cannot be written."""
-
-
-def unready_domain(application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None]) -> str:
-    """What keeps the domains of an application from being ready, for people; empty where all are."""
-    for reference in application.spec.domain_refs:
-        domain = find(reference)
-        if domain is None:
-            return f"{reference.kind} {reference.name} of {application.ref} does not exist"
-        if domain.status.state != DomainState.READY:
-            return f"{reference.kind} {reference.name} of {application.ref} is not Ready"
-    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,9 @@ from stellwerk.operators.cap.operation import steps
 from stellwerk.operators.cap.operation.plan import marks_of
 from stellwerk.operators.cap.operation.steps import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
+from stellwerk.operators.cap.routing.targets import unready_domain
 from stellwerk.operators.cap.tenant import plan
-from stellwerk.operators.cap.tenant.networking import NetworkingFailed, TenantNetworking, unready_domain
+from stellwerk.operators.cap.tenant.networking import NetworkingFailed, TenantNetworking
 from stellwerk.operators.cap.tenant.plan import Phase, TenantSnapshot
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_ID, Caches
 from stellwerk.runtime import conditions

@@ -1,1 +1,9 @@
-"""CAPApplicationVersion: one released version and its workloads."""
+"""CAPApplicationVersion: one released version and its workloads.
+
+plan           what a version needs next, and what its status shows
+reconcile      carries it out
+resources      Deployments, Services, network policies and further objects of workloads
+destinations   the variable with which a router finds other workloads
+content        content jobs, one after the other
+children       creates objects that do not exist, and leaves alone those that do
+"""

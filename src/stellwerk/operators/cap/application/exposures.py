@@ -1,0 +1,95 @@
+"""The VirtualServices of service exposures: subdomains under which workloads are reached without a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stellwerk.api.istio import VirtualService
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.apply.set.model.owner import ControllerOwner
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.kube.types.model import Unstructured, metadata_of, owner_reference
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication, DomainRef
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
+from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
+
+
+class ExposureFailed(Exception):
+    """A VirtualService of a service exposure cannot be written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceNetworking:
+    """Keeps the VirtualServices of service exposures."""
+
+    client: Client
+    objects: HashedObjects
+    live: Callable[[CAPApplication], Sequence[Live]]
+    """The VirtualServices that an application controls."""
+    find_domain: Callable[[str, DomainRef], AnyDomain | None]
+    """The domain of a reference in a namespace."""
+    operator_namespace: str
+
+    async def keep(self, application: CAPApplication, version: CAPApplicationVersion) -> bool:
+        """Have a VirtualService for each subdomain that the version exposes, and no other.
+
+        Returns whether anything was written. Raises ExposureFailed, ApiError; InvalidHeaders.
+        """
+        live = self.live(application)
+        by_subdomain = {_subdomain(each): each for each in reversed(live)}
+        wanted = self._wanted(application, version, by_subdomain)
+        owner = ControllerOwner(names.OPERATOR_NAME, owner_reference(application), {}, names.RESOURCE_HASH_ANNOTATION)
+        shown = {address: each for each in live if (address := _address(each)) in wanted}
+        written = Written()
+        await self.objects.apply(owner, wanted, shown, ObservedState(), written)
+        for each in live:
+            if _address(each) not in wanted:
+                written.is_changed = True
+                await self._delete(each)
+        if written.problems:
+            raise ExposureFailed("; ".join(written.problems))
+        return written.is_changed
+
+    def _wanted(
+        self, application: CAPApplication, version: CAPApplicationVersion, live: dict[str, Live]
+    ) -> dict[Address, tuple[Desired, str]]:
+        namespace = application.metadata.namespace
+        domains = targets.served_domains(
+            application, lambda reference: self.find_domain(namespace, reference), self.operator_namespace
+        )
+        if not domains:
+            return {}
+        wanted: dict[Address, tuple[Desired, str]] = {}
+        route_headers = headers.of_annotations(application.metadata.annotations, str(application.ref))
+        for exposure in version.spec.service_exposures:
+            routes = targets.routes_of(version, exposure)
+            spec = virtual_services.of_exposure(exposure.sub_domain, domains, routes, route_headers)
+            existing = live.get(exposure.sub_domain)
+            name = existing.metadata.name if existing is not None else ""
+            desired = objects.of_exposure(application, exposure.sub_domain, spec, name)
+            wanted[desired.address] = desired, virtual_services.spec_hash(spec)
+        return wanted
+
+    async def _delete(self, live: Live) -> None:
+        metadata = live.metadata
+        try:
+            await self.client.delete(
+                metadata_of(VirtualService.resource), metadata.name, metadata.namespace, uid=metadata.uid
+            )
+        except (NotFound, Conflict):
+            return  # gone, or another object has its name
+
+
+def _address(live: Live) -> Address:
+    return Address(VirtualService.resource, live.key)
+
+
+def _subdomain(live: Live) -> str:
+    return objects.exposed_subdomain(live.at("spec", "hosts")) if isinstance(live, Unstructured) else ""

@@ -1,0 +1,76 @@
+"""Creates the objects of a version that do not exist. What exists is never changed: a version cannot change either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from stellwerk.api.apps import Deployment
+from stellwerk.apply.concurrency import together
+from stellwerk.apply.objects.desired import Desired
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata, metadata_of, owner_reference
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.runtime.cache.informer import Informer
+
+
+class BelongsToAnother(Exception):
+    """An object with the name of one of the version's exists and has another controller, or none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChildren:
+    """The objects of all versions. `informers` has a cache for each of their kinds."""
+
+    client: Client
+    informers: Mapping[Resource, Informer[Deployment] | Informer[PartialObjectMetadata]]
+
+    def is_served(self, resource: Resource) -> bool:
+        """Whether the API server has the kind. Kinds of projects that a cluster does not use are left out."""
+        parked = self.informers[resource].parked
+        return parked is None or not parked.is_not_served
+
+    def find(self, desired: Desired) -> HasMetadata | None:
+        """The object as the cache shows it."""
+        return self.informers[desired.resource].store.get(desired.key)
+
+    async def keep(self, owner: CAPApplicationVersion, wanted: Sequence[Desired]) -> None:
+        """Have all these objects. Raises BelongsToAnother, ApiError."""
+        absent: list[Desired] = []
+        for desired in wanted:
+            live = self.find(desired)
+            if live is None:
+                absent.append(desired)
+            else:
+                check(owner, desired, live)
+        if absent:
+            await together(absent, lambda desired: self._create(owner, desired))
+
+    async def _create(self, owner: CAPApplicationVersion, desired: Desired) -> None:
+        metadata = desired.body["metadata"]
+        assert isinstance(metadata, dict)
+        references = [msgspec.to_builtins(owner_reference(owner))]
+        body: JsonObject = {**desired.body, "metadata": {**metadata, "ownerReferences": references}}
+        target, key = metadata_of(desired.resource), desired.key
+        try:
+            made = await self.client.create(target, body)
+        except AlreadyExists:  # the cache is behind
+            found = await self.client.find(target, key.name, key.namespace)
+            if found is None:
+                raise
+            check(owner, desired, found)
+            made = found
+        self.informers[desired.resource].expect(key, made.metadata.resource_version)
+
+
+def check(owner: CAPApplicationVersion, desired: Desired, live: HasMetadata) -> None:
+    """Raise BelongsToAnother unless the version controls the object."""
+    controller = live.metadata.controller
+    if controller is not None and controller.uid == owner.metadata.uid:
+        return
+    holder = f"belongs to {controller.kind} {controller.name}" if controller is not None else "has no owner"
+    raise BelongsToAnother(f"{desired.ref} exists and {holder}, so that {owner.ref} cannot use it. Delete or rename it")

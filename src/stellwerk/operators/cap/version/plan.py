@@ -1,0 +1,229 @@
+"""What a version needs next, and what its status shows (pure; spec section 6).
+
+A version is Ready when its content jobs have ended, its Deployments are available, and the domains of its application
+serve the subdomains that it exposes. It stays Ready then: Deployments that become unavailable later keep neither
+tenants from being provisioned nor requests from being routed, and a status that follows them would only flap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.batch import Job
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap import names, preparation
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_status import READY, condition
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionState, VersionStatus
+from stellwerk.operators.cap.reasons import VersionReason
+from stellwerk.runtime import conditions
+from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, StepDecision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionSnapshot:
+    """What the caches show of a version and around it."""
+
+    version: CAPApplicationVersion
+    application: CAPApplication | None = None
+    missing_secrets: Sequence[str] = ()
+    """Secrets of the application's services that do not exist."""
+    jobs: Sequence[Job] = ()
+    deployments: Sequence[Deployment] = ()
+    """Jobs and Deployments that the version controls."""
+    tenants: Sequence[CAPTenant] = ()
+    """All of the application."""
+    unready_domain: str = ""
+    """What keeps a domain of the application from being ready; empty where all are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """There is nothing to do until something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """No tenant uses the version: remove the finalizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Labels, annotations, the owner or the finalizer are absent: write them, and go on."""
+
+    lacking: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Show this in the status and wait, unless `again`."""
+
+    state: VersionState
+    reason: VersionReason
+    message: str
+    is_ready: bool = False
+    finished: str = ""
+    """A content job that has ended just now."""
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunWorkloads:
+    """All that the workloads need is there: create what is absent."""
+
+
+Action: TypeAlias = Rest | Release | Prepare | Report | RunWorkloads
+
+
+def next_action(seen: VersionSnapshot) -> Action:
+    """Decide what the version needs next."""
+    version, application = seen.version, seen.application
+    if version.metadata.is_terminating:
+        return _deletion(seen)
+    if application is None:
+        key = f"{version.metadata.namespace}/{version.spec.application}"
+        message = f"waiting for CAPApplication {key}, which does not exist: create it"
+        return Report(state=VersionState.PROCESSING, reason=VersionReason.InvalidReference, message=message)
+    spec = application.spec
+    lacking = preparation.absent(
+        version,
+        names.VERSION_FINALIZER,
+        names.application_labels(spec) | names.owner_labels(application.key, application.metadata.generation),
+        names.application_annotations(spec) | names.owner_annotations(application.key),
+        application,
+    )
+    if lacking is not None:
+        return Prepare(lacking)
+    if seen.missing_secrets and not is_ready(version):
+        named = f"{conditions.first_of(seen.missing_secrets)} in namespace {version.metadata.namespace}"
+        message = f"Missing secrets; {named}: create the service bindings that write them"
+        return Report(state=VersionState.PROCESSING, reason=VersionReason.WaitingForSecrets, message=message)
+    return RunWorkloads()
+
+
+def is_ready(version: CAPApplicationVersion) -> bool:
+    """Whether the version was found to be complete."""
+    return version.status.state == VersionState.READY and conditions.is_true(version.status.conditions, READY)
+
+
+def progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments: Sequence[str]) -> Report:
+    """What is reported when all objects exist: what the version waits for, or that it is Ready.
+
+    `content` is the state of its content jobs.
+    """
+    version = seen.version
+    if isinstance(content, JobStepFailed):
+        return _failure(f"content job: {content.message}. {_retry(version)}")
+    if is_ready(version):
+        return _ready(seen)
+    shown = {deployment.metadata.name: deployment for deployment in seen.deployments}
+    for name in names_of_deployments:
+        failed = shown[name].condition("ReplicaFailure") if name in shown else None
+        if failed is not None and failed.is_true:
+            return _failure(f"Deployment {version.metadata.namespace}/{name} cannot create pods: {failed.message}")
+    waits = [f"content job {content.job.metadata.name}"] if isinstance(content, AwaitJob) else []
+    waits += [f"Deployment {name}" for name in names_of_deployments if not _is_available(shown.get(name))]
+    if waits:
+        return _waiting(VersionReason.WaitingForWorkloads, f"waiting for {conditions.first_of(waits)}")
+    if version.spec.service_exposures and seen.unready_domain:
+        return _waiting(VersionReason.WaitingForServiceDNSEntries, f"waiting for domains: {seen.unready_domain}")
+    return _ready(seen)
+
+
+def record(content_job: str) -> Report:
+    """What is reported when a content job has ended: the next one is due."""
+    return Report(
+        state=VersionState.PROCESSING,
+        reason=VersionReason.ReadyForProcessing,
+        message=f"content job {content_job} completed",
+        finished=content_job,
+        again=True,
+    )
+
+
+def _retry(version: CAPApplicationVersion) -> str:
+    key = version.key
+    return f"Run it again with: kubectl annotate cav {key.name} -n {key.namespace} {names.RETRY_ANNOTATION}=true"
+
+
+def _ready(seen: VersionSnapshot) -> Report:
+    generation = str(seen.version.metadata.generation)
+    outdated = [
+        each.metadata.name
+        for each in seen.deployments
+        if each.metadata.labels.get(names.OWNER_GENERATION_LABEL, generation) != generation
+    ]
+    message = "all workloads are ready"
+    if outdated:
+        message += (
+            f". The spec has changed since Deployment {outdated[0]} was created, which has no effect: create another "
+            "CAPApplicationVersion instead"
+        )
+    return Report(state=VersionState.READY, reason=VersionReason.WorkloadsReady, message=message, is_ready=True)
+
+
+def _failure(message: str) -> Report:
+    return Report(state=VersionState.ERROR, reason=VersionReason.ErrorInWorkloadStatus, message=message)
+
+
+def _waiting(reason: VersionReason, message: str) -> Report:
+    return Report(state=VersionState.PROCESSING, reason=reason, message=message)
+
+
+def _is_available(deployment: Deployment | None) -> bool:
+    available = deployment.condition("Available") if deployment is not None else None
+    return available is not None and available.is_true
+
+
+# ---- deletion
+
+
+def _deletion(seen: VersionSnapshot) -> Action:
+    version = seen.version
+    if names.VERSION_FINALIZER not in version.metadata.finalizers:
+        return Rest()
+    if users := [tenant.metadata.name for tenant in seen.tenants if uses(tenant, version)]:
+        message = f"the version is deleted when no tenant uses it any more: {conditions.first_of(users)}"
+    elif version.status.state == VersionState.DELETING:
+        return Release()
+    else:
+        message = "the version is being deleted"
+    shown = conditions.find(version.status.conditions, READY)
+    return Report(
+        state=VersionState.DELETING,
+        reason=VersionReason.DeleteTriggered,
+        message=message,
+        is_ready=shown is not None and shown.is_true,
+        again=not users,
+    )
+
+
+def uses(tenant: CAPTenant, version: CAPApplicationVersion) -> bool:
+    """Whether a tenant of the same application has the version, or follows to it."""
+    return tenant.status.current_version == version.metadata.name or tenant.spec.version == version.spec.version
+
+
+# ---- the status
+
+
+def status_of(version: CAPApplicationVersion, report: Report, now: datetime) -> VersionStatus:
+    """The status with a report."""
+    status = version.status
+    finished = status.finished_jobs
+    if report.finished and report.finished not in finished:
+        finished = (*finished, report.finished)
+    ready = condition(version, report.is_ready, report.reason, report.message)
+    return msgspec.structs.replace(
+        status,
+        state=report.state,
+        finished_jobs=finished,
+        observed_generation=version.metadata.generation,
+        conditions=conditions.set_condition(status.conditions, ready, now),
+    )

@@ -1,0 +1,210 @@
+"""Brings versions to life: content jobs, Deployments and all that belongs to them, each created once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from stellwerk.api.batch import Job
+from stellwerk.apply.objects.desired import Desired
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.operators.cap import names, preparation
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionState, VersionStatus, Workload
+from stellwerk.operators.cap.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.last_words import last_words
+from stellwerk.operators.cap.reasons import VersionReason
+from stellwerk.operators.cap.routing.targets import unready_domain
+from stellwerk.operators.cap.vcap import CredentialsUnusable
+from stellwerk.operators.cap.version import content, plan
+from stellwerk.operators.cap.version.children import BelongsToAnother, VersionChildren
+from stellwerk.operators.cap.version.content import UnknownContentJob
+from stellwerk.operators.cap.version.plan import Report, VersionSnapshot
+from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
+from stellwerk.operators.cap.workload_pods import ReservedVariable
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control import jobs as job_steps
+from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepDecision
+from stellwerk.runtime.reconciler import Next, ReconcileError, Retry, Severity, SimpleReconciler
+
+Answer: TypeAlias = Next[VersionStatus]
+
+_REFUSED = (BadRequest, Forbidden, Invalid)
+_OF_THE_SPEC = (ReservedVariable, UnknownContentJob, UnusableWorkload)
+_USABLE_LATER = (SecretMissing, CredentialsUnusable, NameTaken, BelongsToAnother, *_REFUSED)
+
+
+class VersionFailed(ReconcileError):
+    """An object of the version cannot be created."""
+
+    def __init__(self, reason: VersionReason, error: Exception) -> None:
+        super().__init__(str(error))
+        self.reason = reason
+        self.retry = Retry.WHEN_CHANGED if isinstance(error, _OF_THE_SPEC) else Retry.BACKOFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
+    """Brings one version one step further."""
+
+    client: Client
+    caches: Caches
+    credentials: CredentialSecrets
+    children: VersionChildren
+    clock: Clock
+
+    async def reconcile(self, version: CAPApplicationVersion) -> Answer:
+        """Observe, decide, act. Raises VersionFailed, ApiError."""
+        seen = await self._snapshot(version)
+        action = plan.next_action(seen)
+        if isinstance(action, plan.Prepare):
+            seen = replace(seen, version=await preparation.write(self.client, version, action.lacking))
+            action = plan.next_action(seen)
+        match action:
+            case plan.Release():
+                await finalizer.remove(self.client, version, names.VERSION_FINALIZER)
+                return Next.done()
+            case Report():
+                return self._answer(seen, action)
+            case plan.RunWorkloads():
+                return await self._run(seen)
+            case _:
+                return Next.done()
+
+    def report(self, version: CAPApplicationVersion, failure: ReconcileError) -> VersionStatus:
+        """The failure, in state Error; a version that is being deleted, and one that is Ready, keep their state."""
+        reason = VersionReason.RecoveredPanic
+        if isinstance(failure, VersionFailed):
+            reason = VersionReason(failure.reason)
+        state = VersionState.DELETING if version.metadata.is_terminating else VersionState.ERROR
+        shown = Report(state=state, reason=reason, message=str(failure))
+        return plan.status_of(version, shown, self.clock.now())
+
+    async def _snapshot(self, version: CAPApplicationVersion) -> VersionSnapshot:
+        caches, namespace = self.caches, version.metadata.namespace
+        key = ObjectKey(namespace, version.spec.application)
+        application = caches.applications.store.get(key)
+        missing: Sequence[str] = ()
+        if application is not None:
+            secrets = caches.secrets(namespace)
+            await secrets.wait_settled()
+            wanted = dict.fromkeys(service.secret for service in application.spec.btp.services)
+            missing = [name for name in wanted if ObjectKey(namespace, name) not in secrets.store]
+        return VersionSnapshot(
+            version=version,
+            application=application,
+            missing_secrets=missing,
+            jobs=caches.content_jobs.store.by(BY_OWNER, version.metadata.uid),
+            deployments=caches.deployments.store.by(BY_OWNER, version.metadata.uid),
+            tenants=caches.tenants.store.by(BY_APPLICATION, str(key)),
+            unready_domain=self._unready_domain(application, namespace),
+        )
+
+    def _unready_domain(self, application: CAPApplication | None, namespace: str) -> str:
+        if application is None:
+            return ""
+        return unready_domain(application, lambda reference: self.caches.domain(namespace, reference))
+
+    def _answer(self, seen: VersionSnapshot, report: Report) -> Answer:
+        status = plan.status_of(seen.version, report, self.clock.now())
+        answer = Next.now(status) if report.again else Next.done(status)
+        if report.state == VersionState.ERROR:
+            return replace(answer, severity=Severity.WARNING)
+        return answer if report.is_ready else answer.without_event()
+
+    # ---- workloads
+
+    async def _run(self, seen: VersionSnapshot) -> Answer:
+        """Start the content job that is due, create what is absent, and report how far the version is."""
+        version, application = seen.version, seen.application
+        assert application is not None
+        with _failing(VersionReason.ErrorInContentDeploymentJob):
+            decision = await self._content(seen, application)
+        if isinstance(decision, Advance):
+            return self._answer(seen, plan.record(decision.step.job_name))
+        objects = VersionObjects(application=application, version=version)
+        await self._create(objects)
+        deployments = [objects.name(workload) for _, workload in objects.workloads()]
+        if isinstance(decision, JobStepFailed):
+            decision = await self._with_last_words(seen, decision)
+        return self._answer(seen, plan.progress(seen, decision, deployments))
+
+    async def _create(self, objects: VersionObjects) -> None:
+        """Create what is absent, in the order of the original: its reasons show how far a version came."""
+        late = VersionReason.ErrorInJobWorkerDeployment
+        workloads = [*objects.workloads()]
+        for reason, workload in workloads:
+            if reason != late:
+                await self._deploy(objects, reason, workload)
+        with _failing(VersionReason.ErrorInServerService):
+            services = [each for _, workload in workloads for each in objects.services(workload)]
+            await self._keep(objects.version, services)
+        for reason, workload in workloads:
+            if reason == late:
+                await self._deploy(objects, reason, workload)
+        with _failing(VersionReason.ErrorInNetworkPolicy):
+            await self._keep(objects.version, [*objects.policies()])
+
+    async def _deploy(self, objects: VersionObjects, reason: VersionReason, workload: Workload) -> None:
+        """Have the Deployment of a workload and its companions. Its credentials are made only for a new one."""
+        version = objects.version
+        with _failing(reason):
+            deployment = objects.deployment(workload, "")
+            if self.children.find(deployment) is None:
+                name = objects.name(workload)
+                secret = await self.credentials.keep(version, name, objects.application, workload)
+                deployment = objects.deployment(workload, secret)
+            await self._keep(version, [deployment, *objects.companions(workload)])
+
+    async def _keep(self, version: CAPApplicationVersion, wanted: Sequence[Desired]) -> None:
+        await self.children.keep(version, [each for each in wanted if self.children.is_served(each.resource)])
+
+    # ---- content jobs
+
+    async def _content(self, seen: VersionSnapshot, application: CAPApplication) -> StepDecision:
+        """The state of the content jobs, after the one that is due was started."""
+        version = seen.version
+        is_retry = names.RETRY_ANNOTATION in version.metadata.annotations
+        decision = content.next_job(version, seen.jobs, retry=is_retry)
+        if is_retry and not isinstance(decision, RestartJob):
+            # Removed before a Job is created: a request that is still there would restart the new one, too.
+            await preparation.write(self.client, version, {"annotations": {names.RETRY_ANNOTATION: None}})
+        if isinstance(decision, StartJob):
+            name = decision.step.job_name
+            workload = dict(content.ordered(version))[name]
+            secret = await self.credentials.keep(version, name, application, workload)
+            body = content.job(version, workload, secret)
+            decision = StartJob(replace(decision.step, build=lambda: body))
+        decision = await job_steps.carry_out(self.client, version, decision)
+        if isinstance(decision, AwaitJob) and names.OWNER_HASH_LABEL not in decision.job.metadata.labels:
+            await self._label(version, decision.job)
+        return decision
+
+    async def _label(self, version: CAPApplicationVersion, job: Job) -> None:
+        """Give a Job of the original the label by which the cache selects Jobs."""
+        metadata = job.metadata
+        labels: JsonObject = {names.OWNER_HASH_LABEL: names.owner_hash(version.key)}
+        patch = MergePatch({"metadata": {"uid": metadata.uid, "labels": labels}})
+        await self.client.patch(metadata_of(Job), metadata.name, metadata.namespace, patch)
+
+    async def _with_last_words(self, seen: VersionSnapshot, failed: JobStepFailed) -> JobStepFailed:
+        job = next((job for job in seen.jobs if job.metadata.name == failed.step.job_name), None)
+        words = await last_words(self.client, job) if job is not None else ""
+        return replace(failed, message=failed.message + words)
+
+
+@contextmanager
+def _failing(reason: VersionReason) -> Iterator[None]:
+    """What fails inside is reported with this reason."""
+    try:
+        yield
+    except _OF_THE_SPEC + _USABLE_LATER as error:
+        raise VersionFailed(reason, error) from error

@@ -1,0 +1,301 @@
+"""A version runs its content jobs, brings its workloads to life, and goes when no tenant uses it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.shop import FATE, Shop, job, router, server
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.batch import Job
+from stellwerk.api.core import Secret, Service
+from stellwerk.api.istio import DestinationRule
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.api.prometheus_operator import ServiceMonitor
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.version.resources import AUTOSCALER, BUDGET
+from stellwerk.runtime import conditions
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
+
+QUOTA = Resource("", "v1", "ResourceQuota", "resourcequotas", namespaced=True)
+VERSION = metadata_of(CAPApplicationVersion)
+
+
+async def begin(shop: Shop, *workloads: JsonObject, **spec: Any) -> None:
+    await shop.bind()
+    await shop.apply()
+    await shop.release("1", *workloads, **spec)
+
+
+def message(version: CAPApplicationVersion) -> str:
+    condition = conditions.find(version.status.conditions, "Ready")
+    assert condition is not None
+    return condition.message
+
+
+async def test_a_version_becomes_ready_with_all_objects_of_its_workloads(
+    running: Running, shop: Shop, audit: AuditLog
+) -> None:
+    await shop.bind()
+    await shop.apply()
+    await running.settled(shop.client)
+    audit.mark()
+    budget: JsonObject = {"maxUnavailable": 1}
+    scaler: JsonObject = {"minReplicas": 1, "maxReplicas": 2}
+    srv = server(
+        "srv",
+        ports=[{"name": "web", "port": 4004, "routerDestinationName": "srv-api", "networkPolicy": "Cluster"}],
+        podDisruptionBudget=budget,
+        horizontalPodAutoscaler=scaler,
+    )
+    await shop.release("1", srv, router(), server("worker", "Additional"), job("mtxs"))
+    version = await shop.version_shows("WorkloadsReady")
+    await running.settled(shop.client)
+
+    assert version.metadata.finalizers == (names.VERSION_FINALIZER,)
+    assert version.metadata.controller is not None
+    assert version.metadata.controller.name == "shop"
+    assert version.metadata.labels[names.OWNER_GENERATION_LABEL] == "1"
+    assert await shop.names_of(Deployment.resource) == ["shop-v1-app", "shop-v1-srv", "shop-v1-worker"]
+    assert await shop.names_of(Service.resource) == ["shop-v1-app-svc", "shop-v1-srv-svc"]
+    assert await shop.names_of(NetworkPolicy.resource) == ["shop-v1", "shop-v1-srv"]
+    assert await shop.names_of(DestinationRule.resource) == ["shop-v1-app"]
+    assert await shop.names_of(BUDGET) == ["shop-v1-srv"]
+    assert await shop.names_of(AUTOSCALER) == ["shop-v1-srv"]
+    asked = Counter(f"{entry.verb} {entry.resource}" for entry in shop.requests(audit) if entry.verb != "watch")
+    assert {key: count for key, count in asked.items() if key.startswith("create")} == {
+        "create deployments": 3,
+        "create services": 2,
+        "create networkpolicies": 2,
+        "create destinationrules": 1,
+        "create poddisruptionbudgets": 1,
+        "create horizontalpodautoscalers": 1,
+        "create secrets": 3,
+        "create events": asked["create events"],
+    }
+    assert asked["get secrets"] == 1, "the credentials are read once"
+    assert asked["patch capapplicationversions"] == 1
+    assert asked["update capapplicationversions"] <= 4, "one status for each Deployment that it waits for, at most"
+
+
+async def test_a_ready_version_that_is_left_alone_costs_no_write_and_no_restart(
+    running: Running, shop: Shop, audit: AuditLog
+) -> None:
+    await begin(shop)
+    await shop.version_shows("WorkloadsReady")
+    await running.settled(shop.client)
+    await running.stop()
+    await running.start()
+    audit.mark()
+    await running.settled(shop.client)
+    assert [entry for entry in shop.requests(audit) if entry.is_write] == []
+
+
+async def test_what_is_deleted_by_others_comes_back_and_what_they_change_stays(running: Running, shop: Shop) -> None:
+    await begin(shop)
+    await shop.version_shows("WorkloadsReady")
+    scaled = MergePatch({"spec": {"replicas": 2}})
+    await shop.client.patch(metadata_of(Deployment), "shop-v1-app", shop.namespace, scaled)
+    await shop.client.delete(metadata_of(Service), "shop-v1-app-svc", shop.namespace)
+    await shop.client.delete(metadata_of(NetworkPolicy), "shop-v1", shop.namespace)
+
+    async def back() -> bool:
+        return bool(await shop.names_of(Service.resource) and await shop.names_of(NetworkPolicy.resource))
+
+    await eventually(back)
+    await running.settled(shop.client)
+    assert (await shop.client.get(Deployment, "shop-v1-app", shop.namespace)).spec.replicas == 2
+    await shop.version_shows("WorkloadsReady")
+
+
+async def test_missing_secrets_are_named_and_the_version_goes_on_when_they_come(running: Running, shop: Shop) -> None:
+    await shop.apply()
+    await shop.release("1")
+    version = await shop.version_shows("WaitingForSecrets", state="Processing")
+    assert message(version).startswith("Missing secrets; uaa-secret")
+    assert await shop.names_of(Deployment.resource) == []
+    await shop.bind()
+    await shop.version_shows("WorkloadsReady")
+
+
+async def test_a_version_waits_for_its_application(running: Running, shop: Shop) -> None:
+    await shop.bind()
+    await shop.release("1")
+    version = await shop.version_shows("InvalidReference", state="Processing")
+    assert message(version) == f"waiting for CAPApplication {shop.namespace}/shop, which does not exist: create it"
+    await shop.apply()
+    await shop.version_shows("WorkloadsReady")
+
+
+async def test_content_jobs_run_one_after_the_other_and_their_deletion_changes_nothing(
+    running: Running, shop: Shop
+) -> None:
+    workloads = (job("first", "Content"), job("second", "Content"), job("mtxs"), router())
+    await begin(shop, *workloads, contentJobs=["second", "first"])
+    version = await shop.version_shows("WorkloadsReady")
+    assert version.status.finished_jobs == ("shop-v1-second", "shop-v1-first")
+    ended = {each.metadata.name: each for each in await shop.all_jobs()}
+    second, first = ended["shop-v1-second"], ended["shop-v1-first"]
+    assert first.metadata.creation_timestamp is not None
+    assert second.metadata.creation_timestamp is not None
+    assert first.metadata.creation_timestamp >= second.metadata.creation_timestamp
+
+    for name in ended:
+        await shop.client.delete(metadata_of(Job), name, shop.namespace, propagation="Background")
+    await running.settled(shop.client)
+    assert (await shop.version_shows("WorkloadsReady")).status.finished_jobs == version.status.finished_jobs
+    assert await shop.all_jobs() == []
+
+
+@pytest.mark.parametrize("way", ["annotation", "deletion"])
+async def test_a_failed_content_job_stops_the_next_one_and_runs_again_on_request(
+    running: Running, shop: Shop, way: str
+) -> None:
+    workloads = (job("first", "Content", fate="fail"), job("second", "Content"), job("mtxs"), router())
+    await begin(shop, *workloads, contentJobs=["first", "second"])
+    version = await shop.version_shows("ErrorInWorkloadStatus", state="Error")
+    assert f"Job {shop.namespace}/shop-v1-first failed" in message(version)
+    assert "Last exit code 1" in message(version)
+    assert "sme.sap.com/retry=true" in message(version)
+    (failed,) = await shop.all_jobs()
+
+    if way == "annotation":
+        asked = MergePatch({"metadata": {"annotations": {names.RETRY_ANNOTATION: "true"}}})
+        await shop.client.patch(VERSION, "shop-v1", shop.namespace, asked)
+    else:
+        await shop.client.delete(metadata_of(Job), failed.metadata.name, shop.namespace, propagation="Background")
+
+    async def runs_again() -> bool:
+        uids = {each.metadata.uid for each in await shop.all_jobs()}
+        return bool(uids) and failed.metadata.uid not in uids
+
+    await eventually(runs_again)
+    version = await shop.version_shows("ErrorInWorkloadStatus", state="Error")
+    assert names.RETRY_ANNOTATION not in version.metadata.annotations
+    assert [each.metadata.name for each in await shop.all_jobs()] == ["shop-v1-first"]
+
+
+async def test_a_content_job_of_the_original_is_taken_over_while_it_runs(running: Running, shop: Shop) -> None:
+    """The original gives its Jobs no label, so no watch shows it until it has one."""
+    await running.stop()
+    await shop.bind()
+    await shop.apply()
+    await shop.release("1", job("load", "Content"), job("mtxs"), router())
+    version = await shop.client.get(CAPApplicationVersion, "shop-v1", shop.namespace)
+    owner: JsonObject = {
+        "apiVersion": "sme.sap.com/v1alpha1",
+        "kind": "CAPApplicationVersion",
+        "name": "shop-v1",
+        "uid": version.metadata.uid,
+        "controller": True,
+    }
+    pod: JsonObject = {"restartPolicy": "Never", "containers": [{"name": "load", "image": "job:1"}]}
+    body: JsonObject = {
+        "metadata": {"name": "shop-v1-content", "namespace": shop.namespace, "ownerReferences": [owner]},
+        "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": {FATE: "hang"}}, "spec": pod}},
+    }
+    made = await shop.client.create(Job, body)
+    await running.start()
+    await shop.version_shows("WaitingForWorkloads", state="Processing")
+    (pod_name,) = await shop.names_of_pods("job-name=shop-v1-content")
+    await shop.end_fate(pod_name)
+    version = await shop.version_shows("WorkloadsReady")
+
+    assert version.status.finished_jobs == ("shop-v1-content",)
+    assert [each.metadata.uid for each in await shop.all_jobs()] == [made.metadata.uid]
+
+
+async def test_a_variable_of_the_operator_in_a_workload_is_an_error_that_names_it(running: Running, shop: Shop) -> None:
+    await begin(shop, server("srv", env=[{"name": "VCAP_SERVICES", "value": "{}"}]), router(), job("mtxs"))
+    version = await shop.version_shows("ErrorInServerDeployment", state="Error")
+    assert message(version).startswith("workload srv sets the environment variable VCAP_SERVICES")
+    assert await shop.names_of(Deployment.resource) == ["shop-v1-app"], "what comes before it in the order"
+
+
+async def test_a_deployment_that_belongs_to_another_is_left_alone_and_named(running: Running, shop: Shop) -> None:
+    labels: JsonObject = {"app": "other"}
+    pod: JsonObject = {"containers": [{"name": "other", "image": "other:1"}]}
+    spec: JsonObject = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+    body: JsonObject = {"metadata": {"name": "shop-v1-app", "namespace": shop.namespace}, "spec": spec}
+    made = await shop.client.create(Deployment, body)
+    await begin(shop)
+    version = await shop.version_shows("ErrorInAppRouterDeployment", state="Error")
+    assert "Deployment" in message(version)
+    assert "has no owner" in message(version)
+    left = await shop.client.get(Deployment, "shop-v1-app", shop.namespace)
+    assert left.metadata.generation == made.metadata.generation
+
+    await shop.client.delete(Deployment, "shop-v1-app", shop.namespace)
+    await shop.version_shows("WorkloadsReady")
+
+
+async def test_a_version_without_the_kind_of_its_monitors_becomes_ready_without_them(
+    running: Running, shop: Shop
+) -> None:
+    monitoring: JsonObject = {"scrapeConfig": {"port": "metrics"}}
+    ports: list[JsonValue] = [{"name": "metrics", "port": 9000}]
+    await begin(shop, server("srv", ports=ports, monitoring=monitoring), router(), job("mtxs"))
+    await shop.version_shows("WorkloadsReady")
+    assert await shop.names_of(ServiceMonitor.resource) == []
+
+
+async def test_a_port_that_no_workload_has_is_an_error_of_the_service(running: Running, shop: Shop) -> None:
+    await begin(shop, server("srv", monitoring={"scrapeConfig": {"port": "other"}}), router(), job("mtxs"))
+    version = await shop.version_shows("ErrorInServerService", state="Error")
+    assert "workload srv has no port with the name other" in message(version)
+
+
+async def test_what_the_api_server_refuses_is_reported_in_its_words(running: Running, shop: Shop) -> None:
+    await begin(shop, server("srv", serviceAccountName="Not A Name"), router(), job("mtxs"))
+    version = await shop.version_shows("ErrorInServerDeployment", state="Error")
+    assert "serviceAccountName" in message(version)
+
+
+async def test_a_deployment_without_quota_is_an_error_with_the_cause(running: Running, shop: Shop) -> None:
+    quota: JsonObject = {"metadata": {"name": "none", "namespace": shop.namespace}, "spec": {"hard": {"pods": "0"}}}
+    await shop.client.apply(unstructured(QUOTA), quota)
+    await begin(shop)
+    version = await shop.version_shows("ErrorInWorkloadStatus", state="Error")
+    assert "shop-v1-app cannot create pods" in message(version)
+    assert "exceeded quota" in message(version)
+    await shop.client.delete(metadata_of(QUOTA), "none", shop.namespace)
+    await shop.version_shows("WorkloadsReady")
+
+
+async def test_services_that_are_exposed_wait_for_the_domain(running: Running, shop: Shop) -> None:
+    await shop.bind()
+    await shop.apply(domainRefs=[{"kind": "Domain", "name": "primary"}])
+    exposures: list[JsonValue] = [{"subDomain": "api", "routes": [{"workloadName": "app", "port": 5000}]}]
+    await shop.release("1", serviceExposures=exposures)
+    version = await shop.version_shows("WaitingForServiceDNSEntries", state="Processing")
+    assert "Domain primary" in message(version)
+    await shop.serve("shop.example.com")
+    await shop.version_shows("WorkloadsReady")
+
+
+async def test_a_deleted_version_waits_for_the_tenants_that_use_it(running: Running, shop: Shop) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.client.delete(VERSION, "shop-v1", shop.namespace)
+    version = await shop.version_shows("DeleteTriggered", state="Deleting")
+    assert "acme" in message(version)
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+
+    async def gone() -> bool:
+        return await shop.client.find(VERSION, "shop-v1", shop.namespace) is None
+
+    await eventually(gone)
+    secrets = await shop.client.list(metadata_of(Secret), shop.namespace, labels=names.SECRET_OWNER_HASH_LABEL)
+    assert all(each.metadata.controller is not None for each in secrets.items), "they go with their owners"

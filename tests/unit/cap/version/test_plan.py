@@ -1,0 +1,144 @@
+"""What a version needs next, and what it shows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+from tests.unit.cap.given import NAMESPACE, application, tenant, version
+
+from stellwerk.api.apps import Deployment
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionState, VersionStatus
+from stellwerk.operators.cap.reasons import VersionReason
+from stellwerk.operators.cap.version import plan
+from stellwerk.operators.cap.version.plan import Prepare, Release, Report, RunWorkloads, VersionSnapshot
+from stellwerk.runtime.control.jobs import StepsDone
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+NAMES = ("bookshop-v1-srv", "bookshop-v1-app")
+
+
+def prepared(**metadata: object) -> CAPApplicationVersion:
+    """A version with all that `Prepare` writes."""
+    found = version()
+    lacking = plan.next_action(VersionSnapshot(version=found, application=application()))
+    assert isinstance(lacking, Prepare)
+    body = {**msgspec.to_builtins(found.metadata), **lacking.lacking, **metadata}
+    return msgspec.structs.replace(found, metadata=msgspec.convert(body, type(found.metadata)))
+
+
+def shown(found: CAPApplicationVersion, state: str, *, ready: bool = False) -> CAPApplicationVersion:
+    report = Report(state=VersionState(state), reason=VersionReason.WorkloadsReady, message="before", is_ready=ready)
+    return msgspec.structs.replace(found, status=plan.status_of(found, report, NOW))
+
+
+def available(name: str, *, condition: str = "Available", generation: str = "1") -> Deployment:
+    body: JsonObject = {
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {names.OWNER_GENERATION_LABEL: generation}},
+        "status": {"conditions": [{"type": condition, "status": "True", "message": "quota exceeded"}]},
+    }
+    return msgspec.convert(body, Deployment)
+
+
+def progress(found: CAPApplicationVersion, *deployments: Deployment, unready_domain: str = "") -> Report:
+    seen = VersionSnapshot(
+        version=found, application=application(), deployments=deployments, unready_domain=unready_domain
+    )
+    return plan.progress(seen, StepsDone(), NAMES)
+
+
+def test_what_is_lacking_is_written_at_once() -> None:
+    action = plan.next_action(VersionSnapshot(version=version(), application=application()))
+    assert isinstance(action, Prepare)
+    assert action.lacking["finalizers"] == ["sme.sap.com/capapplicationversion"]
+    assert {*action.lacking} == {"finalizers", "ownerReferences", "labels", "annotations"}
+    assert isinstance(plan.next_action(VersionSnapshot(version=prepared(), application=application())), RunWorkloads)
+
+
+def test_an_application_that_does_not_exist_is_named() -> None:
+    action = plan.next_action(VersionSnapshot(version=version()))
+    assert isinstance(action, Report)
+    assert action.message == "waiting for CAPApplication shop/bookshop, which does not exist: create it"
+
+
+def test_missing_secrets_keep_a_version_from_starting_but_not_from_being_ready() -> None:
+    seen = VersionSnapshot(version=prepared(), application=application(), missing_secrets=["uaa-secret"])
+    action = plan.next_action(seen)
+    assert isinstance(action, Report)
+    assert action.reason == VersionReason.WaitingForSecrets
+    assert action.message.startswith("Missing secrets; uaa-secret in namespace shop")
+    ready = VersionSnapshot(
+        version=shown(prepared(), "Ready", ready=True), application=application(), missing_secrets=["uaa-secret"]
+    )
+    assert isinstance(plan.next_action(ready), RunWorkloads)
+
+
+def test_a_version_is_ready_when_all_its_deployments_are_available() -> None:
+    one = progress(prepared(), available(NAMES[0]))
+    assert (one.reason, one.message) == (
+        VersionReason.WaitingForWorkloads,
+        "waiting for Deployment bookshop-v1-app",
+    )
+    both = progress(prepared(), *map(available, NAMES))
+    assert (both.state, both.reason, both.is_ready) == (VersionState.READY, VersionReason.WorkloadsReady, True)
+
+
+def test_a_deployment_that_cannot_create_pods_is_an_error_with_its_message() -> None:
+    report = progress(prepared(), available(NAMES[0], condition="ReplicaFailure"), available(NAMES[1]))
+    assert (report.state, report.reason) == (VersionState.ERROR, VersionReason.ErrorInWorkloadStatus)
+    assert report.message.endswith("bookshop-v1-srv cannot create pods: quota exceeded")
+
+
+def test_a_ready_version_stays_ready_when_its_pods_fail_later() -> None:
+    found = shown(prepared(), "Ready", ready=True)
+    assert progress(found, available(NAMES[0], condition="ReplicaFailure")).is_ready
+
+
+def test_exposed_services_wait_for_the_domains() -> None:
+    exposure: JsonObject = {"subDomain": "api", "routes": []}
+    found = msgspec.structs.replace(prepared(), spec=version(serviceExposures=[exposure]).spec)
+    report = progress(found, *map(available, NAMES), unready_domain="Domain d is not Ready")
+    assert (report.state, report.reason) == (VersionState.PROCESSING, VersionReason.WaitingForServiceDNSEntries)
+    assert progress(found, *map(available, NAMES)).is_ready
+
+
+def test_a_changed_spec_is_pointed_out_because_it_has_no_effect() -> None:
+    report = progress(prepared(generation=2), available(NAMES[0], generation="1"), available(NAMES[1]))
+    assert "The spec has changed since Deployment bookshop-v1-srv was created, which has no effect" in report.message
+
+
+def test_a_finished_content_job_is_recorded_once() -> None:
+    found = prepared()
+    status = plan.status_of(found, plan.record("bookshop-v1-content"), NOW)
+    assert status.finished_jobs == ("bookshop-v1-content",)
+    again = plan.status_of(msgspec.structs.replace(found, status=status), plan.record("bookshop-v1-content"), NOW)
+    assert again.finished_jobs == ("bookshop-v1-content",)
+
+
+def test_a_deleted_version_is_kept_while_a_tenant_uses_it() -> None:
+    found = shown(prepared(deletionTimestamp="2026-01-02T00:00:00Z"), "Ready", ready=True)
+    user = tenant()
+    users = [
+        msgspec.structs.replace(user, status=msgspec.structs.replace(user.status, current_version="bookshop-v1")),
+        msgspec.structs.replace(user, spec=msgspec.structs.replace(user.spec, version="1.0.0")),
+    ]
+    for each in users:
+        report = plan.next_action(VersionSnapshot(version=found, tenants=[each]))
+        assert isinstance(report, Report)
+        assert (report.state, report.reason, report.is_ready) == (
+            VersionState.DELETING,
+            VersionReason.DeleteTriggered,
+            True,
+        )
+        assert "acme" in report.message
+    begun = plan.next_action(VersionSnapshot(version=found, tenants=[user]))
+    assert isinstance(begun, Report)
+    assert begun.again
+    deleting = msgspec.structs.replace(found, status=plan.status_of(found, begun, NOW))
+    assert isinstance(plan.next_action(VersionSnapshot(version=deleting)), Release)
+
+
+def test_the_status_of_a_new_version_is_empty() -> None:
+    assert version().status == VersionStatus()
