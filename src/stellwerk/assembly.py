@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.operators.btp import operator as btp
+from stellwerk.operators.cap import operator as cap
 from stellwerk.operators.component import operator as component
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ OPERATORS: Mapping[str, OperatorSpec] = {
     for spec in (
         btp.OPERATOR,
         component.OPERATOR,
+        cap.OPERATOR,
     )
 }
 """All operators, by the name that `stellwerk run` knows."""

@@ -7,7 +7,11 @@ changes them here waits until the API server itself answers as it shall.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 
+from stellwerk.api import rbac
+from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
+from stellwerk.delivery.grants import Grant, OperatorAccount, cluster_role
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, unstructured
@@ -59,3 +63,16 @@ async def count(client: Client, user: str, *rights: JsonObject, granted: bool = 
             return (answer.at("status", "allowed") is True) is granted
 
         await eventually(known, describe=f"the API server knows that {user} {'has' if granted else 'has lost'} {right}")
+
+
+async def grant(client: Client, user: str, grants: Iterable[Grant]) -> None:
+    """Give a user these rights in all namespaces, and nothing more. Return when they count."""
+    rule, right = mark()
+    role = cluster_role(user, [each.rule for each in grants])
+    rules = role["rules"]
+    assert isinstance(rules, list)
+    await client.apply(ClusterRole, {**role, "rules": [*rules, rule]})
+    binding = OperatorAccount(user, "").is_given_everywhere(user, user)
+    subject: JsonObject = {"kind": "User", "name": user, "apiGroup": rbac.GROUP}
+    await client.apply(ClusterRoleBinding, {**binding, "subjects": [subject]})
+    await count(client, user, right)

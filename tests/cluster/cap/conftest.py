@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.cluster import permissions
 from tests.cluster.cap.shop import OPERATOR, Shop
 from tests.cluster.component.kinds import established
 
@@ -19,7 +20,10 @@ from stellwerk.kube.types.model import unstructured
 from stellwerk.local import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import api, controllers, names
-from stellwerk.operators.cap.controllers import CapOperator
+from stellwerk.operators.cap.controllers import ApplicationControllers
+from stellwerk.operators.cap.installation import NAMESPACE
+from stellwerk.operators.cap.rights import GRANTS
+from stellwerk.operators.cap.settings import Settings
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
@@ -52,6 +56,7 @@ async def _prepare(cluster: LocalCluster) -> None:
         made = await asyncio.gather(*(client.apply(target, body) for body in bodies))
         for definition in made:
             await eventually(lambda name=definition.metadata.name: established(client, name))  # type: ignore[misc]
+        await permissions.grant(client, OPERATOR, GRANTS)
 
 
 @pytest.fixture
@@ -78,9 +83,10 @@ def audit(cap_cluster: LocalCluster) -> AuditLog:
 
 @dataclass
 class Running(OperatorHarness):
-    """Starts and stops the CAP Operator."""
+    """Starts and stops the CAP Operator, without the controllers of domains: tests play these."""
 
-    _cap: CapOperator | None = field(default=None, init=False)
+    settings: dict[str, Any] = field(default_factory=dict)
+    _cap: ApplicationControllers | None = field(default=None, init=False)
 
     async def start(self) -> None:
         """Start, and return when it leads with full caches."""
@@ -88,7 +94,9 @@ class Running(OperatorHarness):
             ClusterConfig.load(self.kubeconfig), user_agent=OPERATOR, on_request=self.saboteur.requested
         )
         manager = self._begin(client, component=names.OPERATOR_NAME, grace_seconds=6.0)
-        self._cap = controllers.install(manager, "cap-operator-system", recorder=self.recorder)
+        self._cap = controllers.install_applications(
+            manager, Settings(**self.settings), NAMESPACE, recorder=self.recorder
+        )
         self._start()
         await self.leads()
 
@@ -96,13 +104,13 @@ class Running(OperatorHarness):
     def controllers(self) -> Sequence[Controller[Any, Any]]:
         """All that the operator has."""
         assert self._cap is not None
-        return (self._cap.operations, self._cap.tenants, self._cap.applications)
+        return (self._cap.operations, self._cap.tenants, self._cap.versions, self._cap.applications)
 
 
 @pytest.fixture
 async def running(cap_cluster: LocalCluster) -> AsyncIterator[Running]:
     """The operator, started."""
-    running = Running(cap_cluster.kubeconfig_for(OPERATOR, ["system:masters"]))
+    running = Running(cap_cluster.kubeconfig_for(OPERATOR))
     await running.start()
     yield running
     await running.stop()

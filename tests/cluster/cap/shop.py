@@ -25,8 +25,8 @@ from stellwerk.testing.cluster import AuditEntry, AuditLog
 from stellwerk.testing.eventually import eventually
 
 FATE = "stellwerk.local/fate"
-OPERATOR = "cap-operator"
-"""The user that the operator is."""
+OPERATOR = "cap-controller"
+"""The user that the operator is, with its rights and nothing more."""
 _READY: JsonObject = {
     "type": "Ready",
     "status": "True",
@@ -50,15 +50,16 @@ class Shop:
         subscribed: bool = True,
         follows: bool = True,
         host: str = "",
+        waits: bool = True,
     ) -> None:
         """Make the application, its Secret, a version, a tenant without a version, and a domain that is Ready.
 
-        Without `follows`, the tenant is never given a version. Returns when the version is Ready, if it becomes so.
+        Without `follows`, the tenant is never given a version. It `waits` until the version is Ready, if it becomes so.
         """
         await self.bind()
         await self.apply(host=host)
         await self.release("1", *workloads, ready=ready)
-        if ready:
+        if ready and waits:
             await self.version_shows("WorkloadsReady")
         await self.subscribe(with_payload=subscribed, follows=follows)
 
@@ -115,6 +116,15 @@ class Shop:
             return [pod.metadata.name for pod in listed.items]
 
         return await eventually(pods, within=30, describe=f"there are pods with {labels}")
+
+    async def pod_waits(self, name: str) -> None:
+        """Return when a container of a pod reports that it waits."""
+
+        async def does() -> bool:
+            pod = await self.client.get(Pod, name, self.namespace)
+            return any(each.state.waiting is not None for each in pod.status.container_statuses)
+
+        await eventually(does, within=30, describe=f"a container of pod {name} waits")
 
     async def end_fate(self, pod: str) -> None:
         """Have a pod live as usual from now on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Coroutine
@@ -15,13 +16,19 @@ from stellwerk.runtime.process.leader import LeadershipLost
 from stellwerk.runtime.serving.http import AddressInvalid, CannotListen
 from stellwerk.runtime.settings.process_settings import PROCESS
 
+_log = logging.getLogger(__name__)
+
 
 def run(operator: OperatorSpec, flags: dict[str, object]) -> None:
     """Run an operator until it ends. Raises Failure where the user can correct the cause of its end."""
     settings = PROCESS.from_flags(flags)
     process.configure_logs(settings, tty=False)
     try:
-        launch = operator.start(settings, operator.settings().from_flags(flags), os.environ)
+        table = operator.settings()
+        found = table.from_environment(os.environ)
+        for rejection in found.rejections:
+            _log.warning("environment variable %s", rejection)
+        launch = operator.start(settings, table.from_flags(flags, found.settings), os.environ)
         _loop(process.run(settings, launch.identity, launch.install))
     except Exception as error:
         raise _failure(f"the {operator.title}", error) or error from None

@@ -2,43 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.istio import VirtualService
-from stellwerk.delivery.children import owners
-from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.cap import names
+from stellwerk.delivery.grants import needs
+from stellwerk.delivery.operator_spec import Launch
+from stellwerk.delivery.rendering import add_renderer
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.object_meta import Record
+from stellwerk.operators.cap import names, rights, watches
 from stellwerk.operators.cap.api_application import ApplicationStatus, CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
 from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionStatus
 from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.reconcile import ApplicationReconciler
 from stellwerk.operators.cap.credentials import BindingSecrets, CredentialSecrets
-from stellwerk.operators.cap.domain import naming
-from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.domain.watches import BY_DOMAIN
+from stellwerk.operators.cap.domain import controllers as domain_controllers
+from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.hashed_objects import HashedObjects
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
+from stellwerk.operators.cap.settings import Settings
 from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
 from stellwerk.operators.cap.version.children import VersionChildren
 from stellwerk.operators.cap.version.reconcile import VersionReconciler
-from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_SECRET, BY_VERSION, Caches, caches
-from stellwerk.runtime.cache.informer import Delta
+from stellwerk.operators.cap.watches import BY_OWNER, Caches
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.runtime.access.permission_check import Rights
+from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.process.process import OperatorIdentity, Parts
+from stellwerk.runtime.reconciler import Reconciler
+from stellwerk.runtime.settings.process_settings import ProcessSettings
 
-OPERATION_WORKERS = 10
-"""How many operations are worked on at once."""
-
-TENANT_WORKERS = 10
-"""How many tenants are worked on at once."""
-
-VERSION_WORKERS = 3
-"""How many versions are worked on at once."""
+S = TypeVar("S", bound=Record)
+K = TypeVar("K", bound=Kind)
 
 OperationController = Controller[CAPTenantOperation, OperationStatus]
 TenantController = Controller[CAPTenant, TenantStatus]
@@ -47,8 +52,8 @@ VersionController = Controller[CAPApplicationVersion, VersionStatus]
 
 
 @dataclass(frozen=True, slots=True)
-class CapOperator:
-    """The parts that others may ask for."""
+class ApplicationControllers:
+    """Those of applications, and of what belongs to them."""
 
     caches: Caches
     applications: ApplicationController
@@ -57,211 +62,159 @@ class CapOperator:
     operations: OperationController
 
 
-def install(manager: Manager, namespace: str, *, recorder: EventSink | None = None) -> CapOperator:
-    """Give the CAP Operator to a manager. `namespace`: its own."""
-    seen = caches(manager)
-    client = manager.client.with_field_manager(names.OPERATOR_NAME)
-    credentials = CredentialSecrets(client, BindingSecrets(client, seen.secrets), seen.credentials)
-    versions = _versions(manager, seen, credentials, recorder)
-    operations = _operations(manager, seen, credentials, recorder)
-    tenants = _tenants(manager, seen, namespace, recorder)
-    applications = _applications(manager, seen, namespace, recorder)
-    for controller in (versions, operations, tenants, applications):
-        manager.add_controller(controller)
-    return CapOperator(seen, applications, versions, tenants, operations)
-
-
-def _versions(
-    manager: Manager, seen: Caches, credentials: CredentialSecrets, recorder: EventSink | None
-) -> VersionController:
-    client = manager.client.with_field_manager(names.OPERATOR_NAME)
-    children = VersionChildren(client=client, informers={Deployment.resource: seen.deployments, **seen.version_objects})
-    reconciler = VersionReconciler(
-        client=client, caches=seen, credentials=credentials, children=children, clock=manager.clock
+def launch(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> Launch:
+    """Prepare a process of the CAP Operator."""
+    identity = OperatorIdentity(
+        component=names.OPERATOR_NAME,
+        lease=names.LEASE_NAME,
+        namespace=environment.get("POD_NAMESPACE", ""),
+        rights=Rights(needs(rights.GRANTS), "stellwerk install cap"),
     )
-    versions: VersionController = Controller(
-        "CAPApplicationVersion",
-        seen.versions,
-        reconciler,
-        write_status=StatusWriter(client=client, clock=manager.clock),
-        workers=VERSION_WORKERS,
-        tenant_of=lambda key: key.namespace,
-        recorder=recorder,
-        metrics=manager.metrics,
-        clock=manager.clock,
-    )
-    _wire_versions(versions, seen)
-    return versions
+
+    def add(parts: Parts) -> None:
+        renderer = add_renderer(parts, process)
+        namespace = identity.home(parts.manager.client.config)
+        install(parts.manager, settings, namespace, renderer=renderer, recorder=parts.recorder)
+
+    return Launch(identity, add)
 
 
-def _wire_versions(controller: VersionController, seen: Caches) -> None:
-    """A version goes on when its objects, its application, its domains or the Secrets of its services change.
-
-    One that is being deleted waits for the tenants that use it.
-    """
-    store = seen.versions.store
-
-    def of_application(application: ObjectKey) -> list[ObjectKey]:
-        return [each.key for each in store.by(BY_APPLICATION, str(application))]
-
-    def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
-        application = ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)
-        versions = store.by(BY_APPLICATION, str(application))
-        return [each.key for each in versions if each.metadata.is_terminating]
-
-    def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
-        applications = _users_of(seen, delta.latest)
-        return [version for application in applications for version in of_application(application)]
-
-    def on_secret(secret: ObjectKey) -> None:
-        for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            for key in of_application(application.key):
-                controller.queue.add(key)
-
-    controller.ignore_updates(only_status_changed)
-    controller.watches(seen.content_jobs, owners(CAPApplicationVersion.resource))
-    controller.watches(seen.deployments, owners(CAPApplicationVersion.resource))
-    for informer in seen.version_objects.values():
-        controller.watches(informer, owners(CAPApplicationVersion.resource))
-    controller.watches(
-        seen.applications,
-        lambda delta: (
-            of_application(delta.key)
-            if delta.old is None or delta.new is None or not only_status_changed(delta.old, delta.new)
-            else []
+def install(
+    manager: Manager, settings: Settings, namespace: str, *, renderer: Renderer, recorder: EventSink | None = None
+) -> None:
+    """Give the CAP Operator to a manager. `namespace`: its own; `renderer` stays the caller's to close."""
+    domain_controllers.install(
+        manager,
+        DomainSettings(
+            namespace=namespace,
+            cert_manager=settings.cert_manager,
+            dns_manager=settings.dns_manager,
+            dns_target=settings.dns_target,
         ),
-    )
-    controller.watches(seen.tenants, of_tenant)
-    controller.watches(seen.domains, of_domain)
-    controller.watches(seen.cluster_domains, of_domain)
-    seen.on_secret(on_secret)
-
-
-def _operations(
-    manager: Manager, seen: Caches, credentials: CredentialSecrets, recorder: EventSink | None
-) -> OperationController:
-    client = manager.client.with_field_manager(names.OPERATOR_NAME)
-    reconciler = OperationReconciler(client=client, caches=seen, credentials=credentials, clock=manager.clock)
-    operations: OperationController = Controller(
-        "CAPTenantOperation",
-        seen.operations,
-        reconciler,
-        write_status=StatusWriter(client=client, clock=manager.clock),
-        workers=OPERATION_WORKERS,
-        tenant_of=lambda key: key.namespace,
+        renderer=renderer,
         recorder=recorder,
-        metrics=manager.metrics,
-        clock=manager.clock,
+        workers=settings.max_concurrent_reconciles_domain,
+        cluster_workers=settings.max_concurrent_reconciles_cluster_domain,
     )
-    _wire_operations(operations, seen)
-    return operations
+    install_applications(manager, settings, namespace, recorder=recorder)
 
 
-def _wire_operations(controller: OperationController, seen: Caches) -> None:
-    """An operation goes on when its Job, its tenant or its version changes."""
-    store = seen.operations.store
-    controller.ignore_updates(only_status_changed)
-    controller.watches(seen.jobs, owners(CAPTenantOperation.resource))
-    controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
-    controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])
-
-
-def _tenants(manager: Manager, seen: Caches, namespace: str, recorder: EventSink | None) -> TenantController:
+def install_applications(
+    manager: Manager, settings: Settings, namespace: str, *, recorder: EventSink | None = None
+) -> ApplicationControllers:
+    """Give all controllers but those of domains to a manager. `namespace`: the operator's own."""
     client = manager.client.with_field_manager(names.OPERATOR_NAME)
-    networking = TenantNetworking(
-        cache=seen.virtual_services,
-        objects=_virtual_services(manager, seen),
-        find_domain=seen.domain,
-        find_version=seen.versions.store.get,
-        operator_namespace=namespace,
-    )
-    reconciler = TenantReconciler(client=client, caches=seen, networking=networking, clock=manager.clock)
-    tenants: TenantController = Controller(
-        "CAPTenant",
-        seen.tenants,
-        reconciler,
-        write_status=StatusWriter(client=client, clock=manager.clock),
-        memos=reconciler.memos,
-        workers=TENANT_WORKERS,
-        tenant_of=lambda key: key.namespace,
-        recorder=recorder,
-        metrics=manager.metrics,
-        clock=manager.clock,
-    )
-    _wire_tenants(tenants, seen)
-    return tenants
-
-
-def _virtual_services(manager: Manager, seen: Caches) -> HashedObjects:
-    client = manager.client.with_field_manager(names.OPERATOR_NAME)
-    return HashedObjects(client=client, clock=manager.clock, informers={VirtualService.resource: seen.virtual_services})
-
-
-def _wire_tenants(controller: TenantController, seen: Caches) -> None:
-    """A tenant goes on when its operations, its application, its versions, its domains or its routes change."""
-
-    def of_application(application: ObjectKey) -> list[ObjectKey]:
-        return [each.key for each in seen.tenants.store.by(BY_APPLICATION, str(application))]
-
-    def of_changed(delta: Delta[CAPApplication]) -> list[ObjectKey]:
-        changed = delta.old is None or delta.new is None or not only_status_changed(delta.old, delta.new)
-        return of_application(delta.key) if changed else []
-
-    def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
-        applications = _users_of(seen, delta.latest)
-        return [tenant for application in applications for tenant in of_application(application)]
-
-    controller.ignore_updates(only_status_changed)
-    controller.watches(seen.operations, owners(CAPTenant.resource))
-    controller.watches(seen.virtual_services, owners(CAPTenant.resource))
-    controller.watches(seen.applications, of_changed)
-    controller.watches(
-        seen.versions,
-        lambda delta: of_application(ObjectKey(delta.key.namespace, delta.latest.spec.application)),
-    )
-    controller.watches(seen.domains, of_domain)
-    controller.watches(seen.cluster_domains, of_domain)
-
-
-def _users_of(seen: Caches, domain: AnyDomain) -> list[ObjectKey]:
-    """The applications that refer to a domain."""
-    return [each.key for each in seen.applications.store.by(BY_DOMAIN, naming.owner_id(domain))]
-
-
-def _applications(manager: Manager, seen: Caches, namespace: str, recorder: EventSink | None) -> ApplicationController:
-    client = manager.client.with_field_manager(names.OPERATOR_NAME)
-    networking = ServiceNetworking(
+    seen = watches.caches(manager)
+    building = _Building(
+        manager=manager,
         client=client,
-        objects=_virtual_services(manager, seen),
-        live=lambda application: seen.virtual_services.store.by(BY_OWNER, application.metadata.uid),
-        find_domain=seen.domain,
-        operator_namespace=namespace,
-    )
-    reconciler = ApplicationReconciler(
-        client=client, caches=seen, clock=manager.clock, networking=networking, recorder=recorder
-    )
-    applications: ApplicationController = Controller(
-        "CAPApplication",
-        seen.applications,
-        reconciler,
-        write_status=StatusWriter(client=client, clock=manager.clock),
-        tenant_of=lambda key: key.namespace,
+        seen=seen,
+        credentials=CredentialSecrets(client, BindingSecrets(client, seen.secrets), seen.credentials),
+        settings=settings,
+        namespace=namespace,
         recorder=recorder,
-        metrics=manager.metrics,
-        clock=manager.clock,
+    )
+    return ApplicationControllers(
+        seen, building.applications(), building.versions(), building.tenants(), building.operations()
     )
 
-    def on_secret(secret: ObjectKey) -> None:
-        for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            applications.queue.add(application.key)
 
-    seen.on_secret(on_secret)
-    applications.ignore_updates(only_status_changed)
-    applications.watches(seen.virtual_services, owners(CAPApplication.resource))
-    applications.watches(
-        seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
-    )
-    applications.watches(seen.versions, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.application)])
-    applications.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
-    applications.watches(seen.cluster_domains, lambda delta: _users_of(seen, delta.latest))
-    return applications
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Building:
+    """What the controllers are made of."""
+
+    manager: Manager
+    client: Client
+    seen: Caches
+    credentials: CredentialSecrets
+    settings: Settings
+    namespace: str
+    recorder: EventSink | None
+
+    def applications(self) -> ApplicationController:
+        seen = self.seen
+        networking = ServiceNetworking(
+            client=self.client,
+            objects=self._virtual_services(),
+            live=lambda application: seen.virtual_services.store.by(BY_OWNER, application.metadata.uid),
+            find_domain=seen.domain,
+            operator_namespace=self.namespace,
+        )
+        reconciler = ApplicationReconciler(
+            client=self.client, caches=seen, clock=self.manager.clock, networking=networking, recorder=self.recorder
+        )
+        workers = self.settings.max_concurrent_reconciles_cap_application
+        made = self._controller(seen.applications, reconciler, workers)
+        watches.wire_applications(made, seen)
+        return made
+
+    def versions(self) -> VersionController:
+        seen = self.seen
+        children = VersionChildren(
+            client=self.client, informers={Deployment.resource: seen.deployments, **seen.version_objects}
+        )
+        reconciler = VersionReconciler(
+            client=self.client,
+            caches=seen,
+            credentials=self.credentials,
+            children=children,
+            clock=self.manager.clock,
+        )
+        workers = self.settings.max_concurrent_reconciles_cap_application_version
+        made = self._controller(seen.versions, reconciler, workers)
+        watches.wire_versions(made, seen)
+        return made
+
+    def tenants(self) -> TenantController:
+        seen = self.seen
+        networking = TenantNetworking(
+            cache=seen.virtual_services,
+            objects=self._virtual_services(),
+            find_domain=seen.domain,
+            find_version=seen.versions.store.get,
+            operator_namespace=self.namespace,
+        )
+        reconciler = TenantReconciler(
+            client=self.client,
+            caches=seen,
+            networking=networking,
+            clock=self.manager.clock,
+            most_previous_versions=self.settings.max_tenant_version_history,
+        )
+        workers = self.settings.max_concurrent_reconciles_cap_tenant
+        made = self._controller(seen.tenants, reconciler, workers, reconciler.memos)
+        watches.wire_tenants(made, seen)
+        return made
+
+    def operations(self) -> OperationController:
+        seen = self.seen
+        reconciler = OperationReconciler(
+            client=self.client, caches=seen, credentials=self.credentials, clock=self.manager.clock
+        )
+        workers = self.settings.max_concurrent_reconciles_cap_tenant_operation
+        made = self._controller(seen.operations, reconciler, workers)
+        watches.wire_operations(made, seen)
+        return made
+
+    def _controller(
+        self, primary: Informer[K], reconciler: Reconciler[K, S], workers: int, memos: Memos[Any] | None = None
+    ) -> Controller[K, S]:
+        made: Controller[K, S] = Controller(
+            primary.view.resource.kind,
+            primary,
+            reconciler,
+            write_status=StatusWriter(client=self.client, clock=self.manager.clock),
+            memos=memos,
+            workers=workers,
+            tenant_of=lambda key: key.namespace,
+            recorder=self.recorder,
+            metrics=self.manager.metrics,
+            clock=self.manager.clock,
+        )
+        made.ignore_updates(only_status_changed)
+        self.manager.add_controller(made)
+        return made
+
+    def _virtual_services(self) -> HashedObjects:
+        informers = {VirtualService.resource: self.seen.virtual_services}
+        return HashedObjects(client=self.client, clock=self.manager.clock, informers=informers)

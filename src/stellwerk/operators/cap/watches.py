@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -11,7 +12,7 @@ from stellwerk.api.core import Secret
 from stellwerk.api.istio import DestinationRule, VirtualService
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.set.model.confirmation import Live, live_view
-from stellwerk.delivery.children import controller_uid
+from stellwerk.delivery.children import controller_uid, owners
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
@@ -24,6 +25,7 @@ from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.watches import BY_DOMAIN
 from stellwerk.operators.cap.version.resources import KINDS as VERSION_KINDS
 from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.control.controller import Controller, only_status_changed
 from stellwerk.runtime.process.manager import Manager
 
 BY_OWNER = "owner"
@@ -136,3 +138,97 @@ def _secrets_of(application: CAPApplication) -> Sequence[str]:
 def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
     metadata = output.metadata
     return (f"{metadata.namespace}/{metadata.labels.get(names.TENANT_ID_LABEL, '')}",)
+
+
+# ---- what a change wakes
+
+
+def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches) -> None:
+    """An application goes on when its tenants, versions, domains, exposures or the Secrets of its services change."""
+
+    def on_secret(secret: ObjectKey) -> None:
+        for application in seen.applications.store.by(BY_SECRET, str(secret)):
+            controller.queue.add(application.key)
+
+    seen.on_secret(on_secret)
+    controller.watches(seen.virtual_services, owners(CAPApplication.resource))
+    controller.watches(
+        seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
+    )
+    controller.watches(seen.versions, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.application)])
+    controller.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
+    controller.watches(seen.cluster_domains, lambda delta: _users_of(seen, delta.latest))
+
+
+def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Caches) -> None:
+    """A version goes on when its objects, its application, its domains or the Secrets of its services change.
+
+    One that is being deleted waits for the tenants that use it.
+    """
+    store = seen.versions.store
+
+    def of_application(application: ObjectKey) -> list[ObjectKey]:
+        return [each.key for each in store.by(BY_APPLICATION, str(application))]
+
+    def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
+        application = ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)
+        versions = store.by(BY_APPLICATION, str(application))
+        return [each.key for each in versions if each.metadata.is_terminating]
+
+    def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
+        applications = _users_of(seen, delta.latest)
+        return [version for application in applications for version in of_application(application)]
+
+    def on_secret(secret: ObjectKey) -> None:
+        for application in seen.applications.store.by(BY_SECRET, str(secret)):
+            for key in of_application(application.key):
+                controller.queue.add(key)
+
+    controller.watches(seen.content_jobs, owners(CAPApplicationVersion.resource))
+    controller.watches(seen.deployments, owners(CAPApplicationVersion.resource))
+    for informer in seen.version_objects.values():
+        controller.watches(informer, owners(CAPApplicationVersion.resource))
+    controller.watches(seen.applications, lambda delta: of_application(delta.key) if _is_changed(delta) else [])
+    controller.watches(seen.tenants, of_tenant)
+    controller.watches(seen.domains, of_domain)
+    controller.watches(seen.cluster_domains, of_domain)
+    seen.on_secret(on_secret)
+
+
+def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Caches) -> None:
+    """An operation goes on when its Job, its tenant or its version changes."""
+    store = seen.operations.store
+    controller.watches(seen.jobs, owners(CAPTenantOperation.resource))
+    controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
+    controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])
+
+
+def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
+    """A tenant goes on when its operations, its application, its versions, its domains or its routes change."""
+
+    def of_application(application: ObjectKey) -> list[ObjectKey]:
+        return [each.key for each in seen.tenants.store.by(BY_APPLICATION, str(application))]
+
+    def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
+        applications = _users_of(seen, delta.latest)
+        return [tenant for application in applications for tenant in of_application(application)]
+
+    controller.watches(seen.operations, owners(CAPTenant.resource))
+    controller.watches(seen.virtual_services, owners(CAPTenant.resource))
+    controller.watches(seen.applications, lambda delta: of_application(delta.key) if _is_changed(delta) else [])
+    controller.watches(
+        seen.versions,
+        lambda delta: of_application(ObjectKey(delta.key.namespace, delta.latest.spec.application)),
+    )
+    controller.watches(seen.domains, of_domain)
+    controller.watches(seen.cluster_domains, of_domain)
+
+
+def _users_of(seen: Caches, domain: AnyDomain) -> list[ObjectKey]:
+    """The applications that refer to a domain."""
+    return [each.key for each in seen.applications.store.by(BY_DOMAIN, naming.owner_id(domain))]
+
+
+def _is_changed(delta: Delta[CAPApplication]) -> bool:
+    """Whether more than the status of an application is another one."""
+    return delta.old is None or delta.new is None or not only_status_changed(delta.old, delta.new)

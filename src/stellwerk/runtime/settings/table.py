@@ -1,9 +1,9 @@
 """One table of settings per program: its flags, the keys of its ConfigMap, and its reference page come from it.
 
-A value comes from the default, then from the flag, then, where the program reads one, from its ConfigMap. A bad flag
-stops the start, because the user who typed it can correct it. A bad value in a ConfigMap does not stop anything: the
-previous value stays in force, and the rejection is reported. A key or a whole ConfigMap that is removed restores the
-flag's value or the default.
+A value comes from the default, then from an environment variable, then from the flag, then, where the program reads
+one, from its ConfigMap. A bad flag stops the start, because the user who typed it can correct it. A bad value in a
+ConfigMap or in the environment does not stop anything: the previous value stays in force, and the rejection is
+reported. A key or a whole ConfigMap that is removed restores the value of before.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Setting(Generic[V]):
     help: str
     key: str = ""
     """In the ConfigMap; empty: the ConfigMap cannot set it."""
+    environment: str = ""
+    """The environment variable; empty: none sets it."""
     has_flag: bool = True
     is_switch: bool = False
     """The flag has no value: its presence sets it, and its negation unsets it."""
@@ -54,7 +56,7 @@ class Setting(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A key of a ConfigMap that has no effect. `value` is shortened and on one line."""
+    """A key of a ConfigMap, or a variable, that has no effect. `value` is shortened and on one line."""
 
     key: str
     value: str
@@ -66,7 +68,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Effective(Generic[S]):
-    """The settings in force, and the keys of the ConfigMap that have no effect."""
+    """The settings in force, and what has no effect."""
 
     settings: S
     rejections: tuple[Rejection, ...] = ()
@@ -85,11 +87,28 @@ class SettingsTable(Generic[S]):
         """One click option for each setting that has a flag. Its value is None where the user does not set it."""
         return [_option(row, self.default(row)) for row in self.rows if row.has_flag]
 
-    def from_flags(self, values: Mapping[str, object]) -> S:
-        """The settings of click's parameters; a parameter that is None or belongs to another table is ignored."""
+    def from_environment(self, environment: Mapping[str, str]) -> Effective[S]:
+        """The settings of environment variables. One that is empty counts as absent, as with Go programs."""
+        values: dict[str, object] = {}
+        rejections: list[Rejection] = []
+        for row in self.rows:
+            text = environment.get(row.environment, "") if row.environment else ""
+            if not text:
+                continue
+            try:
+                values[row.field] = row.read(_bounded(text))
+            except ValueError as error:
+                rejections.append(Rejection(row.environment, _shown(text), str(error)))
+        return Effective(replace(self.defaults, **values), tuple(rejections))
+
+    def from_flags(self, values: Mapping[str, object], base: S | None = None) -> S:
+        """The settings of click's parameters; a parameter that is None or belongs to another table is ignored.
+
+        `base` holds the values of settings without a flag; the defaults, where it is None.
+        """
         own = {row.field for row in self.rows if row.has_flag}
         given = {name: value for name, value in values.items() if name in own and value is not None}
-        return replace(self.defaults, **given)
+        return replace(self.defaults if base is None else base, **given)
 
     def default(self, row: Setting[Any]) -> str:
         """The default of a setting as text."""
@@ -127,14 +146,23 @@ class SettingsTable(Generic[S]):
         return Effective(replace(base, **values), tuple(rejections))
 
     def page(self) -> list[str]:
-        """The table of the reference page, as lines of Markdown. Keys have a column where the ConfigMap sets any."""
-        with_keys = any(row.key for row in self.rows)
-        columns = [*(["key"] if with_keys else []), "flag", "default", "meaning"]
+        """The table of the reference page, as lines of Markdown.
+
+        Keys and variables have a column where the ConfigMap or the environment sets any.
+        """
+        columns: dict[str, Callable[[Setting[Any]], str]] = {
+            "key": lambda row: _code(row.key),
+            "variable": lambda row: _code(row.environment),
+            "flag": lambda row: _code(row.flag and f"--{row.flag}"),
+            "default": lambda row: _code(self.default(row)),
+            "meaning": lambda row: row.help,
+        }
+        if not any(row.key for row in self.rows):
+            del columns["key"]
+        if not any(row.environment for row in self.rows):
+            del columns["variable"]
         lines = [f"| {' | '.join(columns)} |", f"| {' | '.join('---' for _ in columns)} |"]
-        for row in self.rows:
-            cells = [_code(row.flag and f"--{row.flag}"), _code(self.default(row)), row.help]
-            lines.append(f"| {' | '.join([_code(row.key), *cells] if with_keys else cells)} |")
-        return lines
+        return [*lines, *(f"| {' | '.join(cell(row) for cell in columns.values())} |" for row in self.rows)]
 
 
 def from_go(arguments: Sequence[str], tables: Iterable[SettingsTable[Any]]) -> list[str]:

@@ -213,7 +213,8 @@ async def test_exposed_services_are_reached_under_their_subdomains_and_no_longer
     host = f"shop-v2-api-svc.{shop.namespace}.svc.cluster.local"
 
     async def follows() -> bool:
-        (only,) = (await shop.client.list(VirtualService, shop.namespace)).items
+        only, *others = (await shop.client.list(VirtualService, shop.namespace)).items
+        assert not others
         assert only.metadata.uid == served["api.shop.example.com"].metadata.uid, "it is updated, not created again"
         return only.spec.http[0].route[0].destination.host == host
 

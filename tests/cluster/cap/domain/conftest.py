@@ -10,16 +10,13 @@ from tests.cluster import permissions
 from tests.cluster.cap.domain.running import OPERATOR, RunningDomains
 from tests.cluster.cap.domain.scenario import Given, Then
 
-from stellwerk.api import rbac
 from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.core import Namespace
 from stellwerk.api.gardener import GardenerCertificate
-from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
-from stellwerk.delivery.grants import OperatorAccount, cluster_role
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import JsonObject, Kind, metadata_of
+from stellwerk.kube.types.model import Kind, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap.api_application import CAPApplication
 from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
@@ -39,11 +36,7 @@ def domain_cluster(cap_cluster: LocalCluster) -> LocalCluster:
 
 async def _grant(cluster: LocalCluster) -> None:
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
-        await client.apply(ClusterRole, cluster_role(OPERATOR, [each.rule for each in GRANTS]))
-        binding = OperatorAccount(OPERATOR, "").is_given_everywhere(OPERATOR, OPERATOR)
-        subject: JsonObject = {"kind": "User", "name": OPERATOR, "apiGroup": rbac.GROUP}
-        await client.apply(ClusterRoleBinding, {**binding, "subjects": [subject]})
-        await permissions.count(client, OPERATOR, permissions.on("events", "patch", group="events.k8s.io"))
+        await permissions.grant(client, OPERATOR, GRANTS)
 
 
 @pytest.fixture

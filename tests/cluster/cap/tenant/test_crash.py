@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.cap.shop import Shop
+from tests.cluster.cap.shop import OPERATOR, Shop
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -35,7 +35,7 @@ def life(shop: Shop) -> tuple[SweepStep, ...]:
     """What is asked for, one after the other."""
 
     async def provision() -> None:
-        await shop.open(host="shop.example.com")
+        await shop.open(host="shop.example.com", waits=False)
 
     async def provisioned() -> None:
         await shop.tenant_shows("ProvisioningCompleted")
@@ -101,7 +101,7 @@ async def end_state(shop: Shop) -> Run:
 async def sweep(cap_cluster: LocalCluster, shop: Shop, tmp_path: Path) -> AsyncIterator[Sweep]:
     port = free_port()
     async with (
-        FaultProxy(cap_cluster.kubeconfig_for(names.OPERATOR_NAME, ["system:masters"])) as proxy,
+        FaultProxy(cap_cluster.kubeconfig_for(OPERATOR)) as proxy,
         OperatorProcess(
             [sys.executable, "-m", "tests.cluster.cap.program", str(port)],
             log=tmp_path / "operator.log",

@@ -1,0 +1,35 @@
+"""Help about the kinds of the CAP Operator: the texts of `help/`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from stellwerk.delivery.operator_spec import KindHelp
+from stellwerk.operators.cap.insight import facts
+from stellwerk.runtime.insight.help_files import read_reasons
+from stellwerk.runtime.insight.reason_catalog import Catalogue, ReasonFacts
+
+W = TypeVar("W", bound=StrEnum)
+S = TypeVar("S", bound=StrEnum)
+
+_FOLDER = files("stellwerk.operators.cap") / "help"
+
+
+def _help(file: str, about: Mapping[W, ReasonFacts[S]], turns: Mapping[S, str]) -> KindHelp:
+    catalogue: Catalogue[Any, Any] = Catalogue(read_reasons(_FOLDER / file, about, {}), turns)
+    return KindHelp(catalogue=catalogue)
+
+
+_DOMAIN = _help("domain.md", facts.DOMAIN, facts.DOMAIN_TURNS)
+
+HELP: Mapping[str, KindHelp] = {
+    "CAPApplication": _help("application.md", facts.APPLICATION, facts.APPLICATION_TURNS),
+    "CAPApplicationVersion": _help("version.md", facts.VERSION, facts.VERSION_TURNS),
+    "CAPTenant": _help("tenant.md", facts.TENANT, facts.TENANT_TURNS),
+    "CAPTenantOperation": _help("operation.md", facts.OPERATION, facts.OPERATION_TURNS),
+    "Domain": _DOMAIN,
+    "ClusterDomain": _DOMAIN,
+}

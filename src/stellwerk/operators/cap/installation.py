@@ -1,0 +1,17 @@
+"""What a cluster needs before the CAP Operator starts, and how the local system starts it."""
+
+from __future__ import annotations
+
+from stellwerk.delivery.installation import Installation
+from stellwerk.operators.cap import names, rights
+from stellwerk.operators.cap.api import DEFINITIONS
+
+NAMESPACE = "cap-operator-system"
+
+INSTALLATION = Installation(
+    namespace=NAMESPACE,
+    account=rights.ACCOUNT,
+    lease=names.LEASE_NAME,
+    definitions=DEFINITIONS,
+    grants=rights.GRANTS,
+)

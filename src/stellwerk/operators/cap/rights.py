@@ -1,0 +1,88 @@
+"""What the CAP Operator may do in a cluster, each right with its purpose."""
+
+from __future__ import annotations
+
+from stellwerk.delivery.grants import Grant, grant
+from stellwerk.operators.cap.api_status import GROUP
+from stellwerk.operators.cap.domain import rights as domain
+
+ACCOUNT = "cap-operator-controller"
+
+_CONFLICT = "another client changed the object during a pass"
+_BEHIND = "an object was created just before the operator started"
+_ENFORCED = "the admission plugin OwnerReferencesPermissionEnforcement is on"
+_SECURE = "metrics are secure, and a client asks for them"
+
+
+def _created(group: str, resources: str, purpose: str) -> Grant:
+    """Objects that are created and never changed."""
+    return grant(group, resources, "get list watch create", purpose, get=_BEHIND)
+
+
+OWN = (
+    grant(
+        GROUP,
+        "capapplications",
+        "get patch",
+        "no CAPApplication can be held until its tenants are gone",
+        get=_CONFLICT,
+    ),
+    grant(
+        GROUP,
+        "capapplicationversions",
+        "get list watch patch delete",
+        "no CAPApplicationVersion is seen, held, or deleted when it is unused",
+        get=_CONFLICT,
+        delete="version monitoring finds a version that is not used any more",
+    ),
+    grant(
+        GROUP,
+        "captenants",
+        "get list watch create patch delete",
+        "no CAPTenant is seen, follows to a version, or is created for the provider",
+        get=_CONFLICT,
+    ),
+    grant(
+        GROUP,
+        "captenantoperations",
+        "get list watch create patch delete",
+        "no CAPTenant is provisioned, upgraded or deprovisioned",
+        get=_CONFLICT,
+    ),
+    grant(GROUP, "captenantoutputs", "list watch delete", "outputs of former operations are sent for new ones"),
+    grant(
+        GROUP,
+        "capapplications/status capapplicationversions/status captenants/status captenantoperations/status",
+        "update patch",
+        "no object shows how it is",
+        patch=_CONFLICT,
+    ),
+    grant(
+        GROUP,
+        "capapplications/finalizers capapplicationversions/finalizers captenants/finalizers "
+        "captenantoperations/finalizers",
+        "update",
+        "no object can have one of ours as its controller",
+        update=_ENFORCED,
+    ),
+    grant("batch", "jobs", "get list watch create patch delete", "neither content jobs nor operations run"),
+    _created("apps", "deployments", "versions have no workloads"),
+    _created("autoscaling", "horizontalpodautoscalers", "workloads are not scaled"),
+    _created("policy", "poddisruptionbudgets", "pods of workloads are not protected"),
+    grant("", "services", "get create", "workloads are not reached", get=_BEHIND),
+    _created("networking.istio.io", "destinationrules", "users do not stay on one pod of a router"),
+    grant(
+        "networking.istio.io",
+        "virtualservices",
+        "get list watch create patch delete",
+        "tenants and exposed services are not reached",
+        get=_CONFLICT,
+    ),
+    _created("monitoring.coreos.com", "servicemonitors", "metrics of workloads are not read"),
+    grant("coordination.k8s.io", "leases", "get create update patch", "replicas cannot agree on which of them acts"),
+    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
+)
+"""The rights besides those that the controllers of domains need."""
+
+GRANTS = (*domain.GRANTS, *OWN)

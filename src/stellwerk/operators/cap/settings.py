@@ -1,0 +1,128 @@
+"""The settings of the CAP Operator: environment variables of the original operator, each with a flag."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from stellwerk.kube.types import duration
+from stellwerk.operators.cap.domain.plan import CertManager, DnsManager
+from stellwerk.runtime.settings import parsers
+from stellwerk.runtime.settings.table import Setting, SettingsTable
+
+V = TypeVar("V")
+
+MOST_WORKERS = 100
+_LEAST_ROLLOUT_DELAY = timedelta(seconds=30)
+_HOST = re.compile(r"[a-z0-9*.-]{1,253}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The values in force."""
+
+    cert_manager: CertManager = CertManager.GARDENER
+    dns_manager: DnsManager = DnsManager.GARDENER
+    dns_target: str = ""
+    max_concurrent_reconciles_cap_application: int = 1
+    max_concurrent_reconciles_cap_application_version: int = 3
+    max_concurrent_reconciles_cap_tenant: int = 10
+    max_concurrent_reconciles_cap_tenant_operation: int = 10
+    max_concurrent_reconciles_domain: int = 1
+    max_concurrent_reconciles_cluster_domain: int = 1
+    max_tenant_version_history: int = 10
+    detailed_operational_metrics: bool = False
+    prometheus_address: str = ""
+    metrics_eval_interval: timedelta = timedelta(minutes=10)
+    prom_acquire_client_retry_delay: timedelta = timedelta(hours=1)
+    rollout_delay: timedelta = timedelta(hours=1)
+    client_qps: str = ""
+    client_burst: str = ""
+
+
+# ---- how each kind of value is read
+
+
+def _dns_target(text: str) -> str:
+    target = text.strip().lower()
+    if target and not _HOST.fullmatch(target):
+        raise ValueError("expected a host name such as lb.example.com")
+    return target
+
+
+def _positive(text: str) -> timedelta:
+    value = duration.parse(text)
+    if value <= timedelta():
+        raise ValueError("expected a duration above zero such as 90s or 5m")
+    return value
+
+
+def _rollout_delay(text: str) -> timedelta:
+    return max(_positive(text), _LEAST_ROLLOUT_DELAY)
+
+
+def _truth(text: str) -> bool:
+    """Only the word true is true, as with the original."""
+    return text == "true"
+
+
+def _anything(text: str) -> str:
+    return text
+
+
+def _setting(field: str, help: str, read: Callable[[str], V], write: Callable[[V], str] = str) -> Setting[V]:
+    return Setting(field=field, read=read, write=write, help=help, environment=field.upper())
+
+
+def _workers(kind: str, title: str) -> Setting[int]:
+    field = f"max_concurrent_reconciles_{kind}"
+    return _setting(field, f"How many {title} are reconciled at once.", parsers.number(1, MOST_WORKERS))
+
+
+def _time(field: str, help: str, read: Callable[[str], timedelta] = _positive) -> Setting[timedelta]:
+    return _setting(field, help, read, duration.format)
+
+
+TABLE = SettingsTable(
+    Settings(),
+    (
+        _setting("cert_manager", "What issues certificates: gardener or cert-manager.io.", parsers.one_of(CertManager)),
+        _setting(
+            "dns_manager",
+            "What keeps DNS records: gardener, or kubernetes, where external-dns reads the Gateways.",
+            parsers.one_of(DnsManager),
+        ),
+        _setting(
+            "dns_target", "DNS target of domains that set none; without one, that of the load balancer.", _dns_target
+        ),
+        _workers("cap_application", "CAPApplications"),
+        _workers("cap_application_version", "CAPApplicationVersions"),
+        _workers("cap_tenant", "CAPTenants"),
+        _workers("cap_tenant_operation", "CAPTenantOperations"),
+        _workers("domain", "Domains"),
+        _workers("cluster_domain", "ClusterDomains"),
+        _setting("max_tenant_version_history", "How many former versions a CAPTenant shows.", parsers.number(1, 1_000)),
+        _setting(
+            "detailed_operational_metrics",
+            "true: metrics of tenants and versions, with a series for each of them.",
+            _truth,
+            lambda value: "true" if value else "false",
+        ),
+        _setting("prometheus_address", "Address of Prometheus for the monitoring of versions.", _anything),
+        _time("metrics_eval_interval", "Pause between two looks at versions that may be deleted."),
+        _time("prom_acquire_client_retry_delay", "Pause between two tries to reach Prometheus."),
+        _time(
+            "rollout_delay",
+            "How long after a change of a binding Secret Deployments get the new credentials; at least 30s.",
+            _rollout_delay,
+        ),
+        _setting("client_qps", "Accepted for compatibility: the API server's own limits apply.", _anything),
+        _setting("client_burst", "Accepted for compatibility: the API server's own limits apply.", _anything),
+    ),
+    about="""\
+A value comes from its flag, else from its environment variable, else it is the default. A variable that cannot be read
+has no effect and is logged. Durations are written as in Go: `90s`, `5m`, `1h30m`.""",
+)
