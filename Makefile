@@ -28,6 +28,7 @@ demo: control-plane ## the local system with operators and samples, from nothing
 	$(BIN)/stellwerk up --samples
 	$(BIN)/stellwerk get -A
 	@$(BIN)/stellwerk why comp/reports -n stellwerk-sample || true
+	@$(BIN)/stellwerk why cat/newcomer -n stellwerk-bookshop || true
 
 test: control-plane ## all tests, on a real local Kubernetes
 	$(BIN)/python -m stellwerk.local check

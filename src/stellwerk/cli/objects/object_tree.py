@@ -7,7 +7,7 @@ would take a hundred requests, for endpoint slices. Replica sets of earlier roll
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.apps import Deployment, ReplicaSet
@@ -42,7 +42,7 @@ class Family:
     """One look at a cluster; what was read is not read again."""
 
     reader: ClusterReader
-    _made: dict[str, asyncio.Task[list[Unstructured]]] = field(default_factory=dict)
+    _made: dict[tuple[Resource, str], asyncio.Task[list[Unstructured]]] = field(default_factory=dict)
 
     async def of(self, obj: Unstructured, above: frozenset[ObjectRef] = frozenset(), relation: str = "") -> Node:
         """An object and its dependents; an object in a cycle is shown once."""
@@ -98,23 +98,33 @@ class Family:
     async def _owned(self, obj: Unstructured) -> list[Unstructured]:
         if not obj.key.namespace or obj.gvk.kind in _CHILDLESS or _kinship(obj):
             return []
-        return [one for one in await self._made_in(obj.key.namespace) if _is_owned(one, obj) and not _is_history(one)]
+        made = await self._made_in(obj.key.namespace, _siblings(obj))
+        return [one for one in made if _is_owned(one, obj) and not _is_history(one)]
 
-    async def _made_in(self, namespace: str) -> list[Unstructured]:
-        """What controllers may have made there, read once."""
-        if namespace not in self._made:
-            self._made[namespace] = asyncio.create_task(self._read(namespace), name=f"objects in {namespace}")
-        return await asyncio.shield(self._made[namespace])
+    async def _made_in(self, namespace: str, siblings: Sequence[Resource]) -> list[Unstructured]:
+        """What controllers may have made there, and the objects of `siblings`; each kind is read once."""
+        reading = [self._reading(resource, namespace) for resource in (*MADE_BY_CONTROLLERS, *siblings)]
+        return [obj for objects in await asyncio.gather(*map(asyncio.shield, reading)) for obj in objects]
 
-    async def _read(self, namespace: str) -> list[Unstructured]:
-        found = await together(MADE_BY_CONTROLLERS, lambda resource: self.reader.list(resource, namespace))
-        return [obj for objects in found for obj in objects]
+    def _reading(self, resource: Resource, namespace: str) -> asyncio.Task[list[Unstructured]]:
+        place = resource, namespace
+        if place not in self._made:
+            name = f"{resource.plural} in {namespace}"
+            self._made[place] = asyncio.create_task(self.reader.list(resource, namespace), name=name)
+        return self._made[place]
 
 
 def _kinship(obj: Unstructured) -> Kinship | None:
     """What the operator knows about objects of this kind; None where owner references suffice."""
     row = kinds.by_gvk(obj.gvk)
     return row.insight().kinship if row else None
+
+
+def _siblings(obj: Unstructured) -> Sequence[Resource]:
+    """The kinds of the same operator, which may own each other; none for an object of another kind."""
+    row = kinds.by_gvk(obj.gvk)
+    found = (kind.resource for kind in row.operator.kinds) if row else ()
+    return [resource for resource in found if resource.namespaced and resource.kind != obj.gvk.kind]
 
 
 def _is_owned(obj: Unstructured, owner: Unstructured) -> bool:

@@ -3,6 +3,7 @@
 api             all kinds, as CustomResourceDefinitions: api_application, api_version, api_tenant, api_domain; and
                 api_status, what their statuses share
 operator        the operator as a value; settings, rights and installation are its parts
+metrics         what it counts, under the names of the original
 controllers     what runs: controllers and caches, added to a manager; watches: caches, and which keys wake
 names           labels, annotations and finalizers, and the hashes in them; reasons: those of conditions and Events
 preparation     finalizer, owner, labels and annotations of every object; semantic_version: the order of versions

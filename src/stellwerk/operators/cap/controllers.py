@@ -24,6 +24,7 @@ from stellwerk.operators.cap.credentials import BindingSecrets, CredentialSecret
 from stellwerk.operators.cap.domain import controllers as domain_controllers
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.hashed_objects import HashedObjects
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.operators.cap.tenant.networking import TenantNetworking
@@ -113,6 +114,7 @@ def install_applications(
         settings=settings,
         namespace=namespace,
         recorder=recorder,
+        counts=CapMetrics(manager.metrics, detailed=settings.detailed_operational_metrics),
     )
     return ApplicationControllers(
         seen, building.applications(), building.versions(), building.tenants(), building.operations()
@@ -130,6 +132,7 @@ class _Building:
     settings: Settings
     namespace: str
     recorder: EventSink | None
+    counts: CapMetrics
 
     def applications(self) -> ApplicationController:
         seen = self.seen
@@ -141,7 +144,12 @@ class _Building:
             operator_namespace=self.namespace,
         )
         reconciler = ApplicationReconciler(
-            client=self.client, caches=seen, clock=self.manager.clock, networking=networking, recorder=self.recorder
+            client=self.client,
+            caches=seen,
+            clock=self.manager.clock,
+            networking=networking,
+            counts=self.counts,
+            recorder=self.recorder,
         )
         workers = self.settings.max_concurrent_reconciles_cap_application
         made = self._controller(seen.applications, reconciler, workers)
@@ -189,7 +197,11 @@ class _Building:
     def operations(self) -> OperationController:
         seen = self.seen
         reconciler = OperationReconciler(
-            client=self.client, caches=seen, credentials=self.credentials, clock=self.manager.clock
+            client=self.client,
+            caches=seen,
+            credentials=self.credentials,
+            clock=self.manager.clock,
+            counts=self.counts,
         )
         workers = self.settings.max_concurrent_reconciles_cap_tenant_operation
         made = self._controller(seen.operations, reconciler, workers)
@@ -208,9 +220,11 @@ class _Building:
             workers=workers,
             tenant_of=lambda key: key.namespace,
             recorder=self.recorder,
+            on_failure=self.counts.failed,
             metrics=self.manager.metrics,
             clock=self.manager.clock,
         )
+        primary.on_change(lambda delta: self.counts.gone(delta.latest) if delta.new is None else None)
         made.ignore_updates(only_status_changed)
         self.manager.add_controller(made)
         return made

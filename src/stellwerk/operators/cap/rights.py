@@ -6,7 +6,7 @@ from stellwerk.delivery.grants import Grant, grant
 from stellwerk.operators.cap.api_status import GROUP
 from stellwerk.operators.cap.domain import rights as domain
 
-ACCOUNT = "cap-operator-controller"
+ACCOUNT = "cap-operator"
 
 _CONFLICT = "another client changed the object during a pass"
 _BEHIND = "an object was created just before the operator started"

@@ -120,11 +120,13 @@ class Controller(Generic[K, S]):
         seat_seconds: float = _SEAT_SECONDS,
         recorder: EventSink | None = None,
         explain_unreadable: Callable[[Unreadable], JsonObject] | None = None,
+        on_failure: Callable[[K, bool], None] = lambda _, is_bug: None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`explain_unreadable` returns the fields of the status that report an object that cannot be decoded.
 
+        `on_failure` is called for each pass that failed, with whether that was a bug.
         `memos`: what the reconciler remembers; the memo of an object that is gone is dropped.
         """
         self.name = name
@@ -138,6 +140,7 @@ class Controller(Generic[K, S]):
         self._pass_timeout_seconds = pass_timeout_seconds
         self._recorder = recorder
         self._explain_unreadable = explain_unreadable
+        self._on_failure = on_failure
         self._reported_unreadable: dict[ObjectKey, tuple[str, str]] = {}
         self._metrics = metrics or Metrics()
         self._clock = clock or SystemClock()
@@ -389,6 +392,8 @@ class Controller(Generic[K, S]):
             except BaseException as raised:  # what cannot be reported has not succeeded, whatever was done
                 verdict = await self._unreported(obj, current, self._surprise(raised))
             span.record(result=verdict.result)
+        if verdict.result == "error":
+            self._on_failure(obj, isinstance(outcome, Bug))
         self._schedule(obj.key, verdict)
         self._metrics.reconciled(self.name, verdict.result, self._clock.monotonic() - started)
 

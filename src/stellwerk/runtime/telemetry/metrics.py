@@ -60,6 +60,7 @@ class Metrics:
         self._make_process_metrics()
         self._make_server_metrics()
         self.registry.register(self._readings)
+        self._plain_counters: list[str] = []
         self.object_limit = object_limit
         self.objects = ObjectMetrics(object_limit)
         self.register(self.objects)
@@ -68,9 +69,19 @@ class Metrics:
         """Add an operator's own collector. Raises ValueError when one of its names is taken."""
         self.registry.register(_Contained(collector, self))
 
+    def plain_counter(self, name: str, help_text: str, *labels: str) -> Counter:
+        """A counter of an operator whose name does not end in `_total`, as its original calls it."""
+        counter = Counter(name, help_text, labels, registry=None)
+        self.register(counter)
+        self._plain_counters.append(name)
+        return counter
+
     def exposition(self) -> bytes:
         """All series in Prometheus' text format, of type `CONTENT_TYPE`."""
-        return prometheus_client.generate_latest(self.registry)
+        text = prometheus_client.generate_latest(self.registry)
+        for name in self._plain_counters:
+            text = text.replace(f"{name}_total".encode(), name.encode())
+        return text
 
     # The engine
 
@@ -220,6 +231,13 @@ class Metrics:
 
     def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
         return Counter(name, help_text, labels, registry=self.registry)
+
+    def queues_and_requests(self) -> Iterator[Metric]:
+        """The metrics of work queues and of requests to API servers, for operators with other names for them."""
+        counted = (self._queue_depth, self._queue_adds, self._queue_retries, self._requests)
+        for collector in (*counted, self._queue_waits, self._queue_works):
+            yield from collector.collect()
+        yield from self._readings.queue_families()
 
     def _make_reconcile_metrics(self) -> None:
         prefix = "controller_runtime_"
@@ -382,18 +400,7 @@ class _Readings(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families as they are now."""
-        unfinished = GaugeMetricFamily(
-            "workqueue_unfinished_work_seconds", "Seconds of work in progress, summed over keys", labels=_QUEUE_LABELS
-        )
-        longest = GaugeMetricFamily(
-            "workqueue_longest_running_processor_seconds", "Seconds of the longest running key", labels=_QUEUE_LABELS
-        )
-        for labels, running in self.queues.items():
-            seconds: tuple[float, ...] = _read(partial(_listed, running), ())
-            unfinished.add_metric(labels, sum(seconds))
-            longest.add_metric(labels, max(seconds, default=0.0))
-        yield unfinished
-        yield longest
+        yield from self.queue_families()
         yield _family(
             "stellwerk_cache_age_seconds", "Seconds since the last event of a cache's watch", "kind", self.caches
         )
@@ -408,6 +415,21 @@ class _Readings(Collector):
         )
         yield from self._memory()
         yield GaugeMetricFamily("stellwerk_tasks", "asyncio tasks that have not ended", value=_living_tasks())
+
+    def queue_families(self) -> Iterator[GaugeMetricFamily]:
+        """What the queues' workers do at the moment."""
+        unfinished = GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds", "Seconds of work in progress, summed over keys", labels=_QUEUE_LABELS
+        )
+        longest = GaugeMetricFamily(
+            "workqueue_longest_running_processor_seconds", "Seconds of the longest running key", labels=_QUEUE_LABELS
+        )
+        for labels, running in self.queues.items():
+            seconds: tuple[float, ...] = _read(partial(_listed, running), ())
+            unfinished.add_metric(labels, sum(seconds))
+            longest.add_metric(labels, max(seconds, default=0.0))
+        yield unfinished
+        yield longest
 
     def _memory(self) -> Iterator[GaugeMetricFamily]:
         used = GaugeMetricFamily("stellwerk_memory_used_bytes", "Memory of the container that is in use")

@@ -24,6 +24,7 @@ from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.application import plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason, VersionReason
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
@@ -51,6 +52,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     caches: Caches
     clock: Clock
     networking: ServiceNetworking
+    counts: CapMetrics
     recorder: EventSink | None = None
     """For Events on tenants and versions."""
 
@@ -129,10 +131,12 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         except (ExposureFailed, InvalidHeaders) as error:
             reason = VersionReason.ServiceVirtualServiceModificationFailed
             self._send(version, Notice(reason, str(error), Severity.WARNING, action))
+            self.counts.routed(version, failed=True)
             raise ApplicationFailed(str(error)) from error
         if is_changed:
             message = f"the subdomains of {version.ref} lead to its workloads"
             self._send(version, Notice(VersionReason.ServiceNetworkingModified, message, action=action))
+            self.counts.routed(version, failed=False)
 
     def _send(self, obj: CAPTenant | CAPApplicationVersion, notice: Notice) -> None:
         if self.recorder is not None:

@@ -21,6 +21,7 @@ from stellwerk.operators.cap.api_tenant import (
 from stellwerk.operators.cap.api_version import CAPApplicationVersion, Workload
 from stellwerk.operators.cap.credentials import CredentialSecrets, NameTaken, SecretMissing
 from stellwerk.operators.cap.last_words import last_words
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.operation import jobs, plan, steps
 from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
 from stellwerk.operators.cap.reasons import OperationReason
@@ -62,6 +63,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
     caches: Caches
     credentials: CredentialSecrets
     clock: Clock
+    counts: CapMetrics
 
     async def reconcile(self, operation: CAPTenantOperation) -> Answer:
         """Observe, decide, act. Raises OperationFailed, ApiError."""
@@ -156,7 +158,10 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         shown = conditions.find(operation.status.conditions, READY)
         if shown is not None and plan.is_implied(report, shown.reason, operation.status.active_job):
             return Next.done()
-        status = plan.status_of(operation, report, self.clock.now())
+        now = self.clock.now()
+        if report.has_ended:
+            self.counts.ended(operation, report.state, now)
+        status = plan.status_of(operation, report, now)
         is_due = report.starts_next or (report.has_ended and operation.metadata.is_terminating)
         answer = (Next.now(status) if is_due else Next.done(status)).without_event()
         if not report.action:
