@@ -81,17 +81,17 @@ class Shop:
             await self.serve(host)
         await self.client.apply(CAPApplication, {**self._metadata("shop"), "spec": spec})
 
-    async def subscribe(self, *, with_payload: bool = True, follows: bool = True) -> None:
-        """Make the tenant `acme` without a version, as the subscription server does."""
-        tenant: JsonObject = {"capApplicationInstance": "shop", "subDomain": "acme", "tenantId": "acme-id"}
+    async def subscribe(self, name: str = "acme", *, with_payload: bool = True, follows: bool = True) -> None:
+        """Make a tenant without a version, as the subscription server does."""
+        tenant: JsonObject = {"capApplicationInstance": "shop", "subDomain": name, "tenantId": f"{name}-id"}
         if not follows:
             tenant["versionUpgradeStrategy"] = "never"
-        labels: JsonObject = {"sme.sap.com/tenant-type": "consumer", "sme.sap.com/btp-tenant-id": "acme-id"}
-        annotations: JsonObject = {names.CONTEXT_SECRET_ANNOTATION: "acme-context"} if with_payload else {}
+        labels: JsonObject = {"sme.sap.com/tenant-type": "consumer", "sme.sap.com/btp-tenant-id": f"{name}-id"}
+        annotations: JsonObject = {names.CONTEXT_SECRET_ANNOTATION: f"{name}-context"} if with_payload else {}
         marks = {"labels": labels, "annotations": annotations}
-        await self.client.apply(CAPTenant, {**self._metadata("acme", **marks), "spec": tenant})
+        await self.client.apply(CAPTenant, {**self._metadata(name, **marks), "spec": tenant})
         payload: JsonObject = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
-        await self.client.apply(Secret, {**self._metadata("acme-context"), "data": payload})
+        await self.client.apply(Secret, {**self._metadata(f"{name}-context"), "data": payload})
 
     async def release(self, number: str, *workloads: JsonObject, ready: bool = True, **spec: Any) -> None:
         """Make the version `shop-v<number>`. Its pods become ready by themselves, unless they wait for `make_ready`."""
@@ -163,19 +163,19 @@ class Shop:
         patch = MergePatch({"spec": {"version": version}})
         await self.client.patch(metadata_of(CAPTenant), "acme", self.namespace, patch)
 
-    async def tenant_shows(self, reason: str, *, state: str = "Ready") -> CAPTenant:
-        """Return the tenant when it has this state for this reason."""
+    async def tenant_shows(self, reason: str, *, state: str = "Ready", name: str = "acme") -> CAPTenant:
+        """Return a tenant when it has this state for this reason."""
         found: list[CAPTenant] = []
 
         async def does() -> bool:
-            found[:] = [await self.client.get(CAPTenant, "acme", self.namespace)]
+            found[:] = [await self.client.get(CAPTenant, name, self.namespace)]
             condition = conditions.find(found[0].status.conditions, "Ready")
             assert condition is not None
             shown = (found[0].status.state, condition.reason)
             assert shown == (state, reason), f"{shown}: {condition.message}"
             return True
 
-        await eventually(does, within=30, describe=f"the tenant shows {state}, {reason}")
+        await eventually(does, within=30, describe=f"tenant {name} shows {state}, {reason}")
         return found[0]
 
     async def shows_application(self, reason: str, *, state: str, condition: str = "Ready") -> CAPApplication:

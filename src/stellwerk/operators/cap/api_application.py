@@ -28,6 +28,27 @@ class ApplicationState(StrEnum):
     DELETING = "Deleting"
 
 
+class Weekday(StrEnum):
+    """The days of a week, from its first on."""
+
+    MON = "Mon"
+    TUE = "Tue"
+    WED = "Wed"
+    THU = "Thu"
+    FRI = "Fri"
+    SAT = "Sat"
+    SUN = "Sun"
+
+
+class UpgradePhase(StrEnum):
+    """How far an upgrade of tenants is."""
+
+    CANARY = "Canary"
+    ROLLING = "Rolling"
+    PAUSED = "Paused"
+    WAITING = "Waiting"
+
+
 class SubscriptionDependency(StrEnum):
     """Whether every subscription depends on a service."""
 
@@ -124,6 +145,44 @@ class InlineDomains(Record, frozen=True, kw_only=True):
         return not self.primary and not self.secondary
 
 
+class UpgradeWindow(Record, frozen=True, kw_only=True):
+    """When upgrades of tenants may begin."""
+
+    start: Annotated[
+        str, documented("Time of day in UTC.", pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", example="22:00")
+    ]
+    hours: Annotated[int, documented("For how long.", unit="hours", minimum=1, maximum=24, format="int32")]
+    days: Annotated[
+        tuple[str, ...],
+        documented("Days on which it starts.", otherwise="every day", values=tuple(Weekday), example="Sat"),
+    ] = ()
+
+
+class TenantUpgrade(Record, frozen=True, kw_only=True):
+    """How tenants follow to a new version. Not of the original, where all follow at once."""
+
+    canary_tenants: Annotated[
+        tuple[str, ...],
+        documented("Tenants that follow first, by name or tenant id. The others wait until all of them are upgraded."),
+    ] = ()
+    max_parallel: Annotated[
+        int | None,
+        documented("How many tenants are upgraded at once.", otherwise="all", minimum=1, format="int32", example="5"),
+    ] = None
+    max_failure_percent: Annotated[
+        int | None,
+        documented(
+            "Of the tenants whose upgrade has ended, how many percent may have failed before no further one begins.",
+            otherwise="100",
+            minimum=0,
+            maximum=100,
+            format="int32",
+            example="10",
+        ),
+    ] = None
+    window: Annotated[UpgradeWindow | None, documented("When upgrades may begin.", otherwise="always")] = None
+
+
 class ApplicationSpec(Record, frozen=True, kw_only=True):
     """What is wanted of a CAP application."""
 
@@ -160,12 +219,36 @@ class ApplicationSpec(Record, frozen=True, kw_only=True):
         documented("Restart workloads when the credentials of a service that they consume change.", otherwise="false"),
     ] = False
 
+    tenant_upgrade: Annotated[
+        TenantUpgrade | None,
+        documented("How tenants follow to a new version.", otherwise="all at once"),
+    ] = None
+
     crd_rules: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
             rule="has(self.providerSubaccountId) || has(self.globalAccountId)",
             message="set providerSubaccountId to the id of the provider's subaccount",
         ),
     )
+
+
+class UpgradeProgress(Record, frozen=True, kw_only=True):
+    """How far the tenants are on their way to a version."""
+
+    version: Annotated[str, documented("The version that they follow to.", example="2.1.0")]
+    phase: Annotated[
+        str,
+        documented(
+            "Canary: the first tenants follow. Rolling: the others do. Paused: too many have failed. "
+            "Waiting: the window is closed.",
+            values=tuple(UpgradePhase),
+            example="Rolling",
+        ),
+    ]
+    upgraded: Annotated[int, documented("Tenants that have the version.", format="int32")] = 0
+    upgrading: Annotated[int, documented("Tenants that are being upgraded.", format="int32")] = 0
+    failed: Annotated[int, documented("Tenants whose upgrade has failed.", format="int32")] = 0
+    waiting: Annotated[int, documented("Tenants that have not begun.", format="int32")] = 0
 
 
 class ApplicationStatus(TimedStatus, frozen=True, kw_only=True):
@@ -189,6 +272,9 @@ class ApplicationStatus(TimedStatus, frozen=True, kw_only=True):
     observed_subdomains: Annotated[
         tuple[str, ...], documented("Subdomains of all tenants and service exposures, sorted.")
     ] = ()
+    tenant_upgrade: Annotated[
+        UpgradeProgress | None, documented("The upgrade under way, where spec.tenantUpgrade is set.")
+    ] = None
 
 
 class CAPApplication(Kind, frozen=True, kw_only=True):

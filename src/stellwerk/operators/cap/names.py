@@ -72,6 +72,9 @@ CONTEXT_KEY = "subscriptionContext"
 RETRY_ANNOTATION = f"{GROUP}/retry"
 """Ours, on a version or an operation that failed: run the failed Job again. Removed when that begins."""
 
+RESUME_ANNOTATION = f"{GROUP}/resume-upgrade"
+"""Ours, on an application whose upgrade is paused: the version to which the tenants follow all the same."""
+
 PROVIDER = "provider"
 CONSUMER = "consumer"
 """The types of tenants."""

@@ -64,7 +64,8 @@ class ApplicationReason(StrEnum):
     MissingDomainReferences = "MissingDomainReferences"
     ProviderTenantCreated = "ProviderTenantCreated"
     AutoVersionUpdate = "AutoVersionUpdate"
-    """These four on Events only."""
+    UpgradePaused = "UpgradePaused"
+    """These five on Events only; the last one is ours."""
 
 
 class VersionReason(StrEnum):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from datetime import datetime
+
 import pytest
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router, server
 
+from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
@@ -229,3 +233,54 @@ async def test_exposed_services_are_reached_under_their_subdomains_and_no_longer
         return bool((await shop.client.list(VirtualService, shop.namespace)).items)
 
     await eventually(is_back)
+
+
+async def test_an_upgrade_in_waves_begins_with_the_canary_pauses_when_it_fails_and_goes_on_with_a_better_version(
+    running: Running, shop: Shop
+) -> None:
+    tenants = ("ann", "bob", "cid")
+    await shop.bind()
+    await shop.apply(tenantUpgrade={"canaryTenants": ["bob-id"], "maxParallel": 1})
+    await shop.release("1")
+    for name in tenants:
+        await shop.subscribe(name)
+    for name in tenants:
+        await shop.tenant_shows("ProvisioningCompleted", name=name)
+
+    await shop.release("2", job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("UpgradeFailed", state="UpgradeError", name="bob")
+
+    async def is_paused() -> bool:
+        application = await shop.client.get(CAPApplication, "shop", shop.namespace)
+        shown = application.status.tenant_upgrade
+        assert shown is not None
+        assert (shown.phase, shown.failed, shown.waiting) == ("Paused", 1, 2), shown
+        return True
+
+    await eventually(is_paused)
+    await running.has_sent_events()
+    events = (await shop.client.list(Event, shop.namespace)).items
+    (paused,) = [event for event in events if event.reason == "UpgradePaused"]
+    assert f"kubectl annotate ca shop -n {shop.namespace} sme.sap.com/resume-upgrade=2.0.0" in paused.note
+    for name in ("ann", "cid"):
+        tenant = await shop.client.get(CAPTenant, name, shop.namespace)
+        assert tenant.spec.version == "1.0.0"
+
+    await shop.release("3")
+    for name in tenants:
+        tenant = await shop.tenant_shows("UpgradeCompleted", name=name)
+        assert tenant.status.current_version == "shop-v3"
+    upgrades = [each for each in await shop.operations() if each.spec.version_name == "shop-v3"]
+    jobs = {owner.uid: each for each in await shop.all_jobs() if (owner := each.metadata.controller) is not None}
+    spans = sorted(span_of(jobs[each.metadata.uid]) for each in upgrades)
+    (canary,) = (each for each in upgrades if each.spec.tenant_id == "bob-id")
+    assert span_of(jobs[canary.metadata.uid]) == spans[0]
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans)), "one at a time"
+
+
+def span_of(made: Job) -> tuple[datetime, datetime]:
+    """From the creation of a Job to its end."""
+    assert made.metadata.creation_timestamp is not None
+    (ended,) = (each.last_transition_time for each in made.status.conditions if each.type == "Complete")
+    assert ended is not None
+    return made.metadata.creation_timestamp, ended

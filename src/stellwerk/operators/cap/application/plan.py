@@ -23,11 +23,14 @@ from stellwerk.operators.cap.api_application import (
     ApplicationStatus,
     CAPApplication,
     DomainRef,
+    UpgradePhase,
+    UpgradeProgress,
 )
 from stellwerk.operators.cap.api_domain import DomainState
 from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.api_tenant import CAPTenant, TenantState, UpgradeStrategy
 from stellwerk.operators.cap.api_version import CAPApplicationVersion, JobType
+from stellwerk.operators.cap.application.waves import next_wave
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.names import go_json
@@ -36,7 +39,6 @@ from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, Severity
 
-_BUSY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING)
 _TENANT_ERRORS = (TenantState.PROVISIONING_ERROR, TenantState.UPGRADE_ERROR)
 
 
@@ -114,6 +116,8 @@ class Decision:
     notices: tuple[Notice, ...] = ()
     again: bool = False
     """Whether another pass is due at once."""
+    again_seconds: float | None = None
+    """When another pass is due though nothing changes."""
     exposes: CAPApplicationVersion | None = None
     """The version whose service exposures have to be reached."""
 
@@ -284,18 +288,34 @@ class _Plan:
         assert newest is not None
         if self.application.status.services_only:
             return replace(self._consistent(version, newest, tenants_ready=True), exposes=version)
-        due = [
-            tenant for tenant in self.seen.tenants if follows(tenant) and tenant.spec.version != version.spec.version
-        ]
+        wave = next_wave(self.application, self.seen.tenants, version, self.now)
+        due = wave.tenants
         if due:
             reason = ApplicationReason.NewCAVTriggeredTenantUpgrade
             message = f"{len(due)} tenants follow to version {version.spec.version}"
             notice = Notice(reason, message, action="CheckForVersion")
             waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, message)
             decision = self._report(ApplicationState.PROCESSING, reason, message, notice, more=(waits,))
-            return replace(decision, write=SetVersions(due, version.spec.version), exposes=version)
-        ready = all(_is_settled(tenant, newest) for tenant in self.seen.tenants)
-        return replace(self._consistent(version, newest, tenants_ready=ready), exposes=version)
+            decision = replace(decision, write=SetVersions(due, version.spec.version))
+        else:
+            ready = all(_is_settled(tenant, newest) for tenant in self.seen.tenants)
+            decision = self._consistent(version, newest, tenants_ready=ready)
+        assert decision.status is not None
+        status = msgspec.structs.replace(decision.status, tenant_upgrade=wave.progress)
+        notices = (*decision.notices, *self._pause(wave.progress))
+        return replace(decision, status=status, notices=notices, exposes=version, again_seconds=wave.again_seconds)
+
+    def _pause(self, progress: UpgradeProgress | None) -> Sequence[Notice]:
+        """The Event about an upgrade that has just paused."""
+        before = self.application.status.tenant_upgrade
+        if progress is None or progress.phase != UpgradePhase.PAUSED or (before and before.phase == progress.phase):
+            return ()
+        key = self.application.key
+        message = (
+            f"the upgrade to version {progress.version} is paused: {progress.failed} tenants have failed. Resume it "
+            f"with: kubectl annotate ca {key.name} -n {key.namespace} {names.RESUME_ANNOTATION}={progress.version}"
+        )
+        return (Notice(ApplicationReason.UpgradePaused, message, Severity.WARNING, "CheckForVersion"),)
 
     def _consistent(
         self, version: CAPApplicationVersion, newest: CAPApplicationVersion, *, tenants_ready: bool
@@ -394,13 +414,6 @@ def is_services_only(application: CAPApplication, version: CAPApplicationVersion
     jobs = (workload.job for workload in version.spec.workloads)
     has_tenant_jobs = any(job is not None and job.type != JobType.CONTENT for job in jobs)
     return not has_tenant_jobs and (provider is None or provider.is_empty)
-
-
-def follows(tenant: CAPTenant) -> bool:
-    """Whether a tenant may be moved to another version now."""
-    if tenant.metadata.is_terminating or tenant.status.state in _BUSY:
-        return False
-    return tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
 
 
 def provider_name(application: CAPApplication) -> str:

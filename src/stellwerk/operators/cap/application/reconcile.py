@@ -63,7 +63,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             await self._expose(application, decision.exposes)
         if decision.write is not None:
             await self._write(application, decision.write)
-        answer = Next.now(decision.status) if decision.again else Next.done(decision.status)
+        answer = Next(decision.status, 0.0 if decision.again else decision.again_seconds)
         return answer.without_event().with_events(*decision.notices)
 
     def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:

@@ -1,0 +1,124 @@
+"""Which tenants follow to a new version now (pure).
+
+Without spec.tenantUpgrade all follow at once, as with the original. With it, canary tenants come first, no more than
+some are upgraded at a time, none begins outside a window, and none begins where too many have failed, until a user
+resumes the upgrade. A tenant that has no version yet is provisioned at once: it is a new subscriber, not an upgrade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import (
+    CAPApplication,
+    TenantUpgrade,
+    UpgradePhase,
+    UpgradeProgress,
+    UpgradeWindow,
+    Weekday,
+)
+from stellwerk.operators.cap.api_tenant import CAPTenant, TenantState, UpgradeStrategy
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+
+_BUSY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING)
+_WEEKDAYS = tuple(Weekday)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """The tenants that follow now."""
+
+    tenants: Sequence[CAPTenant] = ()
+    progress: UpgradeProgress | None = None
+    """None: all follow at once, or all have followed."""
+    again_seconds: float | None = None
+    """When the window opens."""
+
+
+def next_wave(
+    application: CAPApplication, tenants: Sequence[CAPTenant], version: CAPApplicationVersion, now: datetime
+) -> Wave:
+    """Decide which tenants follow to `version` now."""
+    number, policy = version.spec.version, application.spec.tenant_upgrade
+    due = [tenant for tenant in tenants if follows(tenant) and tenant.spec.version != number]
+    if policy is None:
+        return Wave(tenants=due)
+    return _Upgrade(application, policy, tenants, version).wave(due, now)
+
+
+def follows(tenant: CAPTenant) -> bool:
+    """Whether a tenant may be moved to another version now."""
+    if tenant.metadata.is_terminating or tenant.status.state in _BUSY:
+        return False
+    return tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class _Upgrade:
+    application: CAPApplication
+    policy: TenantUpgrade
+    tenants: Sequence[CAPTenant]
+    version: CAPApplicationVersion
+
+    def wave(self, due: Sequence[CAPTenant], now: datetime) -> Wave:
+        new = [tenant for tenant in due if not tenant.spec.version]
+        upgrades = [tenant for tenant in due if tenant.spec.version]
+        on_the_way = [tenant for tenant in self.tenants if tenant.spec.version == self.version.spec.version]
+        failed = [tenant for tenant in on_the_way if tenant.status.state == TenantState.UPGRADE_ERROR]
+        done = [tenant for tenant in on_the_way if tenant.status.current_version == self.version.metadata.name]
+        busy = len(on_the_way) - len(failed) - len(done)
+        if not upgrades and not failed and not busy:
+            return Wave(tenants=new)
+        canaries = [tenant for tenant in upgrades if self._is_canary(tenant)]
+        are_under_way = any(self._is_canary(tenant) for tenant in on_the_way if tenant not in (*done, *failed))
+        phase = UpgradePhase.CANARY if canaries or are_under_way else UpgradePhase.ROLLING
+        opens = _opens(self.policy.window, now)
+        if opens > timedelta():
+            phase = UpgradePhase.WAITING
+        elif self._has_failed(failed, done) and not self._is_resumed:
+            phase = UpgradePhase.PAUSED
+        room = len(upgrades) if self.policy.max_parallel is None else max(self.policy.max_parallel - busy, 0)
+        candidates = {UpgradePhase.CANARY: canaries, UpgradePhase.ROLLING: upgrades}.get(phase, [])
+        chosen = candidates[:room]
+        progress = UpgradeProgress(
+            version=self.version.spec.version,
+            phase=phase,
+            upgraded=len(done),
+            upgrading=busy + len(chosen),
+            failed=len(failed),
+            waiting=len(upgrades) - len(chosen),
+        )
+        seconds = opens.total_seconds() if phase is UpgradePhase.WAITING and upgrades else None
+        return Wave(tenants=[*new, *chosen], progress=progress, again_seconds=seconds)
+
+    @property
+    def _is_resumed(self) -> bool:
+        return self.application.metadata.annotations.get(names.RESUME_ANNOTATION) == self.version.spec.version
+
+    def _is_canary(self, tenant: CAPTenant) -> bool:
+        return bool({tenant.metadata.name, tenant.spec.tenant_id} & {*self.policy.canary_tenants})
+
+    def _has_failed(self, failed: Sequence[CAPTenant], done: Sequence[CAPTenant]) -> bool:
+        """Whether no further tenant may begin: a canary has failed, or too many others."""
+        if any(self._is_canary(tenant) for tenant in failed):
+            return True
+        most = self.policy.max_failure_percent
+        return most is not None and bool(failed) and 100 * len(failed) > most * (len(failed) + len(done))
+
+
+def _opens(window: UpgradeWindow | None, now: datetime) -> timedelta:
+    """How long until the window is open; zero while it is, or where there is none. `now` is in UTC."""
+    if window is None:
+        return timedelta()
+    hour, minute = (int(part) for part in window.start.split(":"))
+    starts = [
+        (now + timedelta(days=offset)).replace(hour=hour, minute=minute, second=0, microsecond=0)
+        for offset in range(-1, 8)
+    ]
+    allowed = [start for start in starts if not window.days or _WEEKDAYS[start.weekday()] in window.days]
+    if any(start <= now < start + timedelta(hours=window.hours) for start in allowed):
+        return timedelta()
+    return next(start for start in allowed if start > now) - now

@@ -1,0 +1,115 @@
+"""Which tenants follow to a new version, and when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.cap import given
+
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication, TenantUpgrade
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.application.waves import Wave, next_wave
+
+SATURDAY = datetime(2026, 1, 3, 12, tzinfo=UTC)
+OLD, NEW = "1.0.0", "2.0.0"
+VERSION = given.version(name="bookshop-v2", version=NEW)
+
+
+def a_tenant(name: str, version: str = OLD, state: str = "Ready", current: str = "bookshop-v1") -> CAPTenant:
+    found = given.tenant(name)
+    spec = msgspec.structs.replace(found.spec, version=version)
+    status = msgspec.structs.replace(found.status, state=state, current_version=current)
+    return msgspec.structs.replace(found, spec=spec, status=status)
+
+
+def upgraded(name: str) -> CAPTenant:
+    return a_tenant(name, NEW, current="bookshop-v2")
+
+
+def failed(name: str) -> CAPTenant:
+    return a_tenant(name, NEW, "UpgradeError")
+
+
+def upgrading(name: str) -> CAPTenant:
+    return a_tenant(name, NEW, "Upgrading")
+
+
+def wave(*tenants: CAPTenant, now: datetime = SATURDAY, resumed: str = "", **policy: Any) -> Wave:
+    application: CAPApplication = given.application()
+    spec = msgspec.structs.replace(application.spec, tenant_upgrade=msgspec.convert(policy, TenantUpgrade))
+    annotations = {names.RESUME_ANNOTATION: resumed} if resumed else {}
+    metadata = msgspec.structs.replace(application.metadata, annotations=annotations)
+    return next_wave(msgspec.structs.replace(application, spec=spec, metadata=metadata), tenants, VERSION, now)
+
+
+def chosen(found: Wave) -> list[str]:
+    return [tenant.metadata.name for tenant in found.tenants]
+
+
+def phase(found: Wave) -> str:
+    return found.progress.phase if found.progress is not None else ""
+
+
+def test_without_a_policy_all_follow_at_once_and_nothing_is_shown() -> None:
+    tenants = [a_tenant(name) for name in "abc"]
+    found = next_wave(given.application(), tenants, VERSION, SATURDAY)
+    assert chosen(found) == ["a", "b", "c"]
+    assert found.progress is None
+
+
+def test_no_more_tenants_are_upgraded_at_once_than_the_policy_allows() -> None:
+    found = wave(upgrading("a"), a_tenant("b"), a_tenant("c"), maxParallel=2)
+    assert chosen(found) == ["b"]
+    assert found.progress is not None
+    assert (found.progress.upgrading, found.progress.waiting) == (2, 1)
+    assert chosen(wave(upgrading("a"), upgrading("b"), a_tenant("c"), maxParallel=2)) == []
+
+
+def test_a_tenant_counts_as_busy_from_the_moment_it_was_chosen() -> None:
+    """Its state changes a moment later, when its own controller has seen the version."""
+    assert chosen(wave(a_tenant("a", NEW), a_tenant("b"), maxParallel=1)) == []
+
+
+@pytest.mark.parametrize("canary", ["c", "c-id"])
+def test_canaries_follow_first_and_the_others_when_all_of_them_are_upgraded(canary: str) -> None:
+    others = (a_tenant("a"), a_tenant("b"))
+    assert chosen(wave(*others, a_tenant("c"), canaryTenants=[canary])) == ["c"]
+    waiting = wave(*others, upgrading("c"), canaryTenants=[canary])
+    assert (chosen(waiting), phase(waiting)) == ([], "Canary")
+    assert chosen(wave(*others, upgraded("c"), canaryTenants=[canary])) == ["a", "b"]
+
+
+def test_a_canary_that_fails_pauses_the_upgrade_until_it_is_resumed() -> None:
+    tenants = (a_tenant("a"), failed("c"))
+    paused = wave(*tenants, canaryTenants=["c"])
+    assert (chosen(paused), phase(paused)) == ([], "Paused")
+    assert phase(wave(*tenants, canaryTenants=["c"], resumed="1.5.0")) == "Paused", "it was resumed for another version"
+    resumed = wave(*tenants, canaryTenants=["c"], resumed=NEW)
+    assert phase(resumed) == "Rolling"
+    assert chosen(resumed) == ["a"]
+
+
+def test_too_many_failures_pause_the_upgrade() -> None:
+    ended = (failed("a"), *map(upgraded, "bcde"))
+    assert chosen(wave(*ended, a_tenant("x"), maxFailurePercent=20)) == ["x"]
+    paused = wave(*ended, a_tenant("x"), maxFailurePercent=19)
+    assert (chosen(paused), phase(paused)) == ([], "Paused")
+    assert chosen(wave(*ended, a_tenant("x"))) == ["x"], "without a limit none is too many"
+
+
+def test_upgrades_begin_in_the_window_alone_and_new_subscribers_at_any_time() -> None:
+    window = {"start": "22:00", "hours": 4, "days": ["Sat"]}
+    closed = wave(a_tenant("a"), a_tenant("new", ""), window=window)
+    assert (chosen(closed), phase(closed)) == (["new"], "Waiting")
+    assert closed.again_seconds == 10 * 3600
+    opened = datetime(2026, 1, 4, 1, 59, tzinfo=UTC)
+    assert chosen(wave(a_tenant("a"), now=opened, window=window)) == ["a"], "it began on Saturday"
+    assert phase(wave(a_tenant("a"), now=opened.replace(hour=2), window=window)) == "Waiting"
+
+
+def test_when_all_have_followed_nothing_is_shown() -> None:
+    assert wave(upgraded("a"), upgraded("b"), maxParallel=1) == Wave(tenants=[])
