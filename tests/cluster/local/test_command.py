@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stellwerk.assembly import OPERATORS
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 
@@ -105,4 +106,4 @@ def test_two_who_type_up_at_once_in_different_folders_get_one_system(
     assert stellwerk("up").returncode == 0
     assert stellwerk("status").stdout == before
     credentials = LocalCluster(clusters.session_folder() / name).folder / "credentials"
-    assert len(list(credentials.glob("system-serviceaccount-*"))) == 2, "one for each operator"
+    assert len(list(credentials.glob("system-serviceaccount-*"))) == len(OPERATORS)
