@@ -31,6 +31,7 @@ from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
 from stellwerk.operators.cap.version.children import VersionChildren
 from stellwerk.operators.cap.version.reconcile import VersionReconciler
+from stellwerk.operators.cap.version.rollout import CredentialRollout
 from stellwerk.operators.cap.watches import BY_OWNER, Caches
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.access.permission_check import Rights
@@ -166,6 +167,13 @@ class _Building:
             caches=seen,
             credentials=self.credentials,
             children=children,
+            rollout=CredentialRollout(
+                client=self.client,
+                credentials=self.credentials,
+                deployments=seen.deployments,
+                clock=self.manager.clock,
+                delay=self.settings.rollout_delay,
+            ),
             clock=self.manager.clock,
         )
         workers = self.settings.max_concurrent_reconciles_cap_application_version

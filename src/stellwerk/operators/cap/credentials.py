@@ -2,7 +2,8 @@
 
 Of binding Secrets, the metadata of namespaces with applications is watched, and each value is read once per version. A
 Secret with credentials is made once for its owner and never changed: a restart of the workload would be needed to use
-another one, and that is decided elsewhere.
+another one, and that is decided elsewhere (`version.rollout`). It carries the versions of the binding Secrets that it
+is made of, so that a change of these is seen without reading them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Kind, PartialObjectMetadata, metadata_of, owner_reference
+from stellwerk.kube.types.model import (
+    HasMetadata,
+    JsonObject,
+    Kind,
+    PartialObjectMetadata,
+    metadata_of,
+    owner_reference,
+)
 from stellwerk.operators.cap import names, vcap
 from stellwerk.operators.cap.api_application import CAPApplication
 from stellwerk.operators.cap.api_version import Workload
@@ -78,6 +86,15 @@ class BindingSecrets:
         secrecy.note(f"secret {key}", lambda: _texts(data))
         return data
 
+    def version_shown(self, key: ObjectKey) -> str:
+        """The resourceVersion of a Secret as the cache shows it; empty where it shows none."""
+        shown = self.metadata(key.namespace).store.get(key)
+        return shown.metadata.resource_version if shown is not None else ""
+
+    def version_read(self, key: ObjectKey) -> str:
+        """The resourceVersion of a Secret as it was last read; empty where it was not."""
+        return self._kept[key][0] if key in self._kept else ""
+
 
 @dataclass(slots=True)
 class CredentialSecrets:
@@ -96,50 +113,82 @@ class CredentialSecrets:
 
         Raises SecretMissing, NameTaken, CredentialsUnusable, ApiError.
         """
-        namespace = owner.metadata.namespace
-        mark = names.sha1(namespace, owner.metadata.name, prefix)
-        for secret in self.cache.store.by(_BY_MARK, mark):
-            if _belongs(secret, owner) and not secret.metadata.is_terminating:
-                return secret.metadata.name
-        text = await self.variable(application, workload, namespace)
-        return await self._create(owner, f"{prefix[:_LONGEST_PREFIX]}-{mark[:5]}", mark, text)
+        if existing := self.of(owner, prefix):
+            return existing[0].metadata.name
+        text = await self.variable(application, workload, owner.metadata.namespace)
+        return await self.create(owner, prefix, application, workload, text)
+
+    def of(self, owner: Kind, prefix: str) -> Sequence[PartialObjectMetadata]:
+        """The Secrets for a workload of `owner`, the newest first: while one replaces another there are two."""
+        found = self.cache.store.by(_BY_MARK, names.sha1(owner.metadata.namespace, owner.metadata.name, prefix))
+        ours = [secret for secret in found if _belongs(secret, owner) and not secret.metadata.is_terminating]
+        return sorted(ours, key=lambda secret: int(secret.metadata.resource_version or 0), reverse=True)
 
     async def variable(self, application: CAPApplication, workload: Workload, namespace: str) -> str:
         """VCAP_SERVICES of a workload, from the Secrets as they are now. Raises as `keep`."""
-        services = application.spec.btp.services
-        consumed = {service.secret for service in services if service.name in workload.consumed_services}
         secrets: Mapping[str, SecretData] = {
-            name: await self.bindings.read(ObjectKey(namespace, name)) for name in sorted(consumed)
+            key.name: await self.bindings.read(key) for key in consumed(application, workload, namespace)
         }
-        return vcap.variable(services, workload.consumed_services, secrets)
+        return vcap.variable(application.spec.btp.services, workload.consumed_services, secrets)
 
-    async def _create(self, owner: Kind, name: str, mark: str, text: str) -> str:
+    async def create(
+        self,
+        owner: Kind,
+        prefix: str,
+        application: CAPApplication,
+        workload: Workload,
+        text: str,
+        distinction: str = "",
+    ) -> str:
+        """Create a Secret with VCAP_SERVICES, and return its name. A `distinction` is for one that replaces another."""
         namespace = owner.metadata.namespace
+        mark = names.sha1(namespace, owner.metadata.name, prefix)
+        suffix = names.sha1(mark, distinction) if distinction else mark
+        name = f"{prefix[:_LONGEST_PREFIX]}-{suffix[:5]}"
+        keys = consumed(application, workload, namespace)
+        versions = names.sha1(*(f"{key}={self.bindings.version_read(key)};" for key in keys))
         body: JsonObject = {
             "metadata": {
                 "name": name,
                 "namespace": namespace,
                 "labels": {names.SECRET_OWNER_HASH_LABEL: mark},
+                "annotations": {names.BINDINGS_ANNOTATION: versions},
                 "ownerReferences": [msgspec.to_builtins(owner_reference(owner))],
             },
             "data": {vcap.VARIABLE: base64.b64encode(text.encode()).decode()},
         }
         try:
-            await self.client.create(Secret, body)
+            made: HasMetadata = await self.client.create(Secret, body)
         except AlreadyExists:
             existing = await self.client.find(metadata_of(Secret), name, namespace)
-            if existing is not None and not _belongs(existing, owner):
+            if existing is None or not _belongs(existing, owner):
                 raise NameTaken(
                     f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
                 ) from None
+            made = existing
+        self.cache.expect(made.key, made.metadata.resource_version)
         return name
+
+    def versions_shown(self, application: CAPApplication, workload: Workload, namespace: str) -> str:
+        """The binding Secrets of a workload as the cache shows them now, as `names.BINDINGS_ANNOTATION` has them.
+
+        Empty where one of them is absent.
+        """
+        shown = {key: self.bindings.version_shown(key) for key in consumed(application, workload, namespace)}
+        return names.sha1(*(f"{key}={version};" for key, version in shown.items())) if all(shown.values()) else ""
+
+
+def consumed(application: CAPApplication, workload: Workload, namespace: str) -> Sequence[ObjectKey]:
+    """The binding Secrets of the services that a workload consumes, by name."""
+    services = application.spec.btp.services
+    return sorted({ObjectKey(namespace, each.secret) for each in services if each.name in workload.consumed_services})
 
 
 def _mark(secret: PartialObjectMetadata) -> tuple[str, ...]:
     return (secret.metadata.labels.get(names.SECRET_OWNER_HASH_LABEL, ""),)
 
 
-def _belongs(secret: PartialObjectMetadata, owner: Kind) -> bool:
+def _belongs(secret: HasMetadata, owner: Kind) -> bool:
     controller = secret.metadata.controller
     return controller is not None and controller.uid == owner.metadata.uid
 

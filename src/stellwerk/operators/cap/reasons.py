@@ -91,4 +91,5 @@ class VersionReason(StrEnum):
     ReadyForDeletion = "ReadyForDeletion"
     ServiceNetworkingModified = "ServiceNetworkingModified"
     ServiceVirtualServiceModificationFailed = "ServiceVirtualServiceModificationFailed"
-    """These three on Events only."""
+    CredentialsRolledOut = "CredentialsRolledOut"
+    """These four on Events only; the last one is ours."""

@@ -39,7 +39,7 @@ def container(name: str, details: PodDetails, env: Sequence[JsonValue], secret: 
         "name": name,
         "image": details.image,
         "env": [*env, *details.env],
-        "envFrom": [_credentials(secret)],
+        "envFrom": [credentials_of(secret)],
     }
     return body | given(
         imagePullPolicy=details.image_pull_policy,
@@ -58,7 +58,7 @@ def command(details: PodDetails) -> JsonObject:
 def init_containers(details: PodDetails, env: Sequence[JsonValue], secret: str) -> list[JsonValue]:
     """The init containers: `env` comes after their variables, and the credentials replace their `envFrom`."""
     return [
-        {**each, "env": [*each.get("env", ()), *env], "envFrom": [_credentials(secret)]}
+        {**each, "env": [*each.get("env", ()), *env], "envFrom": [credentials_of(secret)]}
         for each in details.init_containers
     ]
 
@@ -112,7 +112,8 @@ def _spread(constraint: JsonObject, labels: Mapping[str, str], by_template: bool
     return chosen | ({"matchLabelKeys": [POD_HASH_KEY]} if by_template else {})
 
 
-def _credentials(secret: str) -> JsonObject:
+def credentials_of(secret: str) -> JsonObject:
+    """The entry of `envFrom` by which a container reads a Secret with credentials."""
     return {"secretRef": {"name": secret, "optional": True}}
 
 

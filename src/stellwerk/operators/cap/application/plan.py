@@ -35,7 +35,7 @@ from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason
-from stellwerk.operators.cap.semantic_version import precedence
+from stellwerk.operators.cap.version.order import latest, latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, Severity
 
@@ -389,23 +389,6 @@ class _Plan:
 
     def _condition(self, type_: str, holds: bool, reason: ApplicationReason, message: str) -> Condition:
         return condition(self.application, holds, reason, message, type=type_)
-
-
-def latest(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
-    """The highest version; of equal ones the first by name."""
-    ordered = sorted(versions, key=lambda each: each.metadata.name)
-    return max(ordered, key=lambda each: precedence(each.spec.version), default=None)
-
-
-def latest_ready(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
-    """The highest version that is Ready. One that is being deleted gets no tenants any more."""
-    return latest(
-        [
-            each
-            for each in versions
-            if conditions.is_true(each.status.conditions, READY) and not each.metadata.is_terminating
-        ]
-    )
 
 
 def is_services_only(application: CAPApplication, version: CAPApplicationVersion) -> bool:

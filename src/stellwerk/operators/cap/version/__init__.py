@@ -5,5 +5,7 @@ reconcile      carries it out
 resources      Deployments, Services, network policies and further objects of workloads
 destinations   the variable with which a router finds other workloads
 content        content jobs, one after the other
+rollout        gives Deployments new credentials when those of their services have changed
+order          which version is the newest
 children       creates objects that do not exist, and leaves alone those that do
 """

@@ -23,6 +23,7 @@ from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
+from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, StepDecision
 
@@ -39,6 +40,7 @@ class VersionSnapshot:
     deployments: Sequence[Deployment] = ()
     """Jobs and Deployments that the version controls."""
     tenants: Sequence[CAPTenant] = ()
+    versions: Sequence[CAPApplicationVersion] = ()
     """All of the application."""
     unready_domain: str = ""
     """What keeps a domain of the application from being ready; empty where all are."""
@@ -135,6 +137,20 @@ def progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments:
     if version.spec.service_exposures and seen.unready_domain:
         return _waiting(VersionReason.WaitingForServiceDNSEntries, f"waiting for domains: {seen.unready_domain}")
     return _ready(seen)
+
+
+def renews_credentials(seen: VersionSnapshot) -> bool:
+    """Whether Deployments of the version get new credentials: it is the newest, or a Ready tenant has it."""
+    if seen.application is None or not seen.application.spec.rollout_on_credential_update:
+        return False
+    newest = latest_ready(seen.versions)
+    if newest is not None and newest.metadata.uid == seen.version.metadata.uid:
+        return True
+    return any(
+        tenant.status.current_version == seen.version.metadata.name
+        and conditions.is_true(tenant.status.conditions, READY)
+        for tenant in seen.tenants
+    )
 
 
 def record(content_job: str) -> Report:

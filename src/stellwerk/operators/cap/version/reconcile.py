@@ -27,13 +27,14 @@ from stellwerk.operators.cap.version.children import BelongsToAnother, VersionCh
 from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.operators.cap.version.plan import Report, VersionSnapshot
 from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
+from stellwerk.operators.cap.version.rollout import CredentialRollout
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
 from stellwerk.operators.cap.workload_pods import ReservedVariable
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control import jobs as job_steps
 from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepDecision
-from stellwerk.runtime.reconciler import Next, ReconcileError, Retry, Severity, SimpleReconciler
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[VersionStatus]
 
@@ -59,6 +60,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     caches: Caches
     credentials: CredentialSecrets
     children: VersionChildren
+    rollout: CredentialRollout
     clock: Clock
 
     async def reconcile(self, version: CAPApplicationVersion) -> Answer:
@@ -105,6 +107,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             jobs=caches.content_jobs.store.by(BY_OWNER, version.metadata.uid),
             deployments=caches.deployments.store.by(BY_OWNER, version.metadata.uid),
             tenants=caches.tenants.store.by(BY_APPLICATION, str(key)),
+            versions=caches.versions.store.by(BY_APPLICATION, str(key)),
             unready_domain=self._unready_domain(application, namespace),
         )
 
@@ -135,7 +138,22 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         deployments = [objects.name(workload) for _, workload in objects.workloads()]
         if isinstance(decision, JobStepFailed):
             decision = await self._with_last_words(seen, decision)
-        return self._answer(seen, plan.progress(seen, decision, deployments))
+        report = plan.progress(seen, decision, deployments)
+        answer = self._answer(seen, report)
+        return await self._with_credentials(seen, objects, answer) if report.is_ready else answer
+
+    async def _with_credentials(self, seen: VersionSnapshot, objects: VersionObjects, answer: Answer) -> Answer:
+        """The answer of a Ready version, after its Deployments were given new credentials where that is due."""
+        if not plan.renews_credentials(seen):
+            self.rollout.forget(objects)
+            return answer
+        restarted, pause_seconds = await self.rollout.keep(objects)
+        if restarted:
+            message = f"credentials of services have changed: restarting Deployments {', '.join(restarted)}"
+            answer = answer.with_events(
+                Notice(VersionReason.CredentialsRolledOut, message, action="RolloutCredentials")
+            )
+        return replace(answer, delay_seconds=pause_seconds)
 
     async def _create(self, objects: VersionObjects) -> None:
         """Create what is absent, in the order of the original: its reasons show how far a version came."""

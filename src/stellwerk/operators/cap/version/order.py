@@ -1,0 +1,27 @@
+"""Which version of an application is the newest (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.semantic_version import precedence
+from stellwerk.runtime import conditions
+
+
+def latest(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
+    """The highest version; of equal ones the first by name."""
+    ordered = sorted(versions, key=lambda each: each.metadata.name)
+    return max(ordered, key=lambda each: precedence(each.spec.version), default=None)
+
+
+def latest_ready(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
+    """The highest version that is Ready. One that is being deleted gets no tenants any more."""
+    return latest(
+        [
+            each
+            for each in versions
+            if conditions.is_true(each.status.conditions, READY) and not each.metadata.is_terminating
+        ]
+    )

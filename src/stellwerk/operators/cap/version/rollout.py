@@ -1,0 +1,182 @@
+"""Gives Deployments new credentials when those of their services have changed (spec section 16).
+
+For applications that ask for it (`spec.rolloutOnCredentialUpdate`), and a while after the change: services are rotated
+one after the other, and each restart costs. The order is safe: a new Secret, then the Deployment that reads it, and the
+former Secret goes when no pod needs it any more. A Secret whose content is the same costs no restart. Jobs are never
+touched: each one reads its credentials when it starts.
+
+Everything is decided from what the caches show, so that a crash between two of these writes is made good by the next
+pass. A restart of the operator begins the delay again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, replace, test
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import (
+    JsonObject,
+    JsonValue,
+    PartialObjectMetadata,
+    Unstructured,
+    metadata_of,
+    unstructured,
+)
+from stellwerk.operators.cap import names, vcap, workload_pods
+from stellwerk.operators.cap.api_version import Workload
+from stellwerk.operators.cap.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.vcap import CredentialsUnusable
+from stellwerk.operators.cap.version.resources import VersionObjects
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.clock import Clock
+
+_CONTAINERS = ("containers", "initContainers")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class CredentialRollout:
+    """Keeps the credentials of Deployments as new as those of their services."""
+
+    client: Client
+    credentials: CredentialSecrets
+    deployments: Informer[Deployment]
+    clock: Clock
+    delay: timedelta
+    _changed: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By Deployment: the versions of the binding Secrets that it does not have, and since when that is known."""
+
+    async def keep(self, objects: VersionObjects) -> tuple[Sequence[str], float | None]:
+        """Bring all Deployments of a version one step further.
+
+        Returns the names of those that begin to restart, and in how many seconds another look is due, or None. Raises
+        ApiError.
+        """
+        restarted: list[str] = []
+        pauses: list[float] = []
+        for _, workload in objects.workloads():
+            name = objects.name(workload)
+            try:
+                pause = await self._keep(objects, workload, name, restarted)
+            except (SecretMissing, CredentialsUnusable, NameTaken) as error:
+                _log.warning("Deployment %s keeps its credentials: %s", name, error)
+                continue
+            if pause is not None:
+                pauses.append(pause)
+        return restarted, min(pauses, default=None)
+
+    def forget(self, objects: VersionObjects) -> None:
+        """The version is none whose credentials are renewed."""
+        for _, workload in objects.workloads():
+            self._changed.pop(_place(objects, objects.name(workload)), None)
+
+    async def _keep(self, objects: VersionObjects, workload: Workload, name: str, restarted: list[str]) -> float | None:
+        version, application = objects.version, objects.application
+        namespace, place = version.metadata.namespace, _place(objects, name)
+        secrets = self.credentials.of(version, name)
+        deployment = self.deployments.store.get(ObjectKey(namespace, name))
+        wanted = self.credentials.versions_shown(application, workload, namespace)
+        if not secrets or not wanted or deployment is None:
+            return None
+        current = next(
+            (each for each in secrets if each.metadata.annotations.get(names.BINDINGS_ANNOTATION) == wanted), None
+        )
+        if current is not None:
+            self._changed.pop(place, None)
+            former = [each for each in secrets if each is not current]
+            if former and await self._replace(deployment, current, former):
+                restarted.append(name)
+            return None
+        seen, since = self._changed.get(place, ("", 0.0))
+        now = self.clock.monotonic()
+        if not seen:
+            since = now  # further changes meanwhile do not begin the delay again
+        self._changed[place] = wanted, since
+        remaining = since + self.delay.total_seconds() - now
+        if remaining > 0:
+            return remaining
+        text = await self.credentials.variable(application, workload, namespace)
+        if (same := await self._with_content(secrets, text)) is not None:
+            await self._mark(same, wanted)
+        else:
+            await self.credentials.create(version, name, application, workload, text, distinction=wanted)
+        return 0.0
+
+    async def _with_content(self, secrets: Sequence[PartialObjectMetadata], text: str) -> PartialObjectMetadata | None:
+        """The Secret that has these credentials already."""
+        for each in secrets:
+            secret = await self.client.find(Secret, each.metadata.name, each.metadata.namespace)
+            if secret is not None and secret.decoded().get(vcap.VARIABLE) == text.encode():
+                return each
+        return None
+
+    async def _mark(self, secret: PartialObjectMetadata, versions: str) -> None:
+        metadata = secret.metadata
+        marked: JsonObject = {"uid": metadata.uid, "annotations": {names.BINDINGS_ANNOTATION: versions}}
+        written = await self.client.patch(
+            metadata_of(Secret), metadata.name, metadata.namespace, MergePatch({"metadata": marked})
+        )
+        self.credentials.cache.expect(secret.key, written.metadata.resource_version)
+
+    async def _replace(
+        self, deployment: Deployment, current: PartialObjectMetadata, former: Sequence[PartialObjectMetadata]
+    ) -> bool:
+        """Have the Deployment read the current Secret, and delete the former ones when no pod needs them.
+
+        Returns whether the Deployment was changed.
+        """
+        key = deployment.key
+        live = await self.client.find(unstructured(Deployment.resource), key.name, key.namespace)
+        if live is None or live.metadata.uid != deployment.metadata.uid:
+            return False
+        patch = reading(live, current.metadata.name, {each.metadata.name for each in former})
+        if patch is not None:
+            written = await self.client.patch(metadata_of(Deployment), key.name, key.namespace, patch)
+            self.deployments.expect(key, written.metadata.resource_version)
+            return True
+        if is_rolled_out(deployment):
+            for each in former:
+                metadata = each.metadata
+                await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
+        return False
+
+
+def reading(live: Unstructured, name: str, former: set[str]) -> JsonPatch | None:
+    """The patch by which all containers read the Secret `name` in the place of `former` (pure); None: they do."""
+    changes: list[JsonObject] = []
+    for part in _CONTAINERS:
+        listed = live.at("spec", "template", "spec", part)
+        for index, container in enumerate(listed if isinstance(listed, list) else []):
+            given = container.get("envFrom") if isinstance(container, dict) else None
+            sources = given if isinstance(given, list) else []
+            if any(_secret_of(source) in former for source in sources):
+                renewed: list[JsonValue] = [
+                    workload_pods.credentials_of(name) if _secret_of(source) in former else source for source in sources
+                ]
+                changes.append(replace(("spec", "template", "spec", part, index, "envFrom"), renewed))
+    if not changes:
+        return None
+    return JsonPatch((test("/metadata/resourceVersion", live.metadata.resource_version), *changes))
+
+
+def is_rolled_out(deployment: Deployment) -> bool:
+    """Whether all pods of a Deployment are those of its present template (pure)."""
+    status, wanted = deployment.status, deployment.spec.replicas
+    has_been_seen = status.observed_generation >= deployment.metadata.generation
+    return has_been_seen and status.updated_replicas == status.replicas == status.available_replicas == wanted
+
+
+def _secret_of(source: JsonValue) -> str:
+    reference = source.get("secretRef") if isinstance(source, Mapping) else None
+    return str(reference.get("name", "")) if isinstance(reference, Mapping) else ""
+
+
+def _place(objects: VersionObjects, name: str) -> str:
+    return f"{objects.version.metadata.uid}/{name}"
