@@ -49,6 +49,13 @@ OWN = (
         "no CAPTenant is provisioned, upgraded or deprovisioned",
         get=_CONFLICT,
     ),
+    grant(
+        GROUP,
+        "domains clusterdomains",
+        "create",
+        "domains that are written into a CAPApplication are not served",
+        create="a CAPApplication has spec.domains",
+    ),
     grant(GROUP, "captenantoutputs", "list watch delete", "outputs of former operations are sent for new ones"),
     grant(
         GROUP,

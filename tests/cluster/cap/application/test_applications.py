@@ -17,7 +17,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import Domain
+from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditLog
@@ -233,6 +233,39 @@ async def test_exposed_services_are_reached_under_their_subdomains_and_no_longer
         return bool((await shop.client.list(VirtualService, shop.namespace)).items)
 
     await eventually(is_back)
+
+
+async def test_an_application_of_the_first_releases_is_served_with_the_domains_that_are_written_into_it(
+    running: Running, shop: Shop
+) -> None:
+    host = f"{shop.namespace}.example.com"
+    inline: JsonObject = {
+        "primary": host,
+        "secondary": [f"other.{host}"],
+        "istioIngressGatewayLabels": [{"name": "istio", "value": "gateway"}],
+    }
+    await shop.bind()
+    await shop.apply(domains=inline, providerSubaccountId="", globalAccountId="account")
+
+    async def converted() -> CAPApplication:
+        found: CAPApplication = await shop.client.get(CAPApplication, "shop", shop.namespace)
+        assert found.spec.domains is None
+        return found
+
+    application = await eventually(converted)
+    primary, secondary = application.spec.domain_refs
+    assert (primary.kind, primary.name) == ("Domain", "shop-primary")
+    assert (await shop.client.get(Domain, "shop-primary", shop.namespace)).spec.domain == host
+    assert (await shop.client.get(ClusterDomain, secondary.name)).spec.domain == f"other.{host}"
+    assert application.metadata.labels[names.LEGACY_APP_HASH_LABEL]
+
+    await shop.apply(domains=inline, providerSubaccountId="", globalAccountId="account")
+    await running.settled(shop.client)
+    application = await shop.client.get(CAPApplication, "shop", shop.namespace)
+    assert application.spec.domain_refs == (primary, secondary)
+    cluster_wide = (await shop.client.list(ClusterDomain)).items
+    assert [each.metadata.name for each in cluster_wide if each.spec.domain == f"other.{host}"] == [secondary.name]
+    await shop.client.delete(metadata_of(ClusterDomain), secondary.name)
 
 
 async def test_an_upgrade_in_waves_begins_with_the_canary_pauses_when_it_fails_and_goes_on_with_a_better_version(

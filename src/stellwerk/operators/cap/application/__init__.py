@@ -1,7 +1,8 @@
 """CAPApplication: an application and its BTP services.
 
-reconcile    keeps applications consistent
-plan         what an application needs next, and what its status shows
-waves        which tenants follow to a new version, and when
-exposures    subdomains under which workloads are reached without a tenant
+reconcile        keeps applications consistent
+plan             what an application needs next, and what its status shows
+inline_domains   domains that are written into an application become objects
+waves            which tenants follow to a new version, and when
+exposures        subdomains under which workloads are reached without a tenant
 """

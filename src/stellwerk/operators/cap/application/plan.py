@@ -30,6 +30,7 @@ from stellwerk.operators.cap.api_domain import DomainState
 from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.api_tenant import CAPTenant, TenantState, UpgradeStrategy
 from stellwerk.operators.cap.api_version import CAPApplicationVersion, JobType
+from stellwerk.operators.cap.application.inline_domains import DomainConversion
 from stellwerk.operators.cap.application.waves import next_wave
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -53,6 +54,8 @@ class ApplicationSnapshot:
     domains: Mapping[DomainRef, AnyDomain | None] = field(default_factory=dict[DomainRef, AnyDomain | None])
     missing_secrets: Sequence[str] = ()
     """Secrets of services that do not exist."""
+    conversion: DomainConversion | None = None
+    """What becomes of domains that are written into the application."""
     unowned_context: str = ""
     """The Secret with the payload of the provider's tenant, where the tenant does not own it yet."""
 
@@ -68,6 +71,13 @@ class Prepare:
     """Labels, annotations or the finalizer are absent: write them."""
 
     lacking: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertDomains:
+    """Domains that are written into the application have to become objects."""
+
+    conversion: DomainConversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ class Release:
     """No tenant is left: remove the finalizer."""
 
 
-Write: TypeAlias = Prepare | CreateProvider | OwnContext | DeleteTenants | SetVersions | Release
+Write: TypeAlias = Prepare | ConvertDomains | CreateProvider | OwnContext | DeleteTenants | SetVersions | Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +153,7 @@ class _Plan:
         return (
             self._identity,
             self._metadata,
+            self._inline_domains,
             self._begin,
             self._secrets,
             self._domains,
@@ -169,6 +180,10 @@ class _Plan:
         labels, annotations = names.application_labels(spec), names.application_annotations(spec)
         lacking = preparation.absent(self.application, names.APPLICATION_FINALIZER, labels, annotations)
         return Decision(write=Prepare(lacking), again=True) if lacking is not None else None
+
+    def _inline_domains(self) -> Decision | None:
+        conversion = self.seen.conversion
+        return Decision(write=ConvertDomains(conversion), again=True) if conversion is not None else None
 
     def _begin(self) -> Decision | None:
         status, generation = self.application.status, self.application.metadata.generation

@@ -15,14 +15,15 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, metadata_of, owner_reference
+from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, owner_reference, unstructured
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import ApplicationState, ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.api_status import condition
 from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
-from stellwerk.operators.cap.application import plan
+from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
+from stellwerk.operators.cap.application.inline_domains import DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.names import go_json
@@ -41,7 +42,9 @@ Answer: TypeAlias = Next[ApplicationStatus]
 class ApplicationFailed(ReconcileError):
     """An application cannot be worked on now."""
 
-    reason = ApplicationReason.ProviderTenantError
+    def __init__(self, message: str, reason: ApplicationReason = ApplicationReason.ProviderTenantError) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             tenants=tenants,
             domains={each: caches.domain(namespace, each) for each in application.spec.domain_refs},
             missing_secrets=[name for name in wanted if ObjectKey(namespace, name) not in secrets.store],
+            conversion=inline_domains.conversion(
+                application, caches.domains.store.all(), caches.cluster_domains.store.all()
+            ),
             unowned_context=self._unowned_context(application, tenants),
         )
 
@@ -105,6 +111,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         match write:
             case plan.Prepare(lacking):
                 await preparation.write(self.client, application, lacking)
+            case plan.ConvertDomains(conversion):
+                await self._convert(application, conversion)
             case plan.CreateProvider(version):
                 await self._create_provider(application, version)
             case plan.OwnContext(secret):
@@ -122,6 +130,32 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                     await self._set_version(tenant, version)
             case plan.Release():
                 await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
+
+    async def _convert(self, application: CAPApplication, conversion: DomainConversion) -> None:
+        """Create the domains, then refer to them. Raises ApplicationFailed where a name is taken."""
+        for resource, body in conversion.created:
+            target = unstructured(resource)
+            wanted = Unstructured.of(body)
+            try:
+                await self.client.create(target, {"apiVersion": resource.api_version, "kind": resource.kind, **body})
+            except AlreadyExists:
+                found = await self.client.find(target, wanted.metadata.name, wanted.metadata.namespace)
+                if found is None or found.at("spec", "domain") != wanted.at("spec", "domain"):
+                    raise ApplicationFailed(
+                        f"{resource.kind} {wanted.key} exists with another host than spec.domains of "
+                        f"{application.ref} asks for: refer to the domains that it needs by spec.domainRefs",
+                        ApplicationReason.ProcessingDomainReferences,
+                    ) from None
+        metadata = application.metadata
+        references = [msgspec.to_builtins(reference) for reference in conversion.references]
+        patch = MergePatch(
+            {
+                "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
+                "spec": {"domains": None, "domainRefs": references},
+            }
+        )
+        written = await self.client.patch(metadata_of(CAPApplication), metadata.name, metadata.namespace, patch)
+        self.caches.applications.expect(application.key, written.metadata.resource_version)
 
     async def _expose(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
         """Have the subdomains of the version's service exposures lead to its workloads."""

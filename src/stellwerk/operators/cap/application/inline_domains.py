@@ -1,0 +1,86 @@
+"""Domains that are written into an application become objects, to which the application refers (pure; spec 14, 21, 22).
+
+A host that a Domain of the namespace or a ClusterDomain has already is used as it is. The names of new objects are the
+same at each try, so that a crash between the creation of an object and the change of the application leaves no second
+one. An application that refers to domains keeps these: what it has inline, too, is left where it is and has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.api_domain import ClusterDomain, DNSMode, Domain, TLSMode
+
+_SECONDARY = "cap-operator-domains"
+
+
+@dataclass(frozen=True, slots=True)
+class DomainConversion:
+    """What an application refers to from now on, and the Domains and ClusterDomains that have to be created for it."""
+
+    references: tuple[DomainRef, ...]
+    created: tuple[tuple[Resource, JsonObject], ...]
+
+
+def conversion(
+    application: CAPApplication, domains: Iterable[Domain], cluster_domains: Iterable[ClusterDomain]
+) -> DomainConversion | None:
+    """What becomes of `spec.domains`; None where it is empty, or the application refers to domains already.
+
+    `domains` and `cluster_domains` are all that exist.
+    """
+    inline, metadata = application.spec.domains, application.metadata
+    if inline is None or inline.is_empty or application.spec.domain_refs:
+        return None
+    cluster_wide, own = DomainKind.CLUSTER_DOMAIN, DomainKind.DOMAIN
+    existing = {each.spec.domain: DomainRef(kind=cluster_wide, name=each.metadata.name) for each in cluster_domains}
+    near = [each for each in domains if each.metadata.namespace == metadata.namespace]
+    existing |= {each.spec.domain: DomainRef(kind=own, name=each.metadata.name) for each in near}
+    makers = {inline.primary: _primary} if inline.primary else {}
+    makers |= {host: _secondary for host in inline.secondary if host != inline.primary}
+    references: list[DomainRef] = []
+    created: list[tuple[Resource, JsonObject]] = []
+    for host, make in makers.items():
+        if host not in existing:
+            resource, body = make(application, host)
+            created.append((resource, body))
+            existing[host] = DomainRef(kind=resource.kind, name=str(_metadata(body)["name"]))
+        references.append(existing[host])
+    return DomainConversion(tuple(references), tuple(created))
+
+
+def _primary(application: CAPApplication, host: str) -> tuple[Resource, JsonObject]:
+    metadata = application.metadata
+    named: JsonObject = {"name": f"{metadata.name}-primary", "namespace": metadata.namespace}
+    return Domain.resource, _body(application, host, DNSMode.WILDCARD, named)
+
+
+def _secondary(application: CAPApplication, host: str) -> tuple[Resource, JsonObject]:
+    named: JsonObject = {"name": names.derived(_SECONDARY, host)}
+    return ClusterDomain.resource, _body(application, host, DNSMode.SUBDOMAIN, named)
+
+
+def _body(application: CAPApplication, host: str, mode: DNSMode, metadata: JsonObject) -> JsonObject:
+    inline, key = application.spec.domains, application.key
+    assert inline is not None
+    spec: JsonObject = {
+        "domain": host,
+        "ingressSelector": {label.name: label.value for label in inline.istio_ingress_gateway_labels},
+        "tlsMode": TLSMode.SIMPLE.value,
+        "dnsMode": mode.value,
+    }
+    if inline.dns_target:
+        spec["dnsTarget"] = inline.dns_target
+    annotations: JsonObject = {names.MIGRATED_ANNOTATION: f"{key.namespace}/{key.name}"}
+    return {"metadata": {**metadata, "annotations": annotations}, "spec": spec}
+
+
+def _metadata(body: JsonObject) -> JsonObject:
+    metadata = body["metadata"]
+    assert isinstance(metadata, dict)
+    return metadata

@@ -1,0 +1,85 @@
+"""Domains that are written into an application become objects, each once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from tests.unit.cap import given
+
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.operators.cap.api_application import CAPApplication, DomainRef
+from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
+from stellwerk.operators.cap.application.inline_domains import DomainConversion, conversion
+
+INLINE: dict[str, Any] = {
+    "primary": "shop.example.com",
+    "secondary": ["shop.example.org", "shop.example.net"],
+    "dnsTarget": "lb.example.com",
+    "istioIngressGatewayLabels": [{"name": "istio", "value": "gateway"}],
+}
+
+
+def application(**spec: Any) -> CAPApplication:
+    return given.application(domains=INLINE, **spec)
+
+
+def domain(host: str, name: str, namespace: str = given.NAMESPACE) -> Domain:
+    body = {"metadata": {"name": name, "namespace": namespace}, "spec": {"domain": host, "ingressSelector": {}}}
+    return msgspec.convert(body, Domain)
+
+
+def cluster_domain(host: str, name: str) -> ClusterDomain:
+    return msgspec.convert({"metadata": {"name": name}, "spec": {"domain": host, "ingressSelector": {}}}, ClusterDomain)
+
+
+def test_a_new_application_gets_a_domain_for_its_primary_host_and_cluster_domains_for_the_others() -> None:
+    found = conversion(application(), (), ())
+    assert found is not None
+    (primary, first), (kind, second), _ = found.created
+    assert (primary.kind, kind.kind) == ("Domain", "ClusterDomain")
+    assert first == {
+        "metadata": {
+            "name": "bookshop-primary",
+            "namespace": "shop",
+            "annotations": {"sme.sap.com/migrated-to-domain-refs-from-ca": "shop/bookshop"},
+        },
+        "spec": {
+            "domain": "shop.example.com",
+            "ingressSelector": {"istio": "gateway"},
+            "tlsMode": "Simple",
+            "dnsMode": "Wildcard",
+            "dnsTarget": "lb.example.com",
+        },
+    }
+    assert Unstructured.of(second).at("spec", "dnsMode") == "Subdomain"
+    assert [reference.kind for reference in found.references] == ["Domain", "ClusterDomain", "ClusterDomain"]
+
+
+def test_a_second_try_creates_nothing_and_refers_to_the_same_objects() -> None:
+    first = conversion(application(), (), ())
+    assert first is not None
+    created = [(resource.kind, Unstructured.of(body)) for resource, body in first.created]
+    domains = [domain(str(each.at("spec", "domain")), each.metadata.name) for kind, each in created if kind == "Domain"]
+    others = [
+        cluster_domain(str(each.at("spec", "domain")), each.metadata.name) for kind, each in created if kind != "Domain"
+    ]
+    assert conversion(application(), domains, others) == DomainConversion(first.references, ())
+
+
+def test_hosts_that_are_served_already_are_used_and_a_domain_of_another_namespace_is_not() -> None:
+    found = conversion(
+        application(),
+        [domain("shop.example.com", "mine"), domain("shop.example.org", "foreign", "elsewhere")],
+        [cluster_domain("shop.example.com", "all"), cluster_domain("shop.example.net", "net")],
+    )
+    assert found is not None
+    assert found.references[0] == DomainRef(kind="Domain", name="mine")
+    assert found.references[2] == DomainRef(kind="ClusterDomain", name="net")
+    assert len(found.created) == 1
+
+
+def test_an_application_that_refers_to_domains_keeps_these() -> None:
+    assert conversion(application(domainRefs=[{"kind": "Domain", "name": "mine"}]), (), ()) is None
+    assert conversion(given.application(domains={}), (), ()) is None
+    assert conversion(given.application(), (), ()) is None
