@@ -268,6 +268,25 @@ async def test_an_application_of_the_first_releases_is_served_with_the_domains_t
     await shop.client.delete(metadata_of(ClusterDomain), secondary.name)
 
 
+async def test_a_binding_that_the_first_releases_held_can_be_deleted(running: Running, shop: Shop) -> None:
+    """They put their finalizer onto the Secrets of service bindings, and later releases never look at it."""
+    await shop.bind()
+    await shop.apply()
+    await shop.shows_application("WaitingForReadyCAPApplicationVersion", state="Processing")
+    others = "example.com/mine"
+    held = MergePatch({"metadata": {"finalizers": [others, names.APPLICATION_FINALIZER]}})
+    await shop.client.patch(metadata_of(Secret), "uaa-secret", shop.namespace, held)
+
+    async def is_free() -> bool:
+        secret = await shop.client.get(metadata_of(Secret), "uaa-secret", shop.namespace)
+        return secret.metadata.finalizers == (others,)
+
+    await eventually(is_free)
+    await shop.client.patch(
+        metadata_of(Secret), "uaa-secret", shop.namespace, MergePatch({"metadata": {"finalizers": None}})
+    )
+
+
 async def test_an_upgrade_in_waves_begins_with_the_canary_pauses_when_it_fails_and_goes_on_with_a_better_version(
     running: Running, shop: Shop
 ) -> None:

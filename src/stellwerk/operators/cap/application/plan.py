@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import (
@@ -54,6 +54,8 @@ class ApplicationSnapshot:
     domains: Mapping[DomainRef, AnyDomain | None] = field(default_factory=dict[DomainRef, AnyDomain | None])
     missing_secrets: Sequence[str] = ()
     """Secrets of services that do not exist."""
+    held_secrets: Sequence[PartialObjectMetadata] = ()
+    """Secrets of the namespace with the finalizer that the first releases of the original gave them."""
     conversion: DomainConversion | None = None
     """What becomes of domains that are written into the application."""
     unowned_context: str = ""
@@ -71,6 +73,13 @@ class Prepare:
     """Labels, annotations or the finalizer are absent: write them."""
 
     lacking: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSecrets:
+    """Secrets carry a finalizer that nothing removes any more, so that none of them could be deleted."""
+
+    secrets: Sequence[PartialObjectMetadata]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,9 @@ class Release:
     """No tenant is left: remove the finalizer."""
 
 
-Write: TypeAlias = Prepare | ConvertDomains | CreateProvider | OwnContext | DeleteTenants | SetVersions | Release
+Write: TypeAlias = (
+    Prepare | ReleaseSecrets | ConvertDomains | CreateProvider | OwnContext | DeleteTenants | SetVersions | Release
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +160,11 @@ class _Plan:
 
     def steps(self) -> Sequence[Callable[[], Decision | None]]:
         if self.application.metadata.is_terminating:
-            return (self._deletion,)
+            return (self._held_secrets, self._deletion)
         return (
             self._identity,
             self._metadata,
+            self._held_secrets,
             self._inline_domains,
             self._begin,
             self._secrets,
@@ -180,6 +192,10 @@ class _Plan:
         labels, annotations = names.application_labels(spec), names.application_annotations(spec)
         lacking = preparation.absent(self.application, names.APPLICATION_FINALIZER, labels, annotations)
         return Decision(write=Prepare(lacking), again=True) if lacking is not None else None
+
+    def _held_secrets(self) -> Decision | None:
+        held = self.seen.held_secrets
+        return Decision(write=ReleaseSecrets(held), again=True) if held else None
 
     def _inline_domains(self) -> Decision | None:
         conversion = self.seen.conversion

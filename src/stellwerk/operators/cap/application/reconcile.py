@@ -13,9 +13,16 @@ import msgspec
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.errors import AlreadyExists, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, owner_reference, unstructured
+from stellwerk.kube.types.model import (
+    JsonObject,
+    PartialObjectMetadata,
+    Unstructured,
+    metadata_of,
+    owner_reference,
+    unstructured,
+)
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import ApplicationState, ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.api_status import condition
@@ -94,6 +101,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             tenants=tenants,
             domains={each: caches.domain(namespace, each) for each in application.spec.domain_refs},
             missing_secrets=[name for name in wanted if ObjectKey(namespace, name) not in secrets.store],
+            held_secrets=[each for each in secrets.store.all() if finalizer.present(each, names.APPLICATION_FINALIZER)],
             conversion=inline_domains.conversion(
                 application, caches.domains.store.all(), caches.cluster_domains.store.all()
             ),
@@ -111,6 +119,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         match write:
             case plan.Prepare(lacking):
                 await preparation.write(self.client, application, lacking)
+            case plan.ReleaseSecrets(held):
+                for secret in held:
+                    await self._release_secret(secret)
             case plan.ConvertDomains(conversion):
                 await self._convert(application, conversion)
             case plan.CreateProvider(version):
@@ -130,6 +141,14 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                     await self._set_version(tenant, version)
             case plan.Release():
                 await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
+
+    async def _release_secret(self, secret: PartialObjectMetadata) -> None:
+        patch, key = finalizer.removing(secret, names.APPLICATION_FINALIZER), secret.key
+        if patch is None:
+            return
+        with contextlib.suppress(NotFound):
+            written = await self.client.patch(metadata_of(Secret), key.name, key.namespace, patch)
+            self.caches.secrets(key.namespace).expect(key, written.metadata.resource_version)
 
     async def _convert(self, application: CAPApplication, conversion: DomainConversion) -> None:
         """Create the domains, then refer to them. Raises ApplicationFailed where a name is taken."""
