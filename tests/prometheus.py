@@ -32,7 +32,7 @@ class Prometheus:
     """A server that scrapes and evaluates once a second."""
 
     def __init__(self, address: str, session: aiohttp.ClientSession) -> None:
-        self._address = address
+        self.address = address
         self._url = f"http://{address}/api/v1"
         self._session = session
 
@@ -51,7 +51,7 @@ class Prometheus:
     async def is_up(self) -> bool:
         """Whether the server answers queries."""
         try:
-            async with self._session.get(f"http://{self._address}/-/ready") as answer:
+            async with self._session.get(f"http://{self.address}/-/ready") as answer:
                 return answer.status == 200
         except aiohttp.ClientError:
             return False

@@ -30,6 +30,7 @@ from stellwerk.operators.cap.settings import Settings
 from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
 from stellwerk.operators.cap.version.children import VersionChildren
+from stellwerk.operators.cap.version.monitor import VersionMonitor
 from stellwerk.operators.cap.version.reconcile import VersionReconciler
 from stellwerk.operators.cap.version.rollout import CredentialRollout
 from stellwerk.operators.cap.watches import BY_OWNER, Caches
@@ -38,6 +39,7 @@ from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
 from stellwerk.runtime.control.memo import Memos
+from stellwerk.runtime.control.periodic import Periodic
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.process.process import OperatorIdentity, Parts
@@ -117,6 +119,9 @@ def install_applications(
         recorder=recorder,
         counts=CapMetrics(manager.metrics, detailed=settings.detailed_operational_metrics),
     )
+    monitor = VersionMonitor(client=client, caches=seen, address=settings.prometheus_address, recorder=recorder)
+    seconds = settings.metrics_eval_interval.total_seconds()
+    manager.add_controller(Periodic("version-monitor", monitor.look, interval_seconds=seconds, border=manager.border))
     return ApplicationControllers(
         seen, building.applications(), building.versions(), building.tenants(), building.operations()
     )

@@ -1,0 +1,105 @@
+"""Which versions are not used any more (pure; spec section 15).
+
+An application asks for it by an annotation. A version is a candidate when it is older than the latest one that is
+Ready, and no tenant has it or follows to it. It may be deleted when each of its Deployments is unused by its own rules;
+a Deployment without rules is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.api_version import CAPApplicationVersion, DeletionMetric, MetricType
+from stellwerk.operators.cap.semantic_version import precedence
+from stellwerk.operators.cap.version.order import latest_ready
+from stellwerk.operators.cap.version.plan import uses
+
+DELETE, DRY_RUN = "true", "dry-run"
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A PromQL query about a Deployment, and the answers that mean that it is unused."""
+
+    query: str
+    threshold: float | None = None
+    """A vector's first sample may have this value at most, and an empty vector is fine; None: the answer must be the
+    scalar 1."""
+
+    def is_unused(self, answer: Answer) -> bool:
+        """Whether the answer means that the Deployment is unused."""
+        if self.threshold is None:
+            return answer.is_scalar and answer.values == (1.0,)
+        return not answer.is_scalar and (not answer.values or answer.values[0] <= self.threshold)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What Prometheus answered: a scalar, or the values of a vector."""
+
+    is_scalar: bool
+    values: tuple[float, ...]
+
+
+class UnusableRule(ValueError):
+    """A rule of a version cannot be asked about; the version stays."""
+
+
+def asks(application: CAPApplication) -> str:
+    """What an application asks for: `DELETE`, `DRY_RUN`, or nothing."""
+    asked = application.metadata.annotations.get(names.CLEANUP_ANNOTATION, "").lower()
+    return asked if asked in (DELETE, DRY_RUN) and not application.metadata.is_terminating else ""
+
+
+def candidates(
+    versions: Sequence[CAPApplicationVersion], tenants: Iterable[CAPTenant]
+) -> Sequence[CAPApplicationVersion]:
+    """The versions of an application that no tenant needs, by its tenants and all of its versions."""
+    newest, users = latest_ready(versions), tuple(tenants)
+    if newest is None:
+        return ()
+    border = precedence(newest.spec.version)
+    return [
+        version
+        for version in versions
+        if version.metadata.uid != newest.metadata.uid
+        and not version.metadata.is_terminating
+        and precedence(version.spec.version) <= border
+        and not any(uses(tenant, version) for tenant in users)
+    ]
+
+
+def questions(version: CAPApplicationVersion) -> Sequence[Question]:
+    """What must be asked about a version; nothing where no Deployment has rules. Raises UnusableRule."""
+    found: list[Question] = []
+    for workload in version.spec.workloads:
+        monitoring = workload.deployment.monitoring if workload.deployment is not None else None
+        rules = monitoring.deletion_rules if monitoring is not None else None
+        if rules is None:
+            continue
+        if expression := rules.expression.strip():
+            found.append(Question(query=expression))
+        service = f"{version.metadata.name}-{workload.name.lower()}-svc"
+        found += [_about(metric, service, version.metadata.namespace) for metric in rules.metrics]
+    return found
+
+
+def _about(metric: DeletionMetric, service: str, namespace: str) -> Question:
+    if not _METRIC.fullmatch(metric.name):
+        raise UnusableRule(f"deletionRules name the metric {metric.name[:63]!r}, which is no name of a metric")
+    try:
+        threshold = float(metric.threshold_value)
+    except ValueError:
+        threshold = math.nan
+    if math.isnan(threshold):
+        raise UnusableRule(f"the thresholdValue of the metric {metric.name} is no number")
+    series = f'{metric.name}{{job="{service}",namespace="{namespace}"}}[{metric.calculation_period}]'
+    function = "avg_over_time" if metric.type == MetricType.GAUGE else "rate"
+    return Question(query=f"sum({function}({series}))", threshold=threshold)

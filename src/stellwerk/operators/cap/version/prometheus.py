@@ -1,0 +1,76 @@
+"""Questions to Prometheus by its HTTP API (`/api/v1/query`), with bounds on time and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from stellwerk.kube.types.model import UNREADABLE
+from stellwerk.operators.cap.version.monitoring import Answer
+
+ANSWER_SECONDS = 10.0
+MOST_BYTES = 1 << 20
+
+
+class PrometheusFailed(Exception):
+    """Prometheus cannot be reached, or does not answer a question."""
+
+
+class _Result(msgspec.Struct):
+    resultType: str = ""  # noqa: N815  # as the API spells it
+    result: list[Any] = msgspec.field(default_factory=list)
+
+
+class _Body(msgspec.Struct):
+    status: str = ""
+    error: str = ""
+    data: _Result = msgspec.field(default_factory=_Result)
+
+
+class Prometheus:
+    """One server. `address` is its URL, with or without a path."""
+
+    def __init__(self, address: str, session: aiohttp.ClientSession) -> None:
+        self._url = address.rstrip("/") + "/api/v1/query"
+        self._session = session
+
+    @classmethod
+    @asynccontextmanager
+    async def connected(cls, address: str) -> AsyncIterator[Prometheus]:
+        """A server for some questions."""
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
+            yield cls(address, session)
+
+    async def ask(self, query: str) -> Answer:
+        """The answer to a query at this moment. Raises PrometheusFailed."""
+        try:
+            async with self._session.post(self._url, data={"query": query}, allow_redirects=False) as response:
+                content = await response.content.read(MOST_BYTES)
+                if not response.content.at_eof():
+                    raise PrometheusFailed(f"the answer has more than {MOST_BYTES >> 10} KiB")
+                return _answer(content, response.status)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise PrometheusFailed(f"Prometheus does not answer: {str(error) or type(error).__name__}") from error
+
+
+def _answer(content: bytes, status: int) -> Answer:
+    try:
+        body = msgspec.json.decode(content, type=_Body)
+    except UNREADABLE:
+        raise PrometheusFailed(f"the answer is not that of Prometheus (HTTP {status})") from None
+    if body.status != "success":
+        raise PrometheusFailed(f"Prometheus refuses the query: {body.error[:200] or f'HTTP {status}'}")
+    kind, result = body.data.resultType, body.data.result
+    try:
+        if kind == "scalar":
+            return Answer(is_scalar=True, values=(float(result[1]),))
+        if kind == "vector":
+            return Answer(is_scalar=False, values=tuple(float(sample["value"][1]) for sample in result))
+    except (IndexError, KeyError, TypeError, ValueError):
+        pass
+    raise PrometheusFailed(f"the answer is of the type {kind[:63]!r}, and neither a scalar nor a vector")

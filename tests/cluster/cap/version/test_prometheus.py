@@ -1,0 +1,31 @@
+"""Questions to a real Prometheus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.prometheus import prometheus
+
+from stellwerk.local.ports import HOST, free_port
+from stellwerk.operators.cap.version.monitoring import Answer
+from stellwerk.operators.cap.version.prometheus import Prometheus, PrometheusFailed
+
+
+async def test_scalars_and_vectors_are_understood_and_a_refused_query_names_the_cause(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("groups: []\n")
+    async with prometheus(tmp_path, (), rules) as server, Prometheus.connected(f"http://{server.address}/") as client:
+        assert await client.ask("scalar(vector(1))") == Answer(is_scalar=True, values=(1.0,))
+        assert await client.ask("sum(vector(0.5))") == Answer(is_scalar=False, values=(0.5,))
+        assert await client.ask("sum(nothing)") == Answer(is_scalar=False, values=())
+        with pytest.raises(PrometheusFailed, match=r"Prometheus refuses the query: .*parse error"):
+            await client.ask("up{")
+        with pytest.raises(PrometheusFailed, match="neither a scalar nor a vector"):
+            await client.ask('"text"')
+
+
+async def test_a_server_that_is_not_there_is_reported() -> None:
+    async with Prometheus.connected(f"http://{HOST}:{free_port()}") as client:
+        with pytest.raises(PrometheusFailed, match="Prometheus does not answer"):
+            await client.ask("up")

@@ -1,0 +1,103 @@
+"""Which versions are not used any more, and what is asked about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.cap import given
+
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.version import monitoring
+from stellwerk.operators.cap.version.monitoring import Answer, Question, UnusableRule
+
+READY: JsonObject = {"type": "Ready", "status": "True", "reason": "WorkloadsReady", "message": "ready"}
+
+
+def a_version(number: str, *, ready: bool = True) -> CAPApplicationVersion:
+    found = given.version(name=f"bookshop-v{number}", version=number)
+    status: JsonObject = {"conditions": [READY] if ready else []}
+    return msgspec.structs.replace(found, status=msgspec.convert(status, type(found.status)))
+
+
+def a_tenant(version: str, current: str) -> CAPTenant:
+    found = given.tenant()
+    spec = msgspec.structs.replace(found.spec, version=version)
+    status = msgspec.structs.replace(found.status, current_version=current)
+    return msgspec.structs.replace(found, spec=spec, status=status)
+
+
+def annotated(text: str) -> CAPApplication:
+    found = given.application()
+    metadata = msgspec.structs.replace(found.metadata, annotations={names.CLEANUP_ANNOTATION: text})
+    return msgspec.structs.replace(found, metadata=metadata)
+
+
+def with_rules(**rules: Any) -> CAPApplicationVersion:
+    return given.version(given.deployment("srv", "CAP", monitoring={"deletionRules": rules}))
+
+
+def metric(**fields: str) -> JsonObject:
+    usual = {"name": "sessions", "type": "Gauge", "calculationPeriod": "30m", "thresholdValue": "0.5"}
+    return {**usual, **fields}
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [("true", "true"), ("True", "true"), ("DRY-RUN", "dry-run"), ("false", ""), ("yes", ""), ("", "")],
+)
+def test_an_application_asks_by_an_annotation(text: str, asked: str) -> None:
+    assert monitoring.asks(annotated(text)) == asked
+
+
+def test_older_versions_that_no_tenant_needs_are_candidates() -> None:
+    versions = [a_version(number) for number in ("1.0.0", "1.5.0", "2.0.0", "3.0.0")]
+    newer = a_version("4.0.0", ready=False)
+    tenants = [a_tenant("2.0.0", "bookshop-v1.0.0")]
+    found = monitoring.candidates([*versions, newer], tenants)
+    assert [version.metadata.name for version in found] == ["bookshop-v1.5.0"]
+
+
+def test_without_a_ready_version_none_is_a_candidate() -> None:
+    assert monitoring.candidates([a_version("1.0.0", ready=False)], ()) == ()
+
+
+def test_metrics_are_asked_about_the_service_of_their_workload() -> None:
+    gauge, counter = monitoring.questions(with_rules(metrics=[metric(), metric(type="Counter", name="requests")]))
+    series = '{job="bookshop-v1-srv-svc",namespace="shop"}[30m]'
+    assert gauge == Question(query=f"sum(avg_over_time(sessions{series}))", threshold=0.5)
+    assert counter.query == f"sum(rate(requests{series}))"
+    assert monitoring.questions(given.version()) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": 'a{b="c"}'}, {"name": ""}, {"thresholdValue": "few"}, {"thresholdValue": "nan"}]
+)
+def test_a_rule_that_cannot_be_asked_about_keeps_the_version(wrong: dict[str, str]) -> None:
+    with pytest.raises(UnusableRule):
+        monitoring.questions(with_rules(metrics=[metric(**wrong)]))
+
+
+@pytest.mark.parametrize(
+    ("threshold", "is_scalar", "values", "unused"),
+    [
+        (0.5, False, (0.5,), True),
+        (0.5, False, (0.6,), False),
+        (0.5, False, (), True),
+        (0.5, False, (float("nan"),), False),
+        (0.5, True, (0.0,), False),
+        (None, True, (1.0,), True),
+        (None, True, (0.0,), False),
+        (None, False, (1.0,), False),
+    ],
+)
+def test_an_answer_means_unused(
+    threshold: float | None, is_scalar: bool, values: tuple[float, ...], unused: bool
+) -> None:
+    question = Question(query="q", threshold=threshold)
+    assert question.is_unused(Answer(is_scalar=is_scalar, values=values)) is unused
