@@ -18,5 +18,5 @@ operation       CAPTenantOperation
 domain          Domain and ClusterDomain
 routing         how requests of tenants reach workloads: objects of Istio
 insight         what verbs of the command line ask; help: the texts about reasons
-subscription    the server that turns subscriptions into tenants
+webhooks        which writes of users are refused; subscription: the server that turns subscriptions into tenants
 """

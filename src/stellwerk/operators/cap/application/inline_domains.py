@@ -1,4 +1,4 @@
-"""Domains that are written into an application become objects, to which the application refers (pure; spec 14, 21, 22).
+"""Domains that are written into an application become objects, to which the application refers (spec 14, 21, 22).
 
 A host that a Domain of the namespace or a ClusterDomain has already is used as it is. The names of new objects are the
 same at each try, so that a crash between the creation of an object and the change of the application leaves no second
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.api_domain import ClusterDomain, DNSMode, Domain, TLSMode
@@ -27,10 +29,14 @@ class DomainConversion:
     created: tuple[tuple[Resource, JsonObject], ...]
 
 
+class HostTaken(Exception):
+    """A Domain or ClusterDomain has the name of one that has to be created, and another host."""
+
+
 def conversion(
     application: CAPApplication, domains: Iterable[Domain], cluster_domains: Iterable[ClusterDomain]
 ) -> DomainConversion | None:
-    """What becomes of `spec.domains`; None where it is empty, or the application refers to domains already.
+    """What becomes of `spec.domains` (pure); None where it is empty, or the application refers to domains already.
 
     `domains` and `cluster_domains` are all that exist.
     """
@@ -84,3 +90,18 @@ def _metadata(body: JsonObject) -> JsonObject:
     metadata = body["metadata"]
     assert isinstance(metadata, dict)
     return metadata
+
+
+async def create(client: Client, found: DomainConversion) -> None:
+    """Create the domains that do not exist. Raises HostTaken, ApiError."""
+    for resource, body in found.created:
+        target, wanted = unstructured(resource), Unstructured.of(body)
+        try:
+            await client.create(target, {"apiVersion": resource.api_version, "kind": resource.kind, **body})
+        except AlreadyExists:
+            existing = await client.find(target, wanted.metadata.name, wanted.metadata.namespace)
+            if existing is None or existing.at("spec", "domain") != wanted.at("spec", "domain"):
+                raise HostTaken(
+                    f"{resource.kind} {wanted.key} exists with another host than spec.domains asks for: refer to "
+                    "the domains that are needed by spec.domainRefs"
+                ) from None

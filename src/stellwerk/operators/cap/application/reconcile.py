@@ -18,10 +18,8 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import (
     JsonObject,
     PartialObjectMetadata,
-    Unstructured,
     metadata_of,
     owner_reference,
-    unstructured,
 )
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.api_application import ApplicationState, ApplicationStatus, CAPApplication
@@ -30,7 +28,7 @@ from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
-from stellwerk.operators.cap.application.inline_domains import DomainConversion
+from stellwerk.operators.cap.application.inline_domains import DomainConversion, HostTaken
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.names import go_json
@@ -152,19 +150,10 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _convert(self, application: CAPApplication, conversion: DomainConversion) -> None:
         """Create the domains, then refer to them. Raises ApplicationFailed where a name is taken."""
-        for resource, body in conversion.created:
-            target = unstructured(resource)
-            wanted = Unstructured.of(body)
-            try:
-                await self.client.create(target, {"apiVersion": resource.api_version, "kind": resource.kind, **body})
-            except AlreadyExists:
-                found = await self.client.find(target, wanted.metadata.name, wanted.metadata.namespace)
-                if found is None or found.at("spec", "domain") != wanted.at("spec", "domain"):
-                    raise ApplicationFailed(
-                        f"{resource.kind} {wanted.key} exists with another host than spec.domains of "
-                        f"{application.ref} asks for: refer to the domains that it needs by spec.domainRefs",
-                        ApplicationReason.ProcessingDomainReferences,
-                    ) from None
+        try:
+            await inline_domains.create(self.client, conversion)
+        except HostTaken as error:
+            raise ApplicationFailed(str(error), ApplicationReason.ProcessingDomainReferences) from error
         metadata = application.metadata
         references = [msgspec.to_builtins(reference) for reference in conversion.references]
         patch = MergePatch(

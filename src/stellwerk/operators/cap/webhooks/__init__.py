@@ -1,0 +1,8 @@
+"""Admission webhooks: which writes of users are refused, and why.
+
+judges         decide with what the caches show
+rules          what is refused of each kind but CAPApplicationVersion
+version        what is refused of a CAPApplicationVersion
+server         serves them, with a certificate that replicas share
+registration   how the API server learns of them
+"""

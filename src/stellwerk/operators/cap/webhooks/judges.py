@@ -1,0 +1,134 @@
+"""Decides about writes of users with what the caches show.
+
+A cache may not show yet what was just created, so what is missing there is asked for once before a write is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import JsonPatch, add, remove
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
+from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOutput
+from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.application import inline_domains
+from stellwerk.operators.cap.application.inline_domains import HostTaken
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.webhooks import rules, version
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.serving.webhook import Admission, Allowed, Decision, Denied, Judge, Patched, Webhook
+
+VALIDATE, MUTATE = "/validate", "/mutate"
+_DEPRECATED = "CAPApplication Spec.Domains is deprecated, use Spec.DomainRefs instead"
+_CONVERTED = "CAPApplication Spec.Domains was converted to Domains and ClusterDomains, to which Spec.DomainRefs refers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judges:
+    """The webhooks of all kinds."""
+
+    client: Client
+    applications: Informer[CAPApplication]
+    tenants: Informer[CAPTenant]
+    domains: Informer[Domain]
+    cluster_domains: Informer[ClusterDomain]
+    derives_tenant_jobs: bool = False
+    """Whether versions without a job for tenants may be created, as with the first releases."""
+
+    def webhooks(self) -> tuple[Judge, ...]:
+        """One for each path and kind."""
+        return (
+            Webhook(VALIDATE, CAPApplication, self.application),
+            Webhook(VALIDATE, CAPApplicationVersion, self.version),
+            Webhook(VALIDATE, CAPTenant, self.tenant),
+            Webhook(VALIDATE, CAPTenantOutput, self.output),
+            Webhook(VALIDATE, Domain, self.domain),
+            Webhook(VALIDATE, ClusterDomain, self.domain),
+            Webhook(MUTATE, CAPApplication, self.complete),
+        )
+
+    # ---- validation
+
+    def application(self, admission: Admission[CAPApplication]) -> Decision:
+        """May this application be created or changed?"""
+        if admission.new is None:
+            return Allowed()
+        return _decision(CAPApplication, rules.problem_of_application(admission.old, admission.new))
+
+    async def version(self, admission: Admission[CAPApplicationVersion]) -> Decision:
+        """May this version be created or changed?"""
+        old, new = admission.old, admission.new
+        if new is None:
+            return Allowed()
+        if old is not None:
+            return _decision(CAPApplicationVersion, version.problem_of_change(old, new))
+        application = await self._application(admission.key.namespace, new.spec.application)
+        problem = version.problem_of_new(new, application, derives_tenant_jobs=self.derives_tenant_jobs)
+        return _decision(CAPApplicationVersion, problem)
+
+    async def tenant(self, admission: Admission[CAPTenant]) -> Decision:
+        """May this tenant be created, changed or deleted?"""
+        old, new = admission.old, admission.new
+        if old is not None and new is not None:
+            return _decision(CAPTenant, rules.problem_of_changed_tenant(old, new))
+        subject = new or old
+        if subject is None:
+            return Allowed()
+        application = await self._application(admission.key.namespace, subject.spec.cap_application_instance)
+        if new is not None:
+            return _decision(CAPTenant, rules.problem_of_new_tenant(new, application))
+        return _decision(CAPTenant, rules.problem_of_deleted_tenant(subject, application))
+
+    async def output(self, admission: Admission[CAPTenantOutput]) -> Decision:
+        """May this output be created or changed?"""
+        if admission.new is None:
+            return Allowed()
+        namespace = admission.key.namespace
+        known = [each for each in self.tenants.store.all() if each.metadata.namespace == namespace]
+        problem = rules.problem_of_output(admission.new, known)
+        if problem:
+            problem = rules.problem_of_output(admission.new, (await self.client.list(CAPTenant, namespace)).items)
+        return _decision(CAPTenantOutput, problem)
+
+    def domain(self, admission: Admission[Domain] | Admission[ClusterDomain]) -> Decision:
+        """May this domain be created or changed? Two at the same moment are found by their controller."""
+        new = admission.new
+        if new is None:
+            return Allowed()
+        others: Iterable[AnyDomain] = (*self.domains.store.all(), *self.cluster_domains.store.all())
+        return _decision(type(new), rules.problem_of_domain(new, others))
+
+    async def _application(self, namespace: str, name: str) -> CAPApplication | None:
+        shown = self.applications.store.get(ObjectKey(namespace, name))
+        return shown or await self.client.find(CAPApplication, name, namespace)
+
+    # ---- mutation
+
+    async def complete(self, admission: Admission[CAPApplication]) -> Decision:
+        """Convert domains that are written into the application. A dry run creates nothing."""
+        new = admission.new
+        if new is None or new.spec.domains is None or new.spec.domains.is_empty:
+            return Allowed()
+        found = inline_domains.conversion(new, self.domains.store.all(), self.cluster_domains.store.all())
+        has_references = admission.old is not None and bool(admission.old.spec.domain_refs)
+        if found is None or has_references or not new.metadata.name:
+            return Allowed((_DEPRECATED,))
+        if not admission.dry_run:
+            try:
+                await inline_domains.create(self.client, found)
+            except HostTaken as error:
+                return Denied(f"invalidated from webhook {CAPApplication.resource.kind} {error}")
+        references = [msgspec.to_builtins(reference) for reference in found.references]
+        patch = JsonPatch((add(("spec", "domainRefs"), references), remove(("spec", "domains"))))
+        return Patched(patch, (_DEPRECATED, _CONVERTED))
+
+
+def _decision(kind: type[HasMetadata], problem: str) -> Decision:
+    return Denied(f"invalidated from webhook {kind.__name__} {problem}") if problem else Allowed()

@@ -1,0 +1,110 @@
+"""What is refused of applications, tenants, outputs and domains (pure; spec section 14).
+
+The messages of the original's rules are the original's, to the letter. Ours are about texts that would fail later:
+headers, additional output, certificate authorities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from cryptography import x509
+
+from stellwerk.kube.types.model import UNREADABLE
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api_application import ApplicationState, CAPApplication
+from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOutput
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.routing import headers
+from stellwerk.operators.cap.routing.headers import InvalidHeaders
+from stellwerk.runtime import conditions
+
+
+def problem_of_application(old: CAPApplication | None, new: CAPApplication) -> str:
+    """Why an application is refused; empty where it is not."""
+    key = f"{new.metadata.namespace}.{new.metadata.name}"
+    before = old.spec.provider if old is not None else None
+    if old is not None and new.spec.provider is not None and new.spec.provider != before:
+        return f"provider details cannot be changed for: {key}"
+    has_domains = new.spec.domains is not None and not new.spec.domains.is_empty
+    if has_domains and (old is None or old.spec.domain_refs):
+        return f"domains are deprecated. Use domainRefs instead in: {key}"
+    try:
+        headers.of_annotations(new.metadata.annotations, str(new.ref))
+    except InvalidHeaders as error:
+        return str(error)
+    return _additional_output(new)
+
+
+def _additional_output(application: CAPApplication) -> str:
+    text = application.metadata.annotations.get(names.ADDITIONAL_OUTPUT_ANNOTATION, "")
+    if not text:
+        return ""
+    try:
+        msgspec.json.decode(text, type=dict[str, object])
+    except UNREADABLE:
+        return f"annotation {names.ADDITIONAL_OUTPUT_ANNOTATION} of {application.ref} must be a JSON object"
+    return ""
+
+
+def problem_of_new_tenant(tenant: CAPTenant, application: CAPApplication | None) -> str:
+    """Why a new tenant is refused; empty where it is not."""
+    if application is not None:
+        return ""
+    return f"no valid CAPApplication found for: {tenant.metadata.namespace}.{tenant.metadata.name}"
+
+
+def problem_of_changed_tenant(old: CAPTenant, new: CAPTenant) -> str:
+    """Why a change of a tenant is refused; empty where it is not."""
+    if old.spec.cap_application_instance == new.spec.cap_application_instance:
+        return ""
+    key = f"{new.metadata.namespace}.{new.metadata.name}"
+    return f"capApplicationInstance value cannot be modified for: {key}"
+
+
+def problem_of_deleted_tenant(tenant: CAPTenant, application: CAPApplication | None) -> str:
+    """Why a tenant must not be deleted; empty where it may: the provider's goes with its application only."""
+    if application is None or tenant.metadata.labels.get(names.TENANT_TYPE_LABEL) != names.PROVIDER:
+        return ""
+    provider = application.spec.provider
+    is_in_use = application.status.state == ApplicationState.CONSISTENT and provider is not None
+    if not is_in_use or not conditions.is_true(tenant.status.conditions, READY):
+        return ""
+    return (
+        f"provider CAPTenant {tenant.metadata.name} cannot be deleted when a consistent CAPApplication "
+        f"{application.metadata.name} exists. Delete the CAPApplication instead to delete all tenants"
+    )
+
+
+def problem_of_output(output: CAPTenantOutput, tenants: Iterable[CAPTenant]) -> str:
+    """Why an output is refused; empty where it is not. `tenants`: those of its namespace."""
+    tenant_id = output.metadata.labels.get(names.TENANT_ID_LABEL, "")
+    if not tenant_id:
+        return f"label {names.TENANT_ID_LABEL} missing on CAP tenant output {output.metadata.name}"
+    if any(tenant.metadata.labels.get(names.TENANT_ID_LABEL) == tenant_id for tenant in tenants):
+        return ""
+    return (
+        f"label {names.TENANT_ID_LABEL} on CAP tenant output {output.metadata.name} does not contain a valid tenant ID"
+    )
+
+
+def problem_of_domain(domain: AnyDomain, others: Iterable[AnyDomain]) -> str:
+    """Why a domain is refused; empty where it is not. `others`: all domains of both kinds, itself included."""
+    host = domain.spec.domain
+    for other in others:
+        if (other.resource.kind, other.key) == (domain.resource.kind, domain.key) or other.spec.domain != host:
+            continue
+        namespace, name = other.metadata.namespace, other.metadata.name
+        if not namespace:
+            return f"ClusterDomain {name} already exist with domain {host}"
+        return f"Domain {name} already exist in namespace {namespace} with domain {host}"
+    config = domain.spec.cert_config
+    pem = config.additional_ca_certificate if config is not None else ""
+    if pem:
+        try:
+            x509.load_pem_x509_certificates(pem.encode())
+        except (ValueError, UnicodeEncodeError):
+            return "spec.certConfig.additionalCACertificate must be certificates in PEM"
+    return ""

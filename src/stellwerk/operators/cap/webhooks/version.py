@@ -1,0 +1,228 @@
+"""What is refused of a CAPApplicationVersion (pure; spec section 14). The messages are the original's."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from stellwerk.kube.types.model import JsonValue
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_version import (
+    CAPApplicationVersion,
+    DeploymentDetails,
+    DeploymentType,
+    JobType,
+    TenantStep,
+    Workload,
+)
+from stellwerk.operators.cap.application.plan import is_services_only
+from stellwerk.operators.cap.routing.targets import ports_of
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST = 63
+_POD_SUFFIX = "q4m9c"
+"""As long as what the Job controller adds to the name of a Job."""
+_TENANT_JOBS = (JobType.TENANT_OPERATION, JobType.CUSTOM_TENANT_OPERATION)
+
+
+def problem_of_new(
+    version: CAPApplicationVersion, application: CAPApplication | None, *, derives_tenant_jobs: bool = False
+) -> str:
+    """Why a new version is refused; empty where it is not.
+
+    `derives_tenant_jobs`: whether a version without a job for tenants may be used, as with the first releases.
+    """
+    if application is None:
+        return f"no valid CAPApplication found for: {version.metadata.namespace}.{version.metadata.name}"
+    check = _Check(version, application, derives_tenant_jobs)
+    return next((problem for rule in check.rules() for problem in rule()), "")
+
+
+def problem_of_change(old: CAPApplicationVersion, new: CAPApplicationVersion) -> str:
+    """Why a change is refused; empty where it is not. Labels, annotations and finalizers may change."""
+    if _plain(msgspec.to_builtins(old.spec)) == _plain(msgspec.to_builtins(new.spec)):
+        return ""
+    return f"spec cannot be modified for: {new.metadata.namespace}.{new.metadata.name}"
+
+
+def _plain(value: JsonValue) -> JsonValue:
+    """The value without what is empty: an absent list and an empty one are the same."""
+    if isinstance(value, Mapping):
+        parts = {key: _plain(part) for key, part in value.items()}
+        return {key: part for key, part in parts.items() if part not in (None, "", [], {}, False)}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    version: CAPApplicationVersion
+    application: CAPApplication
+    derives_tenant_jobs: bool
+
+    def rules(self) -> Sequence[Callable[[], Iterable[str]]]:
+        """In the order in which they are applied."""
+        return (
+            self._workloads,
+            self._names,
+            self._tenant_workloads,
+            self._content,
+            self._exposures,
+            self._custom_operations,
+            self._operations,
+        )
+
+    @property
+    def workloads(self) -> Sequence[Workload]:
+        return self.version.spec.workloads
+
+    # ---- each workload
+
+    def _workloads(self) -> Iterator[str]:
+        for workload in self.workloads:
+            if not _NAME.fullmatch(workload.name):
+                yield f"Invalid workload name: {workload.name}"
+            yield from self._lengths(workload)
+            if workload.deployment is not None:
+                yield from _deployment(workload.name, workload.deployment)
+            if workload.job is not None and workload.job.type not in tuple(JobType):
+                yield (
+                    "invalid job definition type. Only supported - Content, TenantOperation and CustomTenantOperation"
+                )
+
+    def _lengths(self, workload: Workload) -> Iterator[str]:
+        name = f"{self.version.metadata.name}-{workload.name}"
+        if workload.deployment is not None and len(service := f"{name}-svc") > _LONGEST:
+            yield _too_long("service", service)
+        is_content = workload.job is not None and workload.job.type == JobType.CONTENT
+        if is_content and len(pod := f"{name}-{_POD_SUFFIX}") > _LONGEST:
+            yield _too_long("content job pod", pod)
+
+    def _names(self) -> Iterator[str]:
+        for name in _repeated(workload.name for workload in self.workloads):
+            yield f"duplicate workload name: {name}"
+
+    # ---- all together
+
+    def _tenant_workloads(self) -> Iterator[str]:
+        jobs = [workload.job.type for workload in self.workloads if workload.job is not None]
+        if self._is_services_only:
+            if any(job in _TENANT_JOBS for job in jobs):
+                yield (
+                    "there should not be any job workload of type TenantOperation or CustomTenantOperation defined "
+                    "for service only applications."
+                )
+            return
+        for kind in (DeploymentType.CAP, DeploymentType.ROUTER):
+            count = sum(each.deployment is not None and each.deployment.type == kind for each in self.workloads)
+            if count != 1:
+                yield (
+                    f"there should always be one workload deployment definition of type {kind}. "
+                    f"Currently, there are {count} workloads of type {kind}"
+                )
+        if JobType.TENANT_OPERATION not in jobs and not self.derives_tenant_jobs:
+            yield "there should always be one job workload of type TenantOperation. Currently, there are none."
+
+    @property
+    def _is_services_only(self) -> bool:
+        fixed = self.application.status.services_only
+        return is_services_only(self.application, self.version) if fixed is None else fixed
+
+    def _content(self) -> Iterator[str]:
+        content = [each.name for each in self.workloads if each.job is not None and each.job.type == JobType.CONTENT]
+        listed = self.version.spec.content_jobs
+        if listed is None:
+            if len(content) > 1:
+                yield "if there are more than one content job, contentJobs should be defined"
+            return
+        for name in content:
+            if name not in listed:
+                yield f"content job {name} is not specified as part of ContentJobs"
+        for name in listed:
+            if name not in content:
+                yield f"job {name} specified as part of ContentJobs is not a valid content job"
+
+    def _exposures(self) -> Iterator[str]:
+        exposures = self.version.spec.service_exposures
+        for name in _repeated(exposure.sub_domain for exposure in exposures):
+            yield f"duplicate subDomain {name} in service exposure"
+        deployments = {each.name: each.deployment for each in self.workloads if each.deployment is not None}
+        for exposure in exposures:
+            for route in exposure.routes:
+                deployment = deployments.get(route.workload_name)
+                if deployment is None:
+                    yield (
+                        f"workload name {route.workload_name} mentioned as part of routes in service exposure with "
+                        f"subDomain {exposure.sub_domain} is not a valid workload."
+                    )
+                elif route.port not in [port.port for port in ports_of(deployment)]:
+                    yield (
+                        f"port {route.port} mentioned as part of routes for workload {route.workload_name} in service "
+                        f"exposure with subDomain {exposure.sub_domain} is not a valid port in the workload."
+                    )
+
+    # ---- operations on tenants
+
+    def _custom_operations(self) -> Iterator[str]:
+        is_custom = any(each.job and each.job.type == JobType.CUSTOM_TENANT_OPERATION for each in self.workloads)
+        if is_custom and self.version.spec.tenant_operations is None:
+            yield (
+                "- If a jobDefinition of type CustomTenantOperation is part of the workloads, then "
+                "spec.tenantOperations must be specified"
+            )
+
+    def _operations(self) -> Iterator[str]:
+        given = self.version.spec.tenant_operations
+        if given is None:
+            return
+        phases: Mapping[str, Sequence[TenantStep]] = {
+            "provisioning": given.provisioning,
+            "upgrade": given.upgrade,
+            "deprovisioning": given.deprovisioning,
+        }
+        types = {each.name: each.job.type for each in self.workloads if each.job is not None}
+        used = {step.workload_name for steps in phases.values() for step in steps}
+        for name, kind in types.items():
+            if kind in _TENANT_JOBS and name not in used:
+                yield f"workload tenant operation {name} is not specified in spec.tenantOperations"
+        for phase, steps in phases.items():
+            for step in steps:
+                if types.get(step.workload_name) not in _TENANT_JOBS:
+                    yield (
+                        f"{step.workload_name} specified in spec.tenantOperations is not a valid workload of type "
+                        "TenantOperation or CustomTenantOperation"
+                    )
+            if steps and not any(types.get(step.workload_name) == JobType.TENANT_OPERATION for step in steps):
+                yield f"- No tenant operation specified in spec.tenantOperation.{phase}"
+
+
+def _deployment(name: str, details: DeploymentDetails) -> Iterator[str]:
+    if details.type not in tuple(DeploymentType):
+        yield "invalid deployment definition type. Only supported - CAP, Router, Additional and Service"
+    for port in _repeated(port.name for port in details.ports):
+        yield f"duplicate port name: {port} in workload - {name}"
+    for number in _repeated(port.port for port in details.ports):
+        yield f"duplicate port number: {number} in workload - {name}"
+    destinations = any(port.router_destination_name for port in details.ports)
+    if details.type == DeploymentType.CAP and details.ports and not destinations:
+        yield f"routerDestinationName not defined in port configuration of workload - {name}"
+    if details.type == DeploymentType.ROUTER and destinations:
+        yield f"routerDestinationName should not be defined for workload of type Router - {name}"
+    if details.pod_disruption_budget and details.pod_disruption_budget.get("selector"):
+        yield f"selector must not be specified for podDisrptionBudget config in workload - {name}"
+
+
+def _too_long(what: str, name: str) -> str:
+    return (
+        f"Derived {what} name '{name}' (length {len(name)}) exceeds max limit of {_LONGEST} characters. "
+        "Shorten the name of the workload or of the version"
+    )
+
+
+def _repeated(values: Iterable[object]) -> Iterator[object]:
+    return (value for value, count in Counter(values).items() if count > 1)

@@ -1,0 +1,113 @@
+"""What is refused of applications, tenants, outputs and domains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.cap.given import NAMESPACE, application, metadata, tenant
+
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap.api_application import CAPApplication
+from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
+from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOutput
+from stellwerk.operators.cap.webhooks import rules
+
+READY: JsonObject = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+OTHER: JsonObject = {"subDomain": "other", "tenantId": "other"}
+
+
+def annotated(**annotations: str) -> CAPApplication:
+    found = application()
+    named = {f"sme.sap.com/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=named))
+
+
+def test_the_provider_may_be_removed_but_not_added_or_changed() -> None:
+    assert rules.problem_of_application(application(), application(provider=None)) == ""
+    assert rules.problem_of_application(application(), application()) == ""
+    for old, new in ((application(), application(provider=OTHER)), (application(provider=None), application())):
+        assert rules.problem_of_application(old, new) == "provider details cannot be changed for: shop.bookshop"
+
+
+def test_domains_are_deprecated_where_references_are_possible() -> None:
+    inline = application(domains={"primary": "a.example.com"})
+    referring = application(domainRefs=[{"kind": "Domain", "name": "a"}])
+    problem = "domains are deprecated. Use domainRefs instead in: shop.bookshop"
+    assert rules.problem_of_application(None, inline) == problem
+    assert rules.problem_of_application(referring, inline) == problem
+    assert rules.problem_of_application(inline, inline) == "", "an application of the first releases may be changed"
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{"saas_additional_output": "[1]"}, {"saas_additional_output": "{"}, {"vs_route_request_header_set": "no JSON"}],
+)
+def test_annotations_that_would_fail_later_are_refused(annotations: dict[str, str]) -> None:
+    assert rules.problem_of_application(None, annotated(**annotations)) != ""
+
+
+def test_annotations_that_are_right_are_accepted() -> None:
+    right = annotated(saas_additional_output='{"a": 1}', vs_route_request_header_set='{"x-a": "b"}')
+    assert rules.problem_of_application(None, right) == ""
+
+
+def test_a_tenant_needs_its_application_and_keeps_it() -> None:
+    assert rules.problem_of_new_tenant(tenant(), application()) == ""
+    assert rules.problem_of_new_tenant(tenant(), None) == "no valid CAPApplication found for: shop.acme"
+    moved = tenant()
+    moved = msgspec.structs.replace(moved, spec=msgspec.structs.replace(moved.spec, cap_application_instance="other"))
+    problem = "capApplicationInstance value cannot be modified for: shop.acme"
+    assert rules.problem_of_changed_tenant(tenant(), moved) == problem
+    assert rules.problem_of_changed_tenant(tenant(), tenant()) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "ready", "state", "refused"),
+    [
+        ("provider", True, "Consistent", True),
+        ("provider", False, "Consistent", False),
+        ("provider", True, "Deleting", False),
+        ("consumer", True, "Consistent", False),
+    ],
+)
+def test_the_tenant_of_the_provider_goes_with_the_application(
+    kind: str, ready: bool, state: str, refused: bool
+) -> None:
+    found: CAPTenant = tenant(tenant_type=kind)
+    shown = msgspec.convert({"conditions": [READY] if ready else []}, type(found.status))
+    owner = application()
+    owner = msgspec.structs.replace(owner, status=msgspec.structs.replace(owner.status, state=state))
+    problem = rules.problem_of_deleted_tenant(msgspec.structs.replace(found, status=shown), owner)
+    expected = "provider CAPTenant acme cannot be deleted when a consistent CAPApplication bookshop exists."
+    assert problem.startswith(expected) is refused
+
+
+def test_an_output_names_a_tenant() -> None:
+    def output(**labels: Any) -> CAPTenantOutput:
+        return msgspec.convert(
+            {"metadata": metadata("out", labels={**labels}), "spec": {"subscriptionCallbackData": "{}"}},
+            CAPTenantOutput,
+        )
+
+    label = "sme.sap.com/btp-tenant-id"
+    assert rules.problem_of_output(output(**{label: "acme-id"}), [tenant()]) == ""
+    assert rules.problem_of_output(output(), [tenant()]) == f"label {label} missing on CAP tenant output out"
+    assert "does not contain a valid tenant ID" in rules.problem_of_output(output(**{label: "x"}), [tenant()])
+
+
+def test_a_host_belongs_to_one_domain_of_both_kinds() -> None:
+    def body(name: str, namespace: str = "", **fields: Any) -> JsonObject:
+        spec: JsonObject = {"domain": "example.com", "ingressSelector": {}, **fields}
+        return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+    domain = msgspec.convert(body("a", NAMESPACE), Domain)
+    cluster_wide = msgspec.convert(body("a"), ClusterDomain)
+    elsewhere = msgspec.convert(body("a", "elsewhere"), Domain)
+    assert rules.problem_of_domain(domain, [domain]) == ""
+    assert rules.problem_of_domain(domain, [cluster_wide]) == "ClusterDomain a already exist with domain example.com"
+    problem = "Domain a already exist in namespace elsewhere with domain example.com"
+    assert rules.problem_of_domain(domain, [elsewhere]) == problem, "the same name, and another object"
+    wrong = msgspec.convert(body("b", NAMESPACE, certConfig={"additionalCACertificate": "no PEM"}), Domain)
+    assert "must be certificates in PEM" in rules.problem_of_domain(wrong, [])
