@@ -16,7 +16,7 @@ endef
 # Where this is set (in many containers), every process compiles every module anew: six seconds each for the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test unit check mutants requirements generate bench lock control-plane image test-image image-lock clean
+.PHONY: help demo test unit check mutants requirements generate docs bench lock control-plane image test-image image-lock clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -27,15 +27,18 @@ demo: export KUBECONFIG = $(or $(STELLWERK_STATE),$(or $(XDG_STATE_HOME),$(HOME)
 demo: control-plane ## the local system with operators and samples, from nothing
 	$(BIN)/stellwerk up --samples
 	$(BIN)/stellwerk get -A
-	@$(BIN)/stellwerk why comp/reports -n stellwerk-sample || true
-	@$(BIN)/stellwerk why cat/newcomer -n stellwerk-bookshop || true
+	@$(BIN)/stellwerk why -A || true
+	$(BIN)/python -m stellwerk.testing.servers.demo_registry
+	$(BIN)/stellwerk apply bookshop-v2 samples/cap/upgrade -n stellwerk-bookshop
+	$(BIN)/stellwerk cap upgrade bookshop -n stellwerk-bookshop --wait
+	$(BIN)/stellwerk status ca/bookshop -n stellwerk-bookshop
 
 test: control-plane ## all tests, on a real local Kubernetes
 	$(BIN)/python -m stellwerk.local check
 	$(BIN)/pytest -n 2 --dist worksteal
 
-unit: control-plane ## the tests that need no cluster, in a minute
-	$(BIN)/pytest -n 2 tests/unit
+unit: control-plane ## the tests that need no cluster, less the heavy ones, in a minute
+	$(BIN)/pytest -n 2 --dist worksteal -m "not heavy" tests/unit
 
 check: $(READY) ## format, lint, types, import contracts, requirements, words
 	$(BIN)/ruff format --check .
@@ -54,11 +57,14 @@ mutants: control-plane ## break one guard after the other: some test must notice
 generate: $(READY) ## CRDs and reference pages from the code
 	$(BIN)/python deploy/generate.py
 
+docs: $(READY) ## the documentation as a site in build/site, from the pages and the operators
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
 bench: control-plane ## measurements, with the figures printed
 	$(BIN)/python -m bench
 
 lock: $(READY) ## choose the newest versions that pyproject.toml allows
-	$(UV) pip compile pyproject.toml --upgrade --all-extras --group dev --group bench --group image \
+	$(UV) pip compile pyproject.toml --upgrade --all-extras --group dev --group bench --group image --group docs \
 	  --generate-hashes --universal --no-emit-index-url --no-header --quiet -o requirements.lock
 
 control-plane: $(READY) ## build the local Kubernetes and the renderer (8 minutes the first time, then nothing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("wire", "engine", "btp", "render", "rollout", "component", "cap", "foreign", "completion")
+NAMES = ("wire", "engine", "btp", "render", "rollout", "component", "cap", "subscription", "foreign", "completion")
 
 
 def main(chosen: list[str]) -> int:

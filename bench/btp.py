@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
 import sys
 from collections.abc import Sequence
 from itertools import groupby
 
-from bench.measuring import resident_bytes, seconds, until
+from bench.measuring import operator_process, resident_bytes, seconds, until
 
 from stellwerk import assembly
 from stellwerk.api.apps import Deployment
@@ -30,12 +29,11 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
-from stellwerk.local.ports import free_port
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator, State
 from stellwerk.operators.btp.module import rehearsal
 from stellwerk.testing.cluster import AuditLog
-from stellwerk.testing.operator_process import OperatorProcess
+from stellwerk.testing.processes.operator_process import OperatorProcess
 
 BARE_ROUNDS = 3
 """A definition that goes within a second of its arrival fails the API server's clean-up, which then waits ever longer
@@ -92,19 +90,13 @@ async def view_of(client: Client, body: JsonObject) -> View[Unstructured]:
 
 def operator(cluster: LocalCluster) -> OperatorProcess:
     """The BTP Manager as a process."""
-    port = free_port()
-    arguments = [
-        *(sys.executable, "-m", "stellwerk.cli.main", "run", "btp"),
-        f"--kubeconfig={cluster.kubeconfig_for(ACCOUNT, ['system:serviceaccounts'])}",
-        f"--health-probe-bind-address=127.0.0.1:{port}",
-        "--metrics-bind-address=0",
+    return operator_process(
+        cluster,
+        "btp",
+        ACCOUNT,
         *rehearsal.flags(rehearsal.copy_module(cluster.folder / "module")),
-    ]
-    return OperatorProcess(
-        arguments,
-        log=cluster.folder / "log" / "bench-operator.log",
-        environment={**os.environ, "SAP_BTP_SERVICE_OPERATOR": "example.com/operand:bench"},
-        health_url=f"http://127.0.0.1:{port}/readyz",
+        groups=["system:serviceaccounts"],
+        SAP_BTP_SERVICE_OPERATOR="example.com/operand:bench",
     )
 
 

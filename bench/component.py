@@ -16,14 +16,12 @@ Seconds depend on the machine, the multiples of the limit hardly. The targets in
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import aiohttp
 import uvloop
-from bench.measuring import family, resident_bytes_together, seconds, together, until
+from bench.measuring import family, operator_process, resident_bytes_together, seconds, together, until
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -34,12 +32,11 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject, encode_json, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.components import Options
-from stellwerk.local.ports import free_port
 from stellwerk.operators.component.api import DEFINITIONS, Component
-from stellwerk.testing.artifacts import ArtifactServer, Published
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.operator_process import OperatorProcess
+from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.servers.artifacts import ArtifactServer, Published
 
 NAMESPACE = "bench"
 OBJECTS = 10
@@ -244,20 +241,7 @@ async def bare(config: ClusterConfig, client: Client, count: int) -> Limit:
 
 def operator(cluster: LocalCluster) -> OperatorProcess:
     """The Component operator as a process, as it comes."""
-    port = free_port()
-    arguments = [
-        *(sys.executable, "-m", "stellwerk.cli.main", "run", "component"),
-        f"--kubeconfig={cluster.kubeconfig_for(USER, ['system:masters'])}",
-        f"--health-probe-bind-address=127.0.0.1:{port}",
-        "--metrics-bind-address=0",
-        "--egress-allow-networks=127.0.0.0/8",
-    ]
-    return OperatorProcess(
-        arguments,
-        log=cluster.folder / "log" / "bench-operator.log",
-        environment=dict(os.environ),
-        health_url=f"http://127.0.0.1:{port}/readyz",
-    )
+    return operator_process(cluster, "component", USER, "--egress-allow-networks=127.0.0.0/8")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -15,6 +16,9 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.host.ports import free_port
+from stellwerk.testing.processes.operator_process import OperatorProcess
 
 X = TypeVar("X")
 T = TypeVar("T", bound=HasMetadata)
@@ -97,3 +101,28 @@ def family(process: int) -> Iterator[int]:
     for task in Path(f"/proc/{process}/task").iterdir():
         for child in (task / "children").read_text().split():
             yield from family(int(child))
+
+
+def operator_process(
+    cluster: LocalCluster,
+    name: str,
+    user: str,
+    *flags: str,
+    groups: Sequence[str] = ("system:masters",),
+    **variables: str,
+) -> OperatorProcess:
+    """`stellwerk run NAME` as it comes, as a user of the cluster."""
+    port = free_port()
+    arguments = [
+        *(sys.executable, "-m", "stellwerk.cli.main", "run", name),
+        f"--kubeconfig={cluster.kubeconfig_for(user, [*groups])}",
+        f"--health-probe-bind-address=127.0.0.1:{port}",
+        "--metrics-bind-address=0",
+        *flags,
+    ]
+    return OperatorProcess(
+        arguments,
+        log=cluster.folder / "log" / "bench-operator.log",
+        environment={**os.environ, **variables},
+        health_url=f"http://127.0.0.1:{port}/readyz",
+    )

@@ -17,7 +17,7 @@ SRC = Path("src/stellwerk")
 FOLDERS = (
     SRC,
     *(SRC / name for name in ("kube", "api", "runtime", "apply", "render", "delivery", "releases", "local", "cli")),
-    *(SRC / "operators" / name for name in ("btp", "component")),
+    *(SRC / "operators" / name for name in ("btp", "cap", "cap_manager", "component")),
     SRC / "testing",
     Path("tests"),
     Path("bench"),

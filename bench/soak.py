@@ -41,10 +41,10 @@ from stellwerk.local.components import Options
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.component.api import OWNER_ID, Component
-from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.normalize import Masks
-from stellwerk.testing.recorder import Run, difference
+from stellwerk.testing.scenarios.normalize import Masks
+from stellwerk.testing.scenarios.recorder import Run, difference
+from stellwerk.testing.servers.artifacts import ArtifactServer
 
 STORM_SECONDS, CONVERGED_SECONDS = 20.0, 120.0
 QUIET_SECONDS, CALM_SECONDS = 2.0, 60.0

@@ -22,7 +22,6 @@ from stellwerk.kube.types.model import JsonObject, Kind, metadata_of
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.component.api import Component
-from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.faults import (
     ANYTHING,
     WATCHES,
@@ -42,6 +41,7 @@ from stellwerk.testing.faults import (
     chance,
     events,
 )
+from stellwerk.testing.servers.artifacts import ArtifactServer
 
 NAMESPACE = "soak"
 KINDS: Mapping[str, JsonObject] = {

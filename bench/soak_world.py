@@ -21,14 +21,14 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, Unstructured, View, unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.ports import free_port
+from stellwerk.local.host.ports import free_port
 from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.module import rehearsal
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
-from stellwerk.testing.operator_process import OperatorProcess
-from stellwerk.testing.recorder import LASTING_WRITES
+from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.scenarios.recorder import LASTING_WRITES
 
 # ---- the operators
 

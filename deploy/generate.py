@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import yaml
+
 from stellwerk.assembly import OPERATORS
 from stellwerk.cli import reference
-from stellwerk.delivery import helm_chart
+from stellwerk.delivery import helm_chart, rights_page
 from stellwerk.delivery.monitoring import objects as monitoring
 from stellwerk.delivery.monitoring import runbook
 from stellwerk.delivery.monitoring.objects import MonitoringObjects
-from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.schema.crd import to_yaml
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.insight import help_topics
 from stellwerk.runtime.settings import process_settings
 
@@ -35,11 +38,24 @@ def generated() -> dict[Path, str]:
         MONITORING / "rules.yaml": HEADER + to_yaml({"groups": [*groups]}),
         MONITORING / "prometheusrule.yaml": HEADER + to_yaml(monitoring.prometheus_rule(groups)),
         **_watching(shared),
+        helm_chart.CHART / "Chart.yaml": helm_chart.about(operators, samples(), changes()),
         **helm_chart.files(operators),
     }
     for operator in operators:
         found |= of_operator(operator)
     return found
+
+
+def samples() -> list[JsonObject]:
+    """The objects of the samples, in the order in which they are applied."""
+    texts = [file.read_text() for file in sorted((ROOT / "samples").glob("*/*.yaml"))]
+    return [body for text in texts for body in yaml.safe_load_all(text) if body]
+
+
+def changes() -> list[str]:
+    """What is new in the chart: each of its news in one line."""
+    files = [ROOT / "news" / "chart.md", *sorted((ROOT / "news").glob("chart-*.md"))]
+    return [" ".join(file.read_text().split()) for file in files]
 
 
 def of_operator(operator: OperatorSpec) -> dict[Path, str]:
@@ -52,10 +68,19 @@ def of_operator(operator: OperatorSpec) -> dict[Path, str]:
         **{Path(f"deploy/crds/{kind.name}.yaml"): HEADER + to_yaml(kind.body()) for kind in installation.definitions},
         **{Path(path): HEADER + text for path, text in installation.files().items()},
         **_watching(monitoring.of_operator(operator)),
-        pages / f"settings/{operator.name}.md": process_settings.page(operator.title, operator.settings()),
+        **{pages / f"settings/{each.name}.md": settings_page(each) for each in operator.processes},
         pages / f"reasons/{operator.name}.md": "\n".join(each.reasons_page(kind) for kind, each in help.items()),
+        **{
+            pages / f"rights/{each.name}.md": rights_page.page(each.title, each.installation())
+            for each in operator.processes
+        },
         pages / f"topics/{operator.name}.md": help_topics.page(f"About a {kinds}", topics),
     }
+
+
+def settings_page(spec: ProcessSpec) -> str:
+    """The reference page of a program's settings."""
+    return process_settings.page(spec.title, spec.settings(), spec.process())
 
 
 def _watching(objects: MonitoringObjects) -> dict[Path, str]:
@@ -73,10 +98,12 @@ def _watching(objects: MonitoringObjects) -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write them."""
+    """Write those that are not as they should be."""
     for path, text in generated().items():
-        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-        (ROOT / path).write_text(text)
+        file = ROOT / path
+        if not file.exists() or file.read_text() != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
 
 
 if __name__ == "__main__":

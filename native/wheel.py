@@ -25,7 +25,7 @@ class Renderer(BuildHookInterface):  # type: ignore[type-arg] # its parameter is
         if version == "editable":
             return
         sys.path.insert(0, str(Path(self.root) / "src"))
-        from stellwerk.local import renderer
+        from stellwerk.local.build import renderer
 
         program = renderer.ensure(self.app.display_info)
         build_data["force_include"][str(program)] = f"stellwerk/render/bin/{program.name}"
@@ -35,7 +35,7 @@ class Renderer(BuildHookInterface):  # type: ignore[type-arg] # its parameter is
 
     def _licences(self) -> Path:
         """A file with the licences of the program's modules; it lives as long as this object, which is the build."""
-        from stellwerk.local import renderer
+        from stellwerk.local.build import renderer
 
         self._folder = tempfile.TemporaryDirectory(prefix="stellwerk-licences-")
         file = Path(self._folder.name) / "LICENSES"

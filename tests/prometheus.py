@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 import yaml
 
-from stellwerk.local.ports import HOST, free_port
+from stellwerk.local.host.ports import HOST, free_port
 from stellwerk.testing.eventually import eventually
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from deploy.image import config, contents, layer, layout, sbom
 from deploy.image.python import OWN, ROOT
 
+from stellwerk.local.build.toolchain import Say
 from stellwerk.local.errors import BuildFailed
-from stellwerk.local.toolchain import Say
 from stellwerk.render.binary import PROGRAM
 
 OUTPUT = ROOT / "build" / "image"

@@ -17,7 +17,7 @@ from deploy.image.debian import Package
 from deploy.image.python import INTERPRETER, STANDARD_LIBRARY
 from deploy.image.tree import Directory, File, Link, Node, Tree
 
-from stellwerk.local.toolchain import Say
+from stellwerk.local.build.toolchain import Say
 
 _DYNAMIC = f"{STANDARD_LIBRARY}/lib-dynload"
 DROPPED = {

@@ -27,8 +27,8 @@ from urllib.parse import unquote
 
 from deploy.image.tree import Directory, File, Link, Node
 
+from stellwerk.local.build.toolchain import Say
 from stellwerk.local.errors import BuildFailed
-from stellwerk.local.toolchain import Say
 from stellwerk.render.binary import cache_folder
 
 HERE = Path(__file__).parent

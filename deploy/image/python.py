@@ -17,8 +17,8 @@ from pathlib import Path
 from deploy.image import elf, tree
 from deploy.image.tree import File, Node, Tree
 
+from stellwerk.local.build.toolchain import Say
 from stellwerk.local.errors import BuildFailed
-from stellwerk.local.toolchain import Say
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"

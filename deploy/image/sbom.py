@@ -28,7 +28,7 @@ from deploy.image.debian import Package
 from deploy.image.tree import File, Tree
 from packageurl import PackageURL
 
-from stellwerk.local import toolchain
+from stellwerk.local.build import toolchain
 
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
 _SEPARATORS = re.compile(r"[-_.]+")

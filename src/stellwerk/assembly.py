@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.operators.btp import operator as btp
 from stellwerk.operators.cap import operator as cap
+from stellwerk.operators.cap_manager import operator as cap_manager
 from stellwerk.operators.component import operator as component
 
 if TYPE_CHECKING:
@@ -22,11 +23,20 @@ OPERATORS: Mapping[str, OperatorSpec] = {
         btp.OPERATOR,
         component.OPERATOR,
         cap.OPERATOR,
+        cap_manager.managing(cap.OPERATOR),
     )
 }
 """All operators, by the name that `stellwerk run` knows."""
 
+PROCESSES: Mapping[str, ProcessSpec] = {
+    process.name: process for operator in OPERATORS.values() for process in operator.processes
+}
+"""All programs: the operators and their servers, by the name that `stellwerk run` knows."""
+
 
 def installation(names: Iterable[str] = OPERATORS) -> list[JsonObject]:
-    """What a cluster needs before these operators start, as manifests."""
-    return [body for name in names for body in OPERATORS[name].installation().objects()]
+    """What a cluster needs before these operators and their servers start, as manifests; each object once."""
+    bodies: list[JsonObject] = []
+    for process in (process for name in names for process in OPERATORS[name].processes):
+        bodies += [body for body in process.installation().objects() if body not in bodies]
+    return bodies

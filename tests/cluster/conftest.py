@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+from tests.cluster import program
+from tests.cluster.program import CommandLine
 
-from stellwerk.local import build
+from stellwerk.local.build import control_plane
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.local.errors import LocalError
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.faults import FaultProxy
 
 _HERE = Path(__file__).parent
 
@@ -28,11 +31,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     if not session.config.option.collectonly and any(item.path.is_relative_to(_HERE) for item in session.items):
         with contextlib.suppress(LocalError):
-            build.ensure(_tell)
+            control_plane.ensure(_tell)
 
 
 def _tell(text: str) -> None:
     sys.stderr.write(f"{text}\n")
+
+
+@pytest.fixture(scope="session")
+def command_line() -> Iterator[CommandLine]:
+    """Runs the program as a person does."""
+    with program.command_line() as command_line:
+        yield command_line
 
 
 class MakeCluster(Protocol):
@@ -47,6 +57,13 @@ class MakeCluster(Protocol):
 def cluster() -> LocalCluster:
     """The session's cluster: everything runs, pods live. Shared, so a test keeps to its own namespace."""
     return clusters.started("shared")
+
+
+@pytest.fixture
+async def proxy(cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
+    """A line to the shared cluster, as its administrator, that can be made bad."""
+    async with FaultProxy(cluster.kubeconfig) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

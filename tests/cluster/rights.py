@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stellwerk.api.rbac import PolicyRule
-from stellwerk.delivery.grants import Right
+from stellwerk.delivery import grants
+from stellwerk.delivery.grants import Grant, Right
 from stellwerk.testing.cluster import AuditEntry
 
 
@@ -30,3 +31,8 @@ def spelled_out(rules: Iterable[PolicyRule]) -> set[Right]:
         for resource in rule.resources
         for verb in rule.verbs
     }
+
+
+def unused(granted: Sequence[Grant], entries: Iterable[AuditEntry]) -> list[Right]:
+    """The granted rights that these requests did not take, without those with a rare occasion."""
+    return sorted(spelled_out(each.rule for each in granted) - used(entries) - set(grants.occasions(granted)))

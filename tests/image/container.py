@@ -152,13 +152,26 @@ class Chroot:
             os.mknod(root / "dev" / name, 0o020666, os.makedev(1, minor))
             (root / "dev" / name).chmod(0o666)
         variables = [f"{name}={value}" for name, value in container.environment.items()]
-        yield [
-            *("chroot", f"--userspec={container.user}:{container.user}", "--groups=", str(root)),
-            *("/usr/bin/python3", "-c", _EXECUTE, *variables, "--", *container.arguments),
-        ]
+        with _processes(root / "proc"):
+            yield [
+                *("chroot", f"--userspec={container.user}:{container.user}", "--groups=", str(root)),
+                *("/usr/bin/python3", "-c", _EXECUTE, *variables, "--", *container.arguments),
+            ]
 
     def pid(self, command_pid: int, folder: Path) -> int:
         return command_pid
+
+
+@contextmanager
+def _processes(folder: Path) -> Iterator[None]:
+    """/proc, through which a program opens its own files in memory; where mounts are forbidden it stays empty."""
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", "-t", "proc", "proc", str(folder)], capture_output=True, check=False)
+    try:
+        yield
+    finally:
+        if done.returncode == 0:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 _EXECUTE = (

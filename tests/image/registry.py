@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
-from stellwerk.local import toolchain
-from stellwerk.local.ports import HOST, free_port
-from stellwerk.local.toolchain import GoProgram
+from stellwerk.local.build import toolchain
+from stellwerk.local.build.toolchain import GoProgram
+from stellwerk.local.host.ports import HOST, free_port
 from stellwerk.render.binary import cache_folder
 from stellwerk.testing.eventually import eventually
 

@@ -17,8 +17,8 @@ from stellwerk import assembly
 from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.ports import HOST, free_port
-from stellwerk.testing.operator_process import OperatorProcess
+from stellwerk.local.host.ports import HOST, free_port
+from stellwerk.testing.processes.operator_process import OperatorProcess
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -19,13 +19,28 @@ from pathlib import Path
 
 from tests.mutants.mutations import ROOT, Mutation, mutations, table
 
-_COPIED = ("src", "tests", "bench", "native", "deploy", "samples", "docs", "pyproject.toml", "Makefile", "README.md")
+_COPIED = (
+    "src",
+    "tests",
+    "bench",
+    "native",
+    "deploy",
+    "samples",
+    "docs",
+    "news",
+    "pyproject.toml",
+    "Makefile",
+    "README.md",
+)
 _SECONDS = 600
 
 
 def main(chosen: Sequence[str]) -> int:
     """Run the chosen mutations, all of them without a choice. The unchanged sources must pass the tests of all."""
     everything = mutations()
+    if unknown := {*chosen} - {each.name for each in everything} - {each.area for each in everything}:
+        print(f"no area and no mutation: {', '.join(sorted(unknown))}\n\n{__doc__}")
+        return 2
     selected = [each for each in everything if not chosen or each.name in chosen or each.area in chosen]
     outcomes: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:

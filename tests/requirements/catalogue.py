@@ -1,9 +1,12 @@
-"""What the product must withstand, one line each. Tests name the line that they prove: `@pytest.mark.req("R-101")`.
+"""What the product must withstand and do, one line each. Tests name the line: `@pytest.mark.req("R-101")`.
 
-The ids are for ever: a requirement that is given up keeps its number, and no other gets it.
+`R-`: what every operator must withstand. `CAP-`: the acceptance scenarios of CAP (see `cap_scenarios`). The ids are for
+ever: a requirement that is given up keeps its number, and no other gets it.
 """
 
 from __future__ import annotations
+
+from tests.requirements.cap_scenarios import CAP_SCENARIOS
 
 REQUIREMENTS = {
     # ---- convergence
@@ -96,4 +99,6 @@ REQUIREMENTS = {
     "R-A4": "a steady stream of subscriptions",
     "R-A5": "a cluster full of foreign kinds and Secrets",
     "R-A6": "four hours of faults without growth",
+    # ---- acceptance scenarios
+    **CAP_SCENARIOS,
 }

@@ -5,4 +5,5 @@ api           the kinds Site and Page, and the reasons of their conditions
 controllers   the reconciler of Site
 installation  its kinds and rights
 insight       what verbs ask
+server        a further process, which serves requests
 """

@@ -38,7 +38,7 @@ from stellwerk.operators.component.sources import credentials
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.serving.tls import MountedCertificates
 
-pytestmark = pytest.mark.req("R-401")
+pytestmark = [pytest.mark.req("R-401"), pytest.mark.heavy]
 
 WORDS = some.sampled_from(
     [

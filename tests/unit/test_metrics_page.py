@@ -10,6 +10,8 @@ from prometheus_client.registry import Collector
 
 from stellwerk.operators.btp.metrics import BtpMetrics
 from stellwerk.operators.cap.metrics import CapMetrics
+from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
+from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
@@ -32,6 +34,8 @@ def everything() -> Metrics:
     btp.show(dict)
     btp.show_certificates(dict)
     CapMetrics(metrics, detailed=True)
+    RequestMetrics(metrics)
+    CallbackMetrics(metrics, lambda: 0)
     metrics.queue("CAPTenant", running=lambda: ())
     metrics.requested("GET", "api:443", 200)
     ComponentMetrics.registered(metrics)

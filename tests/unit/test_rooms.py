@@ -18,8 +18,11 @@ ROOMS = [
         "apply",
         "cli",
         "delivery",
+        "local",
+        "testing",
         "releases",
         "operators/btp",
+        "operators/cap",
         "operators/component",
     )
     for page in sorted((SRC / "stellwerk" / part).rglob("__init__.py"))

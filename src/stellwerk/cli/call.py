@@ -18,6 +18,10 @@ from click.exceptions import NoArgsIsHelpError, UsageError
 from stellwerk.cli.completion import powershell
 from stellwerk.cli.shell.errors import Exit, Failure, NotReady, ReaderLeft
 from stellwerk.cli.verb_tree import command
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.cli.shell import error_reports
 
 
 def call(arguments: Sequence[str], *, program: str, complete: str = "") -> int:
@@ -43,8 +47,6 @@ def call(arguments: Sequence[str], *, program: str, complete: str = "") -> int:
         failure: Exception = Failure(error.format_message(), fix=f"{path} --help shows how it is used", code=Exit.USAGE)
     except Exception as error:
         failure = error
-    from stellwerk.cli.shell import error_reports
-
     return error_reports.print_failure(failure, verbose=not {"-v", "--verbose"}.isdisjoint(arguments))
 
 

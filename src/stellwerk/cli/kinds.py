@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stellwerk.assembly import OPERATORS
 from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.lazy_imports import lazy_imports
 
-if TYPE_CHECKING:
-    from stellwerk.delivery.insight import KindInsight
+with lazy_imports(__name__):
+    from stellwerk.delivery import insight as insights
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,9 @@ class RegisteredKind:
     resource: Resource
     operator: OperatorSpec
 
-    def insight(self) -> KindInsight:
+    def insight(self) -> insights.KindInsight:
         """What the operator knows about objects of the kind. Imports the operator."""
-        from stellwerk.delivery.insight import by_condition
-
-        return self.operator.insight().get(self.resource.kind) or by_condition(self.help().catalogue)
+        return self.operator.insight().get(self.resource.kind) or insights.by_condition(self.help().catalogue)
 
     def help(self) -> KindHelp:
         """The reasons and topics of the kind. Imports the operator's texts."""

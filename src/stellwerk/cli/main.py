@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from stellwerk.cli.shell.own_version import own_version
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.cli import call
 
 PROGRAM = "stellwerk"
 COMPLETE = "_STELLWERK_COMPLETE"
@@ -39,9 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     if list(arguments) == ["--version"]:
         print(f"{PROGRAM} {own_version()}")
         return 0
-    from stellwerk.cli.call import call
-
-    return call(arguments, program=PROGRAM, complete=os.environ.get(COMPLETE, ""))
+    return call.call(arguments, program=PROGRAM, complete=os.environ.get(COMPLETE, ""))
 
 
 if __name__ == "__main__":

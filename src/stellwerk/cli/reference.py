@@ -68,6 +68,9 @@ def _verb(name: str, command: click.Command) -> Iterator[str]:
     rows = list(_options(own))
     if len(rows) > _HEADER_LINES:
         yield from ("", *rows)
+    if isinstance(command, click.Group) and name != "run":  # its flags have pages of their own
+        for inner, below in command.commands.items():
+            yield from _verb(f"{name} {inner}", below)
 
 
 _HEADER_LINES = 2

@@ -14,8 +14,13 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
+from stellwerk.assembly import OPERATORS
 from stellwerk.cli.arguments import options
 from stellwerk.cli.shell.own_version import own_version
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.cli.verbs import operators
 
 _MODULES = {"Local system": "local", "Look": "look", "Act": "act", "Releases": "releases", "Help": "help"}
 """The modules below `verbs` that declare the verbs of a group of the help page."""
@@ -32,17 +37,21 @@ class Verb:
 
     def load(self, name: str) -> click.Command:
         """The declaration of the verb. Its work is imported when it is called."""
+        if self.group == _OF_OPERATORS:
+            return operators.group(name)
         module = import_module(f"stellwerk.cli.verbs.{self.module or _MODULES[self.group]}")
         command = getattr(module, "command" if self.module else name)
         assert isinstance(command, click.Command)
         return command
 
 
+_OF_OPERATORS = "Operators"
+
 VERBS: Mapping[str, Verb] = {
     "up": Verb("Start the local system, or find it running.", "Local system"),
     "down": Verb("Stop the local system and remove its data.", "Local system"),
-    "run": Verb("Run an operator in the foreground.", "Local system", "run"),
-    "install": Verb("Bring the kinds and rights of operators into a cluster.", "Local system"),
+    "run": Verb("Run an operator, or one of its servers, in the foreground.", "Local system", "run"),
+    "install": Verb("Install operators in a cluster: what the Helm chart renders, without Helm.", "Local system"),
     "check": Verb("Check whether a cluster has what operators need, and whether they do their work.", "Look"),
     "get": Verb("List objects with their health.", "Look"),
     "status": Verb("Show how one object or release is doing, or the local system.", "Look"),
@@ -70,6 +79,11 @@ VERBS: Mapping[str, Verb] = {
     ),
     "list": Verb("List releases with their state.", "Releases"),
     "template": Verb("Print the manifests of a release as its first revision would have them.", "Releases"),
+    **{
+        operator.verbs.name: Verb(operator.verbs.summary, _OF_OPERATORS)
+        for operator in OPERATORS.values()
+        if operator.verbs is not None
+    },
     "explain": Verb("Explain a topic, or a reason: meaning, causes, how to check and fix.", "Help"),
     "version": Verb("Print the versions of stellwerk and of the cluster.", "Help"),
     "completion": Verb("Print the completion script for a shell.", "Help"),

@@ -1,9 +1,12 @@
 """What operators and releases share above `runtime`, `apply` and `render`.
 
-operator_spec        an operator as a value: what the rest of the product knows about it
-installation         what a cluster needs before an operator starts
+operator_spec        an operator and its servers as values: what the rest of the product knows about them
+installation         what a cluster needs before a process starts
+deployed_process     what a Deployment runs, with which flags and variables
+chart                how operators describe their part of the Helm chart
 monitoring           alert rules, dashboards and Busola pages of an operator
 insight              what an operator knows about objects of its kinds: diagnosis, actions, preview
+operator_verbs       verbs that an operator adds to the command line
 rendering            the renderer of an operator process
 watched_objects      the objects of all sets in one cluster, by owner, as watches show them
 finished_jobs        Jobs that Kubernetes removed after their success
@@ -12,7 +15,9 @@ simple_operator      the short way to an operator of one kind: a class with one 
 server_addresses     the addresses of a server, by which it is counted
 template_lookup      objects that a template reads from a cluster
 reconcile_request    the annotation by which a user requests a reconcile, and its answer in the status
+sets                 sets of objects with an inventory: view, reports, what the cluster serves
 helm_chart           the files of the Helm chart that are made from the operators
 grants               the rights of an operator, each with its purpose
+rights_page          the reference page of these rights and of the roles that grant them
 workloads            findings about a Deployment, StatefulSet or DaemonSet that is not ready
 """

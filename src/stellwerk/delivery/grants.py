@@ -11,8 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from stellwerk.api import rbac
 from stellwerk.api.rbac import PolicyRule
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, to_json_object
 from stellwerk.runtime.access.permission_check import Need
 
@@ -42,14 +45,20 @@ def grant(group: str, names: str, verbs: str, purpose: str, **seldom: str) -> Gr
     return Grant(rule(group, names, verbs), purpose, seldom)
 
 
+def grant_on(object_name: str, group: str, names: str, verbs: str, purpose: str, **seldom: str) -> Grant:
+    """A grant on objects of one name only."""
+    return Grant(replace(rule(group, names, verbs), resource_names=(object_name,)), purpose, seldom)
+
+
 def needs(grants: Iterable[Grant], *, at_home: bool = False) -> tuple[Need, ...]:
     """Each right of the grants, to be asked about; `at_home`: they are granted in the operator's own namespace."""
     return tuple(
-        Need(group, resource, verb, _without(one, verb), at_home)
+        Need(group, resource, verb, _without(one, verb), at_home, name)
         for one in grants
         for group in one.rule.api_groups
         for resource in one.rule.resources
         for verb in one.rule.verbs
+        for name in one.rule.resource_names or ("",)
     )
 
 
@@ -131,6 +140,20 @@ def collecting_role(name: str, label: str) -> JsonObject:
 def added_to(who: str) -> str:
     """The label that adds a ClusterRole to the rights of those who may `view`, `edit` or `admin` a namespace."""
     return f"{rbac.GROUP}/aggregate-to-{who}"
+
+
+def roles_of_users(name: str, kinds: Iterable[Resource]) -> list[JsonObject]:
+    """Roles with kinds for accounts that may `view`, `edit` or `admin` a namespace, which the control plane adds."""
+    read, change = ("get", "list", "watch"), ("create", "update", "patch", "delete", "deletecollection")
+    plurals: dict[str, list[str]] = {}
+    for kind in kinds:
+        plurals.setdefault(kind.group, []).extend((kind.plural, f"{kind.plural}/status"))
+    view = [PolicyRule(api_groups=(group,), resources=(*each,), verbs=read) for group, each in plurals.items()]
+    edit = [
+        PolicyRule(api_groups=(group,), resources=tuple(each[::2]), verbs=change) for group, each in plurals.items()
+    ]
+    rules = {"view": view, "edit": [*view, *edit], "admin": [*view, *edit]}
+    return [cluster_role(f"{name}-{who}", given, **{added_to(who): "true"}) for who, given in rules.items()]
 
 
 def _rules(rules: Sequence[PolicyRule]) -> list[JsonValue]:

@@ -1,138 +1,122 @@
 """The files of the Helm chart that are made from the operators: values, their schema, the README, and files/.
 
 The templates in `deploy/chart/stellwerk/templates` name no operator. They go through `files/operators`, which has one
-file for each registered operator: its account and roles, the flags of its settings, and the variables that it needs.
+file for each registered operator, with an entry for each of its processes: account and roles, the flags of its
+settings, the variables that it needs, its ports and webhooks. Objects that only one operator has come from templates of
+its own, which are copied.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import yaml
 
-from stellwerk.delivery.operator_spec import OperatorSpec
-from stellwerk.kube.schema.crd import to_yaml
+import stellwerk
+from stellwerk.delivery.chart import readme
+from stellwerk.delivery.chart.values import (
+    COMMON,
+    OBJECT,
+    OF_WEBHOOKS,
+    POD,
+    SETTING,
+    SHARED,
+    SWITCH,
+    SWITCH_OR_EMPTY,
+    TEXT,
+    WEBHOOKS,
+    Shared,
+    Value,
+)
+from stellwerk.delivery.installation import Webhooks
+from stellwerk.delivery.monitoring import objects as monitoring
+from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
+from stellwerk.kube.schema.crd import Definition, to_yaml
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.runtime.settings.process_settings import PROCESS
 from stellwerk.runtime.settings.table import Setting
 
 CHART = Path("deploy/chart/stellwerk")
 NAMESPACE = "release-namespace-placeholder"
 """The text that `files/operators` has where the templates write the namespace of the release."""
+SERVICE, SERVICE_PORT = "service-name-placeholder", 65_535
+"""The same for the Service of webhooks."""
+CERTIFICATE_FOLDER = "/etc/stellwerk/certificate"
 HEADER = "# Made by `make generate`; do not edit.\n"
 
-_TEXT: JsonObject = {"type": "string"}
-_SWITCH: JsonObject = {"type": "boolean"}
-_OBJECT: JsonObject = {"type": "object"}
-_LIST: JsonObject = {"type": "array", "items": {"type": "object"}}
-_TEXTS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
-_SHARE: JsonObject = {"type": ["string", "integer"]}
+_REPLACED_IN_COMPONENTS = ("replicaCount", "resources")
+"""Values of every pod that processes with a key of their own do not take from their operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A value of the chart, its schema and its row of the README."""
-
-    path: str
-    default: JsonValue
-    schema: JsonObject
-    help: str = field(default="")
+def folder() -> Path:
+    """The folder of the chart: in `deploy` of a checkout, inside the package when installed."""
+    package = Path(stellwerk.__file__).parent
+    inside = package / "chart"
+    return inside if inside.is_dir() else package.parent.parent / CHART
 
 
-def _enum(*words: str) -> JsonObject:
-    return {"enum": [*words]}
-
-
-_POD = (
-    Value("replicaCount", 2, {"type": "integer", "minimum": 0}, "One replica acts, the others wait for its Lease."),
-    Value("image.registry", "", _TEXT, "Registry of the image, in front of the repository."),
-    Value("image.repository", "", _TEXT, "The image that you built (`make image`); required."),
-    Value("image.tag", "", _TEXT, "Tag of the image; empty: the appVersion of the chart."),
-    Value("image.digest", "", _TEXT, "Digest such as `sha256:...`, instead of the tag."),
-    Value("image.pullPolicy", "IfNotPresent", _enum("Always", "IfNotPresent", "Never")),
-    Value("imagePullSecrets", [], _LIST, "References to Secrets such as `{name: login}`."),
-    Value("podLabels", {}, _TEXTS),
-    Value("podAnnotations", {}, _TEXTS),
-    Value("nodeSelector", {}, _TEXTS),
-    Value("affinity", {}, _OBJECT),
-    Value("tolerations", [], _LIST),
-    Value(
-        "topologySpreadConstraints",
-        [],
-        _LIST,
-        "Empty: over hosts and zones. A constraint without labelSelector gets that of the Deployment.",
-    ),
-    Value("defaultHostNameSpreadPolicy", "ScheduleAnyway", _enum("ScheduleAnyway", "DoNotSchedule")),
-    Value("defaultZoneSpreadPolicy", "ScheduleAnyway", _enum("ScheduleAnyway", "DoNotSchedule")),
-    Value("priorityClassName", "", _TEXT),
-    Value(
-        "podSecurityContext",
-        {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "fsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        _OBJECT,
-    ),
-    Value(
-        "securityContext",
-        {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
-        _OBJECT,
-    ),
-    Value(
-        "resources",
-        {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
-        _OBJECT,
-        "The limit includes the processes that render charts and kustomizations.",
-    ),
-    Value("pdb.enabled", True, _SWITCH, "A PodDisruptionBudget, from two replicas on."),
-    Value("pdb.minAvailable", 1, _SHARE),
-    Value("pdb.maxUnavailable", "", _SHARE, "Replaces minAvailable."),
-    Value("pdb.labels", {}, _TEXTS),
-    Value("pdb.annotations", {}, _TEXTS),
-    Value("serviceAccount.annotations", {}, _TEXTS),
-)
-"""Values of all operators, which each operator's key may replace for its own pods."""
-
-_CHART = (
-    Value("commonLabels", {}, _TEXTS, "Labels of every object."),
-    Value("rbac.create", True, _SWITCH, "False: you create the roles and their bindings."),
-    Value("crds.install", True, _SWITCH, "Install the CustomResourceDefinitions of the enabled operators."),
-    Value("crds.keep", True, _SWITCH, "`helm uninstall` leaves them, and the objects of users with them."),
-    Value("networkPolicy.enabled", True, _SWITCH, "Only metrics and probes can be reached."),
-    Value(
-        "networkPolicy.egressPorts",
-        [80, 443, 6443, 9090],
-        {"type": "array", "items": {"type": "integer"}},
-        "TCP ports that the operators may call, besides DNS: API servers, HTTP servers, Flux's source-controller.",
-    ),
-    Value("networkPolicy.extraEgress", [], _LIST, "Further rules of the NetworkPolicy."),
-    Value("monitoring.service", True, _SWITCH, "A Service for the metrics of each operator."),
-    Value("monitoring.serviceMonitor", False, _SWITCH, "A ServiceMonitor of the Prometheus operator."),
-    Value("monitoring.podMonitor", False, _SWITCH, "A PodMonitor of the Prometheus operator."),
-    Value("log.level", "info", _TEXT, "debug, info, warn, error, panic, or a number above 0."),
-    Value("log.format", "json", _enum("json", "console")),
-    Value("leaderElection", True, _SWITCH, "Act only while holding the Lease; several replicas need it."),
-    Value("extraEnv", [], _LIST, "Further variables of each pod."),
-    Value("extraObjects", [], _LIST, "Further objects of the release."),
-)
-
-
-def key(spec: OperatorSpec) -> str:
-    """The key of an operator's values: its title in camel case, `btpManager`."""
+def key(spec: ProcessSpec) -> str:
+    """The key of the values of an operator, or of a server below it: its title in camel case, `btpManager`."""
     head, *tail = spec.title.split()
     return head.lower() + "".join(word[:1].upper() + word[1:] for word in tail)
 
 
+def about(operators: Iterable[OperatorSpec], samples: Iterable[JsonObject], changes: Iterable[str]) -> str:
+    """Chart.yaml, with what Artifact Hub shows: `changes`, the kinds of `operators`, and the first sample of each.
+
+    It names no image and no link: the image is one that the user builds, and `image.repository` has no default.
+    """
+    kinds = [kind for spec in operators for kind in spec.installation().definitions]
+    by_kind = {(body["apiVersion"], body["kind"]): body for body in reversed([*samples])}
+    resources = [kind.versions[0].kind.resource for kind in kinds]
+    examples = [by_kind[key] for each in resources if (key := (each.api_version, each.kind)) in by_kind]
+    lists: dict[str, list[JsonValue]] = {
+        "crds": [_described_kind(kind) for kind in kinds],
+        "crdsExamples": [*examples],
+        "changes": [*changes],
+    }
+    head: JsonObject = {
+        "apiVersion": "v2",
+        "name": "stellwerk",
+        "description": "Operators for SAP BTP services and for what charts and kustomizations deploy, "
+        "each with a switch.",
+        "type": "application",
+        "version": stellwerk.__version__,
+        "appVersion": stellwerk.__version__,
+        "annotations": {"artifacthub.io/license": "Apache-2.0", "artifacthub.io/operator": "true"},
+    }
+    annotations = [
+        f"  artifacthub.io/{name}: |\n{indent(_dump(bodies), '    ')}" for name, bodies in lists.items() if bodies
+    ]
+    return HEADER + to_yaml(head) + "".join(annotations)
+
+
+def _described_kind(kind: Definition) -> JsonObject:
+    """A kind as Artifact Hub lists it."""
+    stored = kind.versions[0]
+    return {
+        "kind": stored.kind.resource.kind,
+        "version": stored.name,
+        "name": kind.name,
+        "displayName": stored.kind.resource.kind,
+        "description": inspect.cleandoc(stored.kind.__doc__ or "").partition("\n\n")[0].replace("\n", " "),
+    }
+
+
 def values(operators: Iterable[OperatorSpec]) -> list[Value]:
     """The values of the chart, in the order of its file."""
-    return [*_CHART, *_POD, *(value for spec in operators for value in _of_operator(spec))]
+    return [
+        *COMMON,
+        *(shared.value for shared in SHARED),
+        *OF_WEBHOOKS,
+        *POD,
+        *(value for spec in operators for value in _of_operator(spec)),
+    ]
 
 
 def files(operators: Iterable[OperatorSpec]) -> dict[Path, str]:
@@ -140,45 +124,107 @@ def files(operators: Iterable[OperatorSpec]) -> dict[Path, str]:
     specs = tuple(operators)
     table = values(specs)
     definitions = {kind.name: kind for spec in specs for kind in spec.installation().definitions}
+    shared = monitoring.shared(specs)
+    watching = {spec.name: monitoring.of_operator(spec, is_installed=True) for spec in specs}
+    boards = {name: board for part in (shared, *watching.values()) for name, board in part.dashboards.items()}
+    rules = {"shared": shared.groups, **{name: part.groups for name, part in watching.items()}}
     return {
         CHART / "values.yaml": _values_yaml(table),
         CHART / "values.schema.json": json.dumps(_schema(specs, table), indent=2) + "\n",
-        CHART / "README.md": _readme(table),
+        CHART / "README.md": readme.text(table),
         **{CHART / f"files/crds/{name}.yaml": HEADER + to_yaml(kind.body()) for name, kind in definitions.items()},
         **{CHART / f"files/operators/{key(spec)}.yaml": HEADER + _dump(_described(spec)) for spec in specs},
+        **{CHART / f"files/dashboards/{name}.json": json.dumps(board) + "\n" for name, board in boards.items()},
+        **{CHART / f"files/rules/{name}.yaml": HEADER + _dump([*groups]) for name, groups in rules.items()},
+        **{CHART / f"files/busola/{name}.yaml": HEADER + _dump([*part.busola]) for name, part in watching.items()},
+        **{
+            CHART / f"templates/{spec.name}-{name}": f"{{{{- /* Made by `make generate`; do not edit. */}}}}\n{text}"
+            for spec in specs
+            for name, text in spec.chart().templates.items()
+        },
     }
 
 
-def _options(spec: OperatorSpec) -> Iterator[tuple[str, Setting[Any], str]]:
-    """The settings that `options` can set: name of the value, setting, default as text."""
-    table = spec.settings()
-    renderer = [(row, PROCESS.default(row)) for row in PROCESS.rows if row.field == "allow_unconfined_renderer"]
-    for row, default in [*((row, table.default(row)) for row in table.rows if row.has_flag), *renderer]:
-        head, *tail = row.field.split("_")
-        yield head + "".join(word.capitalize() for word in tail), row, default
+def component(operator: OperatorSpec, process: ProcessSpec) -> str:
+    """The key below the operator's where a process has its values; empty for the operator's own."""
+    own = process.chart_part().key
+    return own or ("" if process is operator else key(process))
+
+
+def _name(operator: OperatorSpec) -> str:
+    return operator.chart().name or operator.installation().account
+
+
+def _options(spec: ProcessSpec) -> Iterator[tuple[Value, Setting[Any], str]]:
+    """The values that set a setting by its flag: value, setting, and the default of the program as text."""
+    table, process = spec.settings(), spec.process()
+    ports = {port.flag for port in spec.installation().ports}
+    webhooks = spec.installation().webhooks
+    kept = {webhooks.service_flag, *_flags_of_certificate(webhooks)} if webhooks else set()
+    part = spec.chart_part()
+    named = {value.field: value for value in part.values if value.field}
+    known = [
+        row for row in table.rows if row.has_flag and row.flag not in kept and row.field not in part.local_settings
+    ]
+    rows = [(row, table.default(row)) for row in known]
+    if isinstance(spec, OperatorSpec):
+        rows += [(row, process.default(row)) for row in process.rows if row.field == "allow_unconfined_renderer"]
+    for row, default in rows:
+        if row.field in named:
+            yield named[row.field], row, default
+        elif row.flag not in ports:
+            yield _option(row, default), row, default
+
+
+def _flags_of_certificate(webhooks: Webhooks) -> set[str]:
+    return {flag.removeprefix("--").partition("=")[0] for flag in webhooks.certificate_flags("")}
+
+
+def _option(row: Setting[Any], default: str) -> Value:
+    head, *tail = row.field.split("_")
+    name = head + "".join(word.capitalize() for word in tail)
+    if shared := _shared(row):
+        otherwise = f", else {default}" if default else ""
+        help = f"`--{row.flag}`: {row.help} Empty: `{shared.value.path}`{otherwise}."
+        return Value(f"options.{name}", "", SWITCH_OR_EMPTY if row.is_switch else SETTING, help)
+    shown: JsonValue = (default == "true") if row.is_switch else int(default) if default.isdecimal() else default
+    return Value(f"options.{name}", shown, SWITCH if row.is_switch else SETTING, f"`--{row.flag}`: {row.help}")
+
+
+def _shared(row: Setting[Any]) -> Shared | None:
+    return next((shared for shared in SHARED if shared.sets(row.field)), None)
 
 
 def _of_operator(spec: OperatorSpec) -> Iterator[Value]:
     installation, own = spec.installation(), key(spec)
-    yield Value(f"{own}.enabled", False, _SWITCH, f"Install the {spec.title}.")
-    yield Value(f"{own}.fullnameOverride", "", _TEXT, f"Name of its objects; empty: `{installation.account}`.")
-    yield Value(f"{own}.nameOverride", "", _TEXT, "The same, where fullnameOverride is empty.")
+    yield Value(f"{own}.enabled", False, SWITCH, f"Install the {spec.title}.")
+    yield Value(f"{own}.fullnameOverride", "", TEXT, f"Name of its objects; empty: `{_name(spec)}`.")
+    yield Value(f"{own}.nameOverride", "", TEXT, "The same, where fullnameOverride is empty.")
     for variable in installation.local_environment:
-        yield Value(f"{own}.environment.{variable}", "", _TEXT, "Required by this operator.")
+        yield Value(f"{own}.environment.{variable}", "", TEXT, "Required by this operator.")
     if installation.cluster_admin:
-        yield Value(f"{own}.rbac.clusterAdmin", False, _SWITCH, "The operator is cluster-admin, as the original is.")
+        yield Value(f"{own}.rbac.clusterAdmin", False, SWITCH, "The operator is cluster-admin, as the original is.")
         yield Value(
             f"{own}.rbac.acknowledgeClusterAdminOfTenants",
             False,
-            _SWITCH,
+            SWITCH,
             "Accept rbac.clusterAdmin although options.tenancy is strict.",
         )
-    for name, row, default in _options(spec):
-        shown: JsonValue = (default == "true") if row.is_switch else int(default) if default.isdecimal() else default
-        schema: JsonObject = _SWITCH if row.is_switch else {"type": ["string", "integer", "boolean"]}
-        yield Value(f"{own}.options.{name}", shown, schema, f"`--{row.flag}`: {row.help}")
+    for value in spec.chart().values:
+        yield replace(value, path=f"{own}.{value.path}")
+    for process in spec.processes:
+        place = ".".join(part for part in (own, component(spec, process)) if part)
+        for value in _of_process(process):
+            yield replace(value, path=f"{place}.{value.path}")
+
+
+def _of_process(spec: ProcessSpec) -> Iterator[Value]:
+    yield from spec.chart_part().values
+    if spec.installation().webhooks is not None:
+        yield from WEBHOOKS
+    yield from (value for value, _, _ in _options(spec) if not value.field)
     yield Value(
-        f"{own}.options.extraArgs",
+        "options.extraArgs",
         [],
         {"type": "array", "items": {"type": "string"}},
         f"Further flags of `stellwerk run {spec.name}`.",
@@ -188,18 +234,84 @@ def _of_operator(spec: OperatorSpec) -> Iterator[Value]:
 def _described(spec: OperatorSpec) -> JsonObject:
     """What the templates read about an operator. Manifests are text, because names in them are replaced."""
     installation = spec.installation()
-    manifests = [dict(body) for body in installation.accounts(NAMESPACE)]
-    admin = installation.cluster_admin(NAMESPACE) if installation.cluster_admin else ()
     return {
         "key": key(spec),
         "name": spec.name,
         "title": spec.title,
-        "account": installation.account,
+        "objectName": _name(spec),
         "crds": [kind.name for kind in installation.definitions],
+        "ignoredImages": list(spec.chart().ignored_images),
+        "rolesOfUsers": _dump(list(installation.roles_of_users())),
+        "processes": [_process(spec, each) for each in spec.processes],
+    }
+
+
+def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
+    """What the templates read about a process."""
+    installation, part = spec.installation(), spec.chart_part()
+    admin = installation.cluster_admin(NAMESPACE) if installation.cluster_admin else ()
+    fields = {row.flag: value for value, row, _ in _options(spec)}
+    ports: list[JsonValue] = [
+        {
+            "name": port.name,
+            "number": port.number,
+            "value": fields[port.flag].path if port.flag in fields else "",
+        }
+        for port in installation.ports
+    ]
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "component": component(operator, spec),
+        "account": installation.account,
+        "suffix": part.suffix,
+        "labels": dict(part.labels),
+        "leads": bool(installation.lease),
+        "lease": installation.lease,
         "environment": list(installation.local_environment),
-        "options": [{"value": name, "flag": row.flag, "default": default} for name, row, default in _options(spec)],
-        "manifests": _dump(manifests),
+        "imageVariable": installation.image_variable,
+        "options": [_described_option(value, row, default) for value, row, default in _options(spec)],
+        "ports": ports,
+        "webhooks": _webhooks(installation.webhooks) if installation.webhooks else {},
+        "servesOnlyWebhooks": _serves_only_webhooks(operator, spec),
+        "manifests": _dump([dict(body) for body in installation.accounts(NAMESPACE)]),
         "clusterAdmin": _dump(list(admin)),
+    }
+
+
+def _described_option(value: Value, row: Setting[Any], default: str) -> JsonObject:
+    """What the templates read about a value that sets a setting."""
+    shared = _shared(row)
+    return {
+        "value": value.path,
+        "flag": row.flag,
+        "default": default,
+        "file": value.file,
+        "detected": [{"api": api, "value": text} for api, text in value.detected],
+        "common": shared.value.path if shared else "",
+        "isOpposite": shared is not None and shared.is_opposite,
+    }
+
+
+def _serves_only_webhooks(operator: OperatorSpec, spec: ProcessSpec) -> bool:
+    """Whether nothing is left of a process where the values switch webhooks off."""
+    installation = spec.installation()
+    webhooks = installation.webhooks
+    return (
+        spec is not operator and webhooks is not None and {port.name for port in installation.ports} == {webhooks.port}
+    )
+
+
+def _webhooks(webhooks: Webhooks) -> JsonObject:
+    def client_config(path: str) -> JsonObject:
+        return {"service": {"name": SERVICE, "namespace": NAMESPACE, "path": path, "port": SERVICE_PORT}}
+
+    return {
+        "port": webhooks.port,
+        "serviceFlag": webhooks.service_flag,
+        "certificateFolder": CERTIFICATE_FOLDER,
+        "certificateFlags": list(webhooks.certificate_flags(CERTIFICATE_FOLDER)),
+        "configurations": _dump(list(webhooks.configurations(client_config, NAMESPACE))),
     }
 
 
@@ -241,12 +353,21 @@ def _values_yaml(table: Iterable[Value]) -> str:
 def _schema(specs: Iterable[OperatorSpec], table: Iterable[Value]) -> JsonObject:
     root = _group()
     for value in table:
-        _put(root, value.path, value.schema)
-    _put(root, "global", _OBJECT)
+        _put(root, value.path, value.described)
+    _put(root, "global", OBJECT)
     for spec in specs:
-        for value in _POD:
-            _put(root, f"{key(spec)}.{value.path}", value.schema)
-        if spec.installation().cluster_admin and any(name == "tenancy" for name, _, _ in _options(spec)):
+        components = [name for process in spec.processes if (name := component(spec, process))]
+        has_own = any(not component(spec, process) for process in spec.processes)
+        for value in POD:
+            if has_own or value.path not in _REPLACED_IN_COMPONENTS:
+                _put(root, f"{key(spec)}.{value.path}", value.described)
+            for name in components:
+                if value.path != "replicaCount":
+                    _put(root, f"{key(spec)}.{name}.{value.path}", value.described)
+        if any(process.installation().webhooks for process in spec.processes):
+            for value in OF_WEBHOOKS:
+                _put(root, f"{key(spec)}.{value.path}", value.described)
+        if spec.installation().cluster_admin and any(row.field == "tenancy" for _, row, _ in _options(spec)):
             own: Any = root["properties"]
             own[key(spec)] |= _guard_of_cluster_admin()
     return {"$schema": "http://json-schema.org/draft-07/schema#", **root}
@@ -275,27 +396,3 @@ def _guard_of_cluster_admin() -> dict[str, JsonValue]:
         "if": {"allOf": [has("options", "tenancy", "strict"), has("rbac", "clusterAdmin", True)]},
         "then": has("rbac", "acknowledgeClusterAdminOfTenants", True),
     }
-
-
-def _readme(table: Iterable[Value]) -> str:
-    rows = [f"| `{value.path}` | `{json.dumps(value.default)}` | {value.help.replace('|', ',')} |" for value in table]
-    return _INTRODUCTION + "\n".join(["| value | default | meaning |", "| --- | --- | --- |", *rows, ""])
-
-
-_INTRODUCTION = """\
-# The chart of Stellwerk
-
-```shell
-helm install stellwerk deploy/chart/stellwerk --namespace kyma-system --create-namespace \\
-  --set image.repository=registry.example.com/stellwerk --set componentOperator.enabled=true
-```
-
-Each operator has a switch. Its key also accepts every value from `replicaCount` to `serviceAccount.annotations`, which
-then replaces the common value for the pods of that operator. A key that does not exist is an error. The roles contain
-what each operator needs and no wildcard; `componentOperator.rbac.clusterAdmin` is off, so Components name a service
-account that the operator impersonates.
-
-Upgrades of the chart upgrade the CustomResourceDefinitions, because they are templates here. All kinds have one stored
-version, so there is no conversion.
-
-"""

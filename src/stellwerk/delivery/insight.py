@@ -14,6 +14,7 @@ from stellwerk.runtime.insight.diagnosis import ConditionDiagnosis
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stellwerk.apply.fields.managed_fields import Claims
     from stellwerk.apply.objects.desired import Desired
     from stellwerk.apply.objects.manifests import Document
     from stellwerk.apply.set.model.desired_set import DesiredObject
@@ -107,6 +108,14 @@ class Preview:
     """Objects that would be replaced although they look the same, and why."""
     deleted: Mapping[ObjectRef, str] = field(default_factory=dict)
     """Objects that would be deleted, and why."""
+    created: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """Objects that would be created, and why, whose content is not worked out here."""
+    changed: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """Objects of which single fields would change, and how."""
+    kept: int = 0
+    """How many more objects exist and would be left as they are."""
+    claims: Claims | None = None
+    """The managers whose fields are taken over with `objects`; None: all but the control plane."""
     warnings: tuple[str, ...] = ()
 
 

@@ -1,16 +1,17 @@
-"""What a cluster needs before an operator starts, and how the local system starts it."""
+"""What a cluster needs before a process of an operator starts, and how the local system starts it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from stellwerk.delivery import grants
 from stellwerk.delivery.grants import Grant
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.runtime.access.permission_check import Rights
+from stellwerk.runtime.access.permission_check import Need, Rights
 from stellwerk.runtime.process.process import OperatorIdentity
 
 
@@ -23,25 +24,75 @@ def _no_files() -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port at which a process serves requests, besides those of metrics and probes."""
+
+    name: str
+    """Of the port of the container, at most 15 characters."""
+    flag: str
+    """The flag that sets it, without dashes."""
+    number: int
+    """In a pod."""
+
+
+ClientConfig: TypeAlias = Callable[[str], JsonObject]
+"""How an API server reaches a path of a webhook: an admission `clientConfig`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhooks:
+    """Admission webhooks that a process serves, and how API servers learn of them.
+
+    Their configurations may refuse every write while the process does not answer. So they are no part of
+    `Installation.objects`: they are applied once a process is ready.
+    """
+
+    port: str
+    """The name of the port that serves them."""
+    service: str
+    """The Service in front of it, in a cluster."""
+    service_flag: str
+    """The flag that names this Service, without dashes."""
+    certificate_flags: Callable[[str], Sequence[str]]
+    """The flags by which the process serves the certificate in a folder: `tls.crt` and `tls.key`."""
+    secret: str
+    """The Secret in the namespace of the process, under whose `ca.crt` it keeps what API servers have to trust."""
+    configurations: Callable[[ClientConfig, str], Sequence[JsonObject]]
+    """The configurations as manifests, made of the way to the process and of its namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """What a cluster needs before the operator starts, and how the local system starts it."""
+    """What a cluster needs before the process starts, and how the local system starts it."""
 
     namespace: str
     account: str
-    """The ServiceAccount in `namespace` that the operator acts as."""
-    lease: str
-    """The Lease by which replicas of the operator, and the original, agree on the leader."""
-    definitions: tuple[Definition, ...]
+    """The ServiceAccount in `namespace` that the process acts as."""
+    lease: str = ""
+    """The Lease by which replicas of the operator, and the original, agree on the leader. A server has none."""
+    definitions: tuple[Definition, ...] = ()
+    original: str = ""
+    """The name of the original's Deployment, in front of which Helm may put the name of a release; empty: none."""
     grants: tuple[Grant, ...] = ()
-    """The rights of the account in the whole cluster; the role and its binding are named like the account."""
+    """The rights of the account. Without `manifests` it has them in the whole cluster, by a role and a binding that are
+    named like it."""
+    home_grants: tuple[Grant, ...] = ()
+    """The rights of the account in `namespace`; the role and its binding are named like the account."""
+    ports: tuple[Port, ...] = ()
+    webhooks: Webhooks | None = None
     manifests: Callable[[str], Sequence[JsonObject]] | None = None
-    """Accounts, roles and their bindings in a namespace of the operator, where `grants` are not all of them."""
+    """Accounts, roles and their bindings in a namespace of the operator, where the grants are not all of them."""
+    name_of_roles: str = ""
+    """The beginning of the names of roles for users: those that may view, edit or administer a namespace may do so with
+    the definitions, too. Empty: there are none."""
     cluster_admin: Callable[[str], Sequence[JsonObject]] | None = None
     """The binding of the account to cluster-admin, where the original has it. The local system applies it; the chart
     only where its values ask for it."""
     local_flags: Callable[[Path], Sequence[str]] = _no_flags
     """The flags in the local system, whose folder is the argument; may write files there."""
     local_environment: Mapping[str, str] = field(default_factory=dict)
+    image_variable: str = ""
+    """The environment variable in which the pods get their own image; empty: they do not need it."""
     files: Callable[[], Mapping[str, str]] = _no_files
     """Further generated files of the repository: path and text."""
 
@@ -49,12 +100,29 @@ class Installation:
         """All of it as manifests: namespace, kinds, accounts and roles."""
         admin = self.cluster_admin(self.namespace) if self.cluster_admin else ()
         namespace: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
-        return [namespace, *(definition.body() for definition in self.definitions), *self.accounts(), *admin]
+        return [
+            namespace,
+            *(definition.body() for definition in self.definitions),
+            *self.accounts(),
+            *self.roles_of_users(),
+            *admin,
+        ]
+
+    def roles_of_users(self) -> Sequence[JsonObject]:
+        """The roles with the definitions for users, each added to the rights of who may do the same in a namespace."""
+        if not self.name_of_roles:
+            return ()
+        kinds = [definition.versions[0].kind.resource for definition in self.definitions]
+        return grants.roles_of_users(self.name_of_roles, kinds)
 
     def identity(self) -> OperatorIdentity:
         """The identity of a process with these grants: account, Lease, and the rights that it asks about."""
-        rights = Rights(grants.needs(self.grants), "stellwerk install")
+        rights = Rights(self.needs(), "stellwerk install")
         return OperatorIdentity(component=self.account, lease=self.lease, namespace=self.namespace, rights=rights)
+
+    def needs(self) -> tuple[Need, ...]:
+        """Each right of the grants, to be asked about."""
+        return (*grants.needs(self.grants), *grants.needs(self.home_grants, at_home=True))
 
     def accounts(self, namespace: str = "") -> Sequence[JsonObject]:
         """The account with the least rights that it needs; `namespace` is where the operator runs, if not as usual."""
@@ -63,4 +131,9 @@ class Installation:
 
         account = grants.OperatorAccount(self.account, namespace or self.namespace)
         role = grants.cluster_role(self.account, [grant.rule for grant in self.grants])
-        return [account.body(), role, account.is_given_everywhere(self.account, binding=self.account)]
+        made = [account.body(), role, account.is_given_everywhere(self.account, binding=self.account)]
+        if self.home_grants:
+            rules = [grant.rule for grant in self.home_grants]
+            made.append(grants.role(self.account, account.namespace, rules))
+            made.append(account.is_given_at_home(self.account, binding=self.account))
+        return made

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from stellwerk.local import build, cluster, renderer
+from stellwerk.local import cluster
+from stellwerk.local.build import control_plane, renderer
 from stellwerk.local.components import Options
 from stellwerk.local.errors import LocalError
 
@@ -30,7 +31,7 @@ def main() -> int:
 def _carry_out(verb: str, target: cluster.LocalCluster) -> None:
     match verb:
         case "build":
-            build.ensure(_tell)
+            control_plane.ensure(_tell)
             renderer.ensure(_tell)
         case "check":
             renderer.check(_tell)

@@ -6,6 +6,7 @@ RSA would cost a start half a second. Files are 0600 in a 0700 folder.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509 import DNSName, GeneralName, IPAddress, Name, NameAttribute
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from stellwerk.local.private_files import write_private
+from stellwerk.local.host.private_files import write_private
 
 _AUTHORITY_LIFE = timedelta(days=3650)
 _LEAF_LIFE = timedelta(days=365)
@@ -56,12 +57,15 @@ class Authority:
         Source of the rule: Kubernetes documentation, "Authenticating", X.509 client certificates (CN and O).
         """
         organizations = [NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-        subject = Name([*organizations, NameAttribute(NameOID.COMMON_NAME, user)])
+        # X.509 bounds the name by 64 characters, API servers do not, and names of service accounts may be longer.
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            name = NameAttribute(NameOID.COMMON_NAME, user, _validate=False)
+        subject = Name([*organizations, name])
         return self._sign(subject, ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
-    def server(self, addresses: Sequence[str]) -> Credential:
+    def server(self, addresses: Sequence[str], hosts: Sequence[str] = _SERVER_NAMES) -> Credential:
         """A certificate for the API server, valid for these addresses and the names that pods use."""
-        names: list[GeneralName] = [DNSName(name) for name in _SERVER_NAMES]
+        names: list[GeneralName] = [DNSName(name) for name in hosts]
         names += [IPAddress(ip_address(address)) for address in addresses]
         subject = Name([NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._sign(subject, ExtendedKeyUsageOID.SERVER_AUTH, names)

@@ -14,14 +14,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stellwerk.local import build, locks, ports, processes, startup, volumes
-from stellwerk.local.build import Binaries
+from stellwerk.local import startup, volumes
+from stellwerk.local.build import control_plane
+from stellwerk.local.build.control_plane import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
 from stellwerk.local.errors import BadName, PortTaken, ProcessStartFailed
 from stellwerk.local.folder import LOGS, ClusterFolder
-from stellwerk.local.names import is_name, state_folder
-from stellwerk.local.ports import HOST
-from stellwerk.local.processes import Process
+from stellwerk.local.host import locks, ports, processes
+from stellwerk.local.host.names import is_name, state_folder
+from stellwerk.local.host.ports import HOST
+from stellwerk.local.host.processes import Process
 from stellwerk.local.startup import Startup
 from stellwerk.local.wire import Wire
 
@@ -29,6 +31,7 @@ DEFAULT = "local"
 """The default name of the cluster."""
 _TRIES_FOR_A_PORT = 3
 _GRACE_SECONDS = 10.0
+_RESTART_GRACE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +132,13 @@ class LocalCluster:
 
     # Life
 
-    def up(self, say: build.Say = lambda text: None) -> None:
+    def up(self, say: control_plane.Say = lambda text: None) -> None:
         """Start the cluster, or find it running; returns when it is ready for work.
 
         Raises the LocalError that fits; what this call had started is then ended again.
         """
         with self._alone():
-            binaries = build.ensure(say)
+            binaries = control_plane.ensure(say)
             self._end_outdated(binaries)
             if not all(self.process(name).is_running() for name in self.options.components):
                 say("starting the control plane")
@@ -145,8 +148,8 @@ class LocalCluster:
         """End every process and remove everything, data included. Nothing happens when there is nothing."""
         with self._alone():
             everything = self._inside.processes()
-            control_plane = set(Options().components)
-            companions = [process for process in everything if process.name not in control_plane]
+            components = set(Options().components)
+            companions = [process for process in everything if process.name not in components]
             processes.stop_all(companions, grace_seconds=_GRACE_SECONDS)
             processes.kill_all(everything)
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -158,15 +161,18 @@ class LocalCluster:
 
     def start(self, name: str) -> None:
         """Start one component that was stopped or killed. Returns at once; see `wait_until_ready`."""
-        Startup(self._inside, self.options, build.ensure(), self.port).begin(name)
+        Startup(self._inside, self.options, control_plane.ensure(), self.port).begin(name)
 
     def wait_until_ready(self, timeout_seconds: float = startup.READY_SECONDS) -> None:
         """Wait until the API server reports that it is ready. Raises ProcessStartFailed."""
-        Startup(self._inside, self.options, build.ensure(), self.port).wait_until_ready(timeout_seconds)
+        Startup(self._inside, self.options, control_plane.ensure(), self.port).wait_until_ready(timeout_seconds)
 
     def restart(self, name: str) -> None:
-        """Stop and start one component, and wait until the API server is ready again."""
-        self.process(name).stop()
+        """Stop and start one component, and wait until the API server is ready again.
+
+        An API server with open watches never ends by itself, so it is killed after two seconds. No write is lost.
+        """
+        self.process(name).stop(grace_seconds=_RESTART_GRACE_SECONDS)
         self.start(name)
         self.wait_until_ready()
 

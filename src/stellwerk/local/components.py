@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stellwerk.local import stages, volumes
-from stellwerk.local.build import Binaries
-from stellwerk.local.ports import HOST
+from stellwerk.local.build.control_plane import Binaries
+from stellwerk.local.host.ports import HOST
 
 ETCD = "etcd"
 API_SERVER = "kube-apiserver"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stellwerk.local.names import RULE
+from stellwerk.local.host.names import RULE
 
 _START_AFRESH = "`stellwerk down` removes the local cluster; then start it again"
 

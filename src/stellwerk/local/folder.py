@@ -15,16 +15,18 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from stellwerk.local import build, components, processes
+from stellwerk.lazy_imports import lazy_imports
+from stellwerk.local import components
+from stellwerk.local.build import control_plane
 from stellwerk.local.errors import BrokenData, NoSpace, WrongVersion
-from stellwerk.local.ports import HOST
-from stellwerk.local.private_files import write_private
-from stellwerk.local.processes import Process
+from stellwerk.local.host import processes
+from stellwerk.local.host.ports import HOST
+from stellwerk.local.host.private_files import write_private
+from stellwerk.local.host.processes import Process
 
-if TYPE_CHECKING:
-    from stellwerk.local.certs import Authority, Credential
+with lazy_imports(__name__):  # `status` and `down` need no certificates, and this takes 75 ms
+    from stellwerk.local import certs
 
 LOGS = "log"
 """The folder, in that of a cluster, with a log for each process."""
@@ -89,7 +91,7 @@ class ClusterFolder:
         for name in ("pki", "credentials", LOGS, "run"):
             (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
-        facts = {"version": build.KUBERNETES_VERSION, "port": port}
+        facts = {"version": control_plane.KUBERNETES_VERSION, "port": port}
         write_private(self.path / "cluster.json", json.dumps(facts).encode())
         write_private(self.path / "audit-policy.json", json.dumps(components.audit_policy()).encode())
         self._settle_credentials(port)
@@ -113,9 +115,7 @@ class ClusterFolder:
         """Give the API server a new certificate and key."""
         self._write_server(self._load_authority())
 
-    def _load_authority(self) -> Authority:
-        from stellwerk.local import certs  # `status` and `down` need no certificates, and this takes 75 ms
-
+    def _load_authority(self) -> certs.Authority:
         keys = self.authority.parent
         try:
             return certs.load_or_create_authority(keys)
@@ -140,12 +140,12 @@ class ClusterFolder:
             if component == components.PROVISIONER:  # its library reads no kubeconfig
                 write_private(target.with_suffix(".pem"), credential.certificate + credential.key)
 
-    def _write_server(self, authority: Authority) -> None:
+    def _write_server(self, authority: certs.Authority) -> None:
         credential = authority.server([HOST])
         write_private(self.path / "pki" / "server.key", credential.key)
         write_private(self.path / "pki" / "server.crt", credential.certificate)
 
-    def _write_kubeconfig(self, target: Path, user: str, credential: Credential, port: int) -> None:
+    def _write_kubeconfig(self, target: Path, user: str, credential: certs.Credential, port: int) -> None:
         server = {
             "server": f"https://{HOST}:{port}",
             "certificate-authority-data": _base64(self.authority.read_bytes()),
@@ -175,10 +175,10 @@ def _check_upgrade(written_by: str, folder: Path) -> None:
 
     Source of the rule: Kubernetes documentation, "Version Skew Policy".
     """
-    old, new = _minor(written_by), _minor(build.KUBERNETES_VERSION)
+    old, new = _minor(written_by), _minor(control_plane.KUBERNETES_VERSION)
     if old is None or new is None or not 0 <= new - old <= 1:
         raise WrongVersion(
-            f"Kubernetes {build.KUBERNETES_VERSION} cannot use this cluster's data",
+            f"Kubernetes {control_plane.KUBERNETES_VERSION} cannot use this cluster's data",
             cause=f"{folder} was written by Kubernetes {written_by}",
         )
 

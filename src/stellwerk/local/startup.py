@@ -13,13 +13,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from stellwerk.local import build, components, processes, volumes
-from stellwerk.local.build import Binaries
+from stellwerk.local import components, volumes
+from stellwerk.local.build import control_plane
+from stellwerk.local.build.control_plane import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, Options
 from stellwerk.local.errors import BrokenData, LocalError, PortTaken, ProcessStartFailed, WrongBinary
 from stellwerk.local.folder import ClusterFolder
-from stellwerk.local.ports import HOST
-from stellwerk.local.processes import Process
+from stellwerk.local.host import processes
+from stellwerk.local.host.ports import HOST
+from stellwerk.local.host.processes import Process
 from stellwerk.local.wire import Wire, WireAnswer
 
 READY_SECONDS = 60.0
@@ -43,7 +45,7 @@ class Startup:
         self._wait_for_etcd()
         self._begin_others()
         self.wait_until_ready()
-        build.check_version(reported_version(self.folder, self.port), self.binaries)
+        control_plane.check_version(reported_version(self.folder, self.port), self.binaries)
         self._begin_others()
         self._wait_for_work()
 
@@ -125,9 +127,9 @@ class Startup:
         if "address already in use" in tail:
             return PortTaken(f"{HOST}:{self.port}")
         # Not a word, or a complaint of the shell, which names itself or the program it could not become.
-        if not tail or tail.startswith(("sh:", str(build.cache_folder()))):
+        if not tail or tail.startswith(("sh:", str(control_plane.cache_folder()))):
             summary = f"{process.name} cannot be started on this machine"
-            return WrongBinary(summary, cause=last or "it ended without a word", folder=build.cache_folder())
+            return WrongBinary(summary, cause=last or "it ended without a word", folder=control_plane.cache_folder())
         if process.name == ETCD:
             return BrokenData("etcd cannot read its data", cause=last)
         return ProcessStartFailed(f"{process.name} ended while starting", cause=last, fix=f"see {process.log}")

@@ -2,7 +2,7 @@
 
 A wheel carries the program for its platform. A checkout has its source instead; what is built from it is in the cache
 under a digest of everything that went in, so that a program is never older than its source. Building it is not for this
-room: it needs a compiler, and the operator must not want one (`stellwerk.local.renderer` builds).
+room: it needs a compiler, and the operator must not want one (`stellwerk.local.build.renderer` builds).
 """
 
 from __future__ import annotations

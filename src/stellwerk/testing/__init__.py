@@ -1,0 +1,11 @@
+"""What tests, benchmarks and the demo share: a cluster, time, waiting, and servers that behave badly.
+
+cluster     the clusters of a test session; cluster_cleanup takes them down when the session is gone
+clock       a clock that a test moves
+eventually  waiting for a condition, not for a time
+processes   operators as processes that can be killed
+servers     servers of other projects on loopback: artifacts, registries, admission webhooks, the service broker
+faults      the proxy between an operator and its API server
+scenarios   operators in the process of the test, crash sweeps, comparable ends
+checks      what holds at the end of every test: no stall, no secret in an output, no unexpected exception
+"""

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stellwerk.local import processes
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import API_SERVER, ETCD, Options
-from stellwerk.local.processes import Process
+from stellwerk.local.components import API_SERVER, CONTROLLER_MANAGER, ETCD, Options
+from stellwerk.local.host import processes
+from stellwerk.local.host.processes import Process
 
 _PATIENCE_SECONDS = 60
 """For what takes milliseconds, on a machine that may have others to serve first."""
@@ -82,6 +82,15 @@ def _watch_over(folder: Path) -> None:
 
 def _reaper(folder: Path) -> Process:
     return processes.Process("reaper", folder, folder / "reaper.log")
+
+
+def collects_new_kinds(cluster: LocalCluster) -> None:
+    """Have objects of kinds that were installed just now take their dependents along at once.
+
+    The garbage collector looks for new kinds at its start and every 30 seconds, so it is started again.
+    """
+    cluster.process(CONTROLLER_MANAGER).kill()
+    cluster.start(CONTROLLER_MANAGER)
 
 
 def save_data(cluster: LocalCluster, name: str) -> None:

@@ -83,9 +83,9 @@ class Ground:
         stage = self.set_of(live).plan(desired)
         return len(live) == len(desired) and not (stage.actions or stage.throttled)
 
-    async def keep(self, desired: tuple[Desired, ...]) -> SetProgress:
+    async def keep(self, desired: tuple[Desired, ...], client: Client | None = None) -> SetProgress:
         """One pass."""
-        progress = await self.set_of(await self.live(desired)).apply(desired)
+        progress = await self.set_of(await self.live(desired), client).apply(desired)
         self.made.update({result.address: result.live for result in progress.carried if result.live is not None})
         return progress
 

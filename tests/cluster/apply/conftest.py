@@ -12,6 +12,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.faults import FaultProxy
 
 
 @pytest.fixture
@@ -35,3 +36,10 @@ async def place(cluster: LocalCluster, namespace: str) -> AsyncIterator[Place]:
         place = Place(client, others, cluster, namespace, user, AuditLog(cluster))
         yield place
         await place.clean_up()
+
+
+@pytest.fixture
+async def behind(proxy: FaultProxy) -> AsyncIterator[Client]:
+    """The operator's client: all that it sends and receives passes the proxy."""
+    async with Client.connect(ClusterConfig.load(proxy.kubeconfig), field_manager=R) as made:
+        yield made

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
-from tests.cluster.apply.object_sets import CONFIG_MAPS, Place, R, annotated, joined
+from tests.cluster.apply.object_sets import CONFIG_MAPS, Place, annotated, joined
 from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.set.model.inventory import Phase
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import unstructured
-from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.faults import READS, WRITES, AnswerInstead, CutConnection, FaultProxy, OlderView, nth, requests
-
-
-@pytest.fixture
-async def proxy(cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy(cluster.kubeconfig) as made:
-        yield made
-
-
-@pytest.fixture
-async def behind(proxy: FaultProxy) -> AsyncIterator[Client]:
-    """The operator's client: all that it says and hears passes the proxy."""
-    async with Client.connect(ClusterConfig.load(proxy.kubeconfig), field_manager=R) as made:
-        yield made
-
 
 TWO = joined(CONFIG, "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
 

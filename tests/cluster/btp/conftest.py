@@ -21,7 +21,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.module import rehearsal
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.faults import FaultProxy
-from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.processes.fork_server import ForkServer
 
 
 @pytest.fixture(scope="session")

@@ -82,8 +82,11 @@ class Given(ObjectActions):
         )
 
     async def service_instance(self, name: str, namespace: str = "default", *finalizers: str) -> None:
-        """A user's service instance."""
-        await self.client.create(
+        """A user's service instance.
+
+        It is applied: the API server holds up a create of a kind that was established within two seconds.
+        """
+        await self.client.apply(
             ServiceInstance,
             {
                 "apiVersion": "services.cloud.sap.com/v1",
@@ -100,7 +103,7 @@ class Given(ObjectActions):
         spec: JsonObject = {"serviceInstanceName": instance}
         if secret_name:
             spec["secretName"] = secret_name
-        await self.client.create(
+        await self.client.apply(
             ServiceBinding,
             {
                 "apiVersion": "services.cloud.sap.com/v1",

@@ -21,16 +21,16 @@ from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.ports import free_port
+from stellwerk.local.host.ports import free_port
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.controllers import IMAGE_VARIABLE
 from stellwerk.operators.btp.module import rehearsal
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
-from stellwerk.testing.fork_server import ForkServer
-from stellwerk.testing.normalize import Masks
-from stellwerk.testing.operator_process import OperatorProcess
-from stellwerk.testing.recorder import Run, Selection, difference
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.scenarios.normalize import Masks
+from stellwerk.testing.scenarios.recorder import Run, Selection, difference
 
 NAMESPACE = "kyma-system"
 

@@ -19,7 +19,7 @@ from stellwerk.kube.types.errors import BadRequest, Invalid
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.servers import Accept, Reject, ScriptedAdmissionServer, WebhookRule
+from stellwerk.testing.servers.webhooks import Accept, Reject, ScriptedAdmissionServer, WebhookRule
 
 EXTRA = """
 apiVersion: v1

@@ -17,8 +17,8 @@ from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.types.errors import NotFound
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict, TokenAnswer, TokenRequest
+from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.surprises import SURPRISES
 
 pytestmark = pytest.mark.req("R-512")
 

@@ -28,8 +28,8 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.checks.secret_leak_scan import Canary
 from stellwerk.testing.cluster import AuditLog
-from stellwerk.testing.secret_leak_scan import Canary
 
 SERVICE = "sap-btp-operator-webhook-service"
 METRICS_SERVICE = "sap-btp-operator-controller-manager-metrics-service"

@@ -12,7 +12,8 @@ from tests.cluster.btp.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.crash_sweep import (
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.scenarios.crash_sweep import (
     MakeFault,
     Sweep,
     SweepStep,
@@ -24,10 +25,7 @@ from stellwerk.testing.crash_sweep import (
     reply_cut,
     timed_out,
 )
-from stellwerk.testing.fork_server import ForkServer
 
-SHARES = 4
-"""Into how many tests the points of a sweep are dealt, so that they can run side by side."""
 CONVERGED_SECONDS = 60.0
 
 
@@ -66,21 +64,17 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(
-    sweep: Sweep, fault: MakeFault, share: int
-) -> None:
-    await sweep.run(fault, share=share, shares=SHARES)
+async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
+    await sweep.run(fault)
 
 
 @pytest.mark.req("R-102")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("fault", "share"),
-    [*((reply_cut, share) for share in odd(SHARES)), *((timed_out, share) for share in even(SHARES))],
+    ("fault", "share"), [*((reply_cut, share) for share in odd(2)), *((timed_out, share) for share in even(2))]
 )
 async def test_when_the_reply_to_any_write_is_lost_it_ends_as_if_nothing_had_happened(
     sweep: Sweep, fault: MakeFault, share: int
 ) -> None:
-    await sweep.run(fault, share=share, shares=SHARES)
+    await sweep.run(fault, share=share, shares=2)

@@ -18,8 +18,16 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, each_once, killed_after, killed_before, odd
-from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.scenarios.crash_sweep import (
+    MakeFault,
+    Sweep,
+    SweepStep,
+    each_once,
+    killed_after,
+    killed_before,
+    odd,
+)
 
 SHARES = 2
 OPERANDS_FINALIZER = "services.cloud.sap.com/sap-btp-finalizer"
@@ -69,7 +77,8 @@ async def secret(given: Given, name: str) -> None:
 def before_the_module(writes: Sequence[str]) -> Sequence[str]:
     """The writes up to the module's own removal, of which every one is tried without force."""
     once = each_once(writes)
-    return once[: next(place for place, write in enumerate(once) if write.startswith("delete clusterroles"))]
+    end = next((place for place, write in enumerate(once) if write.startswith("delete clusterroles")), len(once))
+    return once[:end]
 
 
 @pytest.fixture
@@ -92,9 +101,9 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("share", odd(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_of_a_forced_deletion_it_takes_all_it_was_told_to_and_no_more(
-    sweep: Sweep, fault: MakeFault, share: int
+    sweep: Sweep, fault: MakeFault
 ) -> None:
+    (share,) = odd(SHARES)
     await sweep.run(fault, share=share, shares=SHARES)

@@ -31,17 +31,20 @@ from stellwerk.testing.faults import (
     requests,
 )
 from stellwerk.testing.faults.upstream import Upstream
-from stellwerk.testing.normalize import Masks
-from stellwerk.testing.recorder import LASTING_WRITES, Run
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.scenarios.normalize import Masks
+from stellwerk.testing.scenarios.recorder import LASTING_WRITES, Run
 
 CONVERGED_SECONDS = 60.0
 
 
 @pytest.fixture
-async def behind_proxy(btp_cluster: LocalCluster, given: Given, tmp_path: Path) -> AsyncIterator[Operator]:
+async def behind_proxy(
+    btp_cluster: LocalCluster, given: Given, tmp_path: Path, nursery: ForkServer
+) -> AsyncIterator[Operator]:
     """The operator as a process, not started."""
     await inputs(given)
-    async with operator(btp_cluster, tmp_path) as running:
+    async with operator(btp_cluster, tmp_path, nursery=nursery) as running:
         yield running
 
 
@@ -222,11 +225,11 @@ async def test_a_secret_that_is_changed_and_changed_back_leaves_what_a_fresh_dep
 @pytest.mark.req("R-303")
 @pytest.mark.parametrize("number", [1, 2, 3, 7, 15, 22, 23, 24])
 async def test_asked_to_end_at_any_write_it_gives_its_lease_back_in_time_and_the_next_one_finishes(
-    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, number: int
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: ForkServer, number: int
 ) -> None:
     await inputs(given)
     await given.client.delete(Lease, LEASE_NAME, "kyma-system")  # one that was killed before may still hold it
-    async with operator(btp_cluster, tmp_path, "--leader-elect") as running:
+    async with operator(btp_cluster, tmp_path, "--leader-elect", nursery=nursery) as running:
         await running.process.start()
         with running.proxy.on_requests(LASTING_WRITES, Delay(0.2), nth(number)):
             await given.btp_operator()
@@ -242,10 +245,10 @@ async def test_asked_to_end_at_any_write_it_gives_its_lease_back_in_time_and_the
 
 @pytest.mark.req("R-303")
 async def test_asked_to_end_while_the_api_server_does_not_answer_it_ends_in_time(
-    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path
+    btp_cluster: LocalCluster, given: Given, then: Then, tmp_path: Path, nursery: ForkServer
 ) -> None:
     await inputs(given)
-    async with operator(btp_cluster, tmp_path) as running:
+    async with operator(btp_cluster, tmp_path, nursery=nursery) as running:
         await running.process.start()
         running.proxy.on_requests(LASTING_WRITES, Drop())
         await given.btp_operator()

@@ -13,7 +13,7 @@ from tests.cluster.btp.then import Then
 from stellwerk.operators.btp.credentials.credential_check import TokenServer
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.tls_server import TlsServer
+from stellwerk.testing.servers.tls_server import TlsServer
 
 LOOPBACK = EgressRules(networks=(ip_network("127.0.0.0/8"),))
 

@@ -15,11 +15,11 @@ from tests.cluster.btp.then import Then
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy, RecordedRequest, requests
 from stellwerk.testing.faults.on_requests import Proceed
 from stellwerk.testing.faults.reply import Reply
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 COUNT = 20_000
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
-from tests.cluster import program
 from tests.cluster.btp.beginnings import ready
 from tests.cluster.btp.charts import ModuleChart
 from tests.cluster.btp.given import Given
@@ -16,7 +15,7 @@ from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import IMAGE, Running
 from tests.cluster.btp.test_takeover import the_original_was_here
 from tests.cluster.btp.then import Then
-from tests.cluster.program import Ended
+from tests.cluster.program import CommandLine, Ended
 
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
@@ -31,12 +30,12 @@ CONFIG = "sap-btp-operator-config"
 
 
 @pytest.fixture
-def diff(btp_cluster: LocalCluster, module: Module) -> Diff:
+def diff(btp_cluster: LocalCluster, module: Module, command_line: CommandLine) -> Diff:
     """Runs the verb as administrator, with the test's own module."""
 
     async def run(*arguments: str) -> Ended:
         options = ["--path", str(module.root), "--kubeconfig", str(btp_cluster.kubeconfig), "-n", "kyma-system"]
-        return await asyncio.to_thread(program.run, ["diff", *options, *arguments])
+        return await asyncio.to_thread(command_line.run, ["diff", *options, *arguments])
 
     return run
 

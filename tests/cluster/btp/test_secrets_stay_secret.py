@@ -16,9 +16,9 @@ from tests.cluster.btp.then import Then
 from stellwerk.api.core import Event, Secret
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.checks.secret_leak_scan import Canary
 from stellwerk.testing.faults import AnswerInstead, requests
 from stellwerk.testing.faults.upstream import Upstream
-from stellwerk.testing.secret_leak_scan import Canary
 
 PLANTED = ("clientid", "clientsecret", "sm_url", "tokenurl", "certificate")
 """The cluster id is none: the operand's ConfigMap has it."""

@@ -4,59 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster import permissions
+from tests.cluster.cap import world
 from tests.cluster.cap.shop import OPERATOR, Shop
-from tests.cluster.component.kinds import established
+from tests.cluster.program import CommandLine, Ended
 
-from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import unstructured
-from stellwerk.local import published_definitions
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.cap import api, controllers, names
+from stellwerk.operators.cap import controllers, names
 from stellwerk.operators.cap.controllers import ApplicationControllers
 from stellwerk.operators.cap.installation import NAMESPACE
-from stellwerk.operators.cap.rights import GRANTS
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
-from stellwerk.testing.eventually import eventually
+from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.harness import OperatorHarness
-
-PUBLISHED = (
-    "gateways.networking.istio.io",
-    "virtualservices.networking.istio.io",
-    "destinationrules.networking.istio.io",
-    "certificates.cert-manager.io",
-    "certificates.cert.gardener.cloud",
-    "dnsentries.dns.gardener.cloud",
-)
+from stellwerk.testing.scenarios.skipping_clock import SkippingClock
 
 
 @pytest.fixture(scope="session")
 def cap_cluster() -> LocalCluster:
     """The control plane of this test process, with the kinds of CAP and of the projects that it uses."""
     cluster = clusters.started(f"cap-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
-    asyncio.run(_prepare(cluster))
+    asyncio.run(world.prepare(cluster))
+    clusters.collects_new_kinds(cluster)
     return cluster
 
 
-async def _prepare(cluster: LocalCluster) -> None:
-    async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
-        target = unstructured(CustomResourceDefinition.resource)
-        bodies = [definition.body() for definition in api.DEFINITIONS]
-        bodies += published_definitions.definitions(PUBLISHED)
-        made = await asyncio.gather(*(client.apply(target, body) for body in bodies))
-        for definition in made:
-            await eventually(lambda name=definition.metadata.name: established(client, name))  # type: ignore[misc]
-        await permissions.grant(client, OPERATOR, GRANTS)
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[ForkServer]:
+    """Where the processes of a sweep start in a moment."""
+    programs = ("program", "domain.program", "subscription.program")
+    with ForkServer([f"tests.cluster.cap.{program}" for program in programs]) as nursery:
+        yield nursery
 
 
 @pytest.fixture
@@ -83,9 +70,13 @@ def audit(cap_cluster: LocalCluster) -> AuditLog:
 
 @dataclass
 class Running(OperatorHarness):
-    """Starts and stops the CAP Operator, without the controllers of domains: tests play these."""
+    """Starts and stops the CAP Operator, without the controllers of domains: tests play these.
+
+    A test may skip what it waits for with `clock`.
+    """
 
     settings: dict[str, Any] = field(default_factory=dict)
+    clock: SkippingClock = field(default_factory=SkippingClock)
     _cap: ApplicationControllers | None = field(default=None, init=False)
 
     async def start(self) -> None:
@@ -93,7 +84,7 @@ class Running(OperatorHarness):
         client = Client.connect(
             ClusterConfig.load(self.kubeconfig), user_agent=OPERATOR, on_request=self.saboteur.requested
         )
-        manager = self._begin(client, component=names.OPERATOR_NAME, grace_seconds=6.0)
+        manager = self._begin(client, component=names.OPERATOR_NAME, grace_seconds=6.0, clock=self.clock)
         self._cap = controllers.install_applications(
             manager, Settings(**self.settings), NAMESPACE, recorder=self.recorder
         )
@@ -120,3 +111,17 @@ async def running(cap_cluster: LocalCluster) -> AsyncIterator[Running]:
 def shop(admin: Client, home: str) -> Shop:
     """An application, as soon as it is opened."""
     return Shop(admin, home)
+
+
+Stellwerk = Callable[..., Coroutine[None, None, Ended]]
+
+
+@pytest.fixture
+def stellwerk(cap_cluster: LocalCluster, home: str, command_line: CommandLine) -> Stellwerk:
+    """Runs the program as administrator, in the test's namespace; the operator of the test goes on meanwhile."""
+
+    async def run(*arguments: str, kubeconfig: Path | None = None) -> Ended:
+        options = ["--kubeconfig", str(kubeconfig or cap_cluster.kubeconfig), "-n", home]
+        return await asyncio.to_thread(command_line.run, [*arguments, *options])
+
+    return run

@@ -14,12 +14,12 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
+from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, metadata_of, unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import Domain
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditEntry, AuditLog
 from stellwerk.testing.eventually import eventually
@@ -81,17 +81,28 @@ class Shop:
             await self.serve(host)
         await self.client.apply(CAPApplication, {**self._metadata("shop"), "spec": spec})
 
-    async def subscribe(self, name: str = "acme", *, with_payload: bool = True, follows: bool = True) -> None:
-        """Make a tenant without a version, as the subscription server does."""
+    async def subscribe(
+        self,
+        name: str = "acme",
+        *,
+        with_payload: bool = True,
+        follows: bool = True,
+        guid: str = "",
+        context: str = "",
+    ) -> None:
+        """Make a tenant without a version, as the subscription server does. `context`: the Secret with its payload."""
+        context = context or f"{name}-context"
         tenant: JsonObject = {"capApplicationInstance": "shop", "subDomain": name, "tenantId": f"{name}-id"}
         if not follows:
             tenant["versionUpgradeStrategy"] = "never"
         labels: JsonObject = {"sme.sap.com/tenant-type": "consumer", "sme.sap.com/btp-tenant-id": f"{name}-id"}
-        annotations: JsonObject = {names.CONTEXT_SECRET_ANNOTATION: f"{name}-context"} if with_payload else {}
+        annotations: JsonObject = {names.CONTEXT_SECRET_ANNOTATION: context} if with_payload else {}
+        if guid:
+            labels[names.SUBSCRIPTION_GUID] = annotations[names.SUBSCRIPTION_GUID] = guid
         marks = {"labels": labels, "annotations": annotations}
         await self.client.apply(CAPTenant, {**self._metadata(name, **marks), "spec": tenant})
         payload: JsonObject = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
-        await self.client.apply(Secret, {**self._metadata(f"{name}-context"), "data": payload})
+        await self.client.apply(Secret, {**self._metadata(context), "data": payload})
 
     async def release(self, number: str, *workloads: JsonObject, ready: bool = True, **spec: Any) -> None:
         """Make the version `shop-v<number>`. Its pods become ready by themselves, unless they wait for `make_ready`."""
@@ -192,13 +203,21 @@ class Shop:
         await eventually(does, within=30, describe=f"the application shows {state}, {reason}")
         return found[0]
 
+    def inline_domains(self, host: str) -> JsonObject:
+        """Domains as the first releases had them written into the application."""
+        return {
+            "primary": host,
+            "secondary": [f"other.{host}"],
+            "istioIngressGatewayLabels": [{"name": "istio", "value": "gateway"}],
+        }
+
     def requests(self, audit: AuditLog) -> Sequence[AuditEntry]:
         """What the operator asked for in this namespace: it may still be busy with those of earlier tests."""
         return audit.entries(lambda entry: entry.user == OPERATOR and entry.namespace == self.namespace)
 
-    async def routes(self) -> VirtualService | None:
+    async def routes(self, tenant: str = "acme") -> VirtualService | None:
         """The tenant's VirtualService."""
-        return await self.client.find(VirtualService, "acme", self.namespace)
+        return await self.client.find(VirtualService, tenant, self.namespace)
 
     async def operations(self) -> list[CAPTenantOperation]:
         """All operations of the namespace."""
@@ -225,6 +244,31 @@ class Shop:
 
         await eventually(ended, within=30, describe=f"operation {name} has ended")
         return found[0]
+
+    async def ask_again(self, kind: type[Kind], name: str, request: str) -> None:
+        """Ask an object to run its failed Job again."""
+        patch = MergePatch({"metadata": {"annotations": {names.RETRY_ANNOTATION: request}}})
+        await self.client.patch(metadata_of(kind), name, self.namespace, patch)
+
+    async def fails_again(self, name: str, request: str) -> CAPTenantOperation:
+        """Return the operation when it has handled a request and has ended."""
+        found: list[CAPTenantOperation] = []
+
+        async def failed() -> bool:
+            found[:] = [await self.client.get(CAPTenantOperation, name, self.namespace)]
+            ended = conditions.is_true(found[0].status.conditions, "Ready")
+            return ended and found[0].status.last_handled_retry == request
+
+        await eventually(failed, within=30, describe=f"operation {name} has ended after the request {request}")
+        return found[0]
+
+    async def mend(self, workload: JsonObject, number: str = "1") -> None:
+        """Have the first workload of a version do this from now on. Without webhooks, a version can be changed."""
+        version = await self.client.get(unstructured(CAPApplicationVersion.resource), f"shop-v{number}", self.namespace)
+        listed = version.at("spec", "workloads")
+        assert isinstance(listed, list)
+        patch = MergePatch({"spec": {"workloads": [workload, *listed[1:]]}})
+        await self.client.patch(metadata_of(CAPApplicationVersion), f"shop-v{number}", self.namespace, patch)
 
     async def shows(self, reason: str, name: str = "acme-op") -> CAPTenantOperation:
         """Return the operation when its condition has this reason."""

@@ -18,12 +18,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.cluster.program import CommandLine, Ended
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.render.binary import cache_folder
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.eventually import POLL_SECONDS
 
@@ -35,6 +37,7 @@ ENVIRONMENT = {
     "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # the sources under test, where those are a copy
     "PYTHONUTF8": "1",
     "HOME": "/nonexistent",
+    "STELLWERK_CACHE": str(cache_folder()),  # with the renderer
 }
 
 
@@ -177,21 +180,23 @@ def among_operators(how: int) -> Iterator[None]:
         yield
 
 
-Ended = subprocess.CompletedProcess[str]
 Stellwerk = Callable[..., Ended]
 
 
 @pytest.fixture
-def stellwerk(command_line_cluster: LocalCluster) -> Stellwerk:
+def stellwerk(command_line_cluster: LocalCluster, command_line: CommandLine) -> Stellwerk:
     """Runs the program as a person does, as administrator unless told otherwise."""
 
     def run(*arguments: str, kubeconfig: Path | None = None, environment: Mapping[str, str] | None = None) -> Ended:
         login = kubeconfig or command_line_cluster.kubeconfig
-        return subprocess.run(
-            [sys.executable, "-m", "stellwerk.cli.main", *arguments, "--kubeconfig", str(login)],
+        words = [*arguments, "--kubeconfig", str(login)]
+        if environment is None:
+            return command_line.run(words, ENVIRONMENT)
+        return subprocess.run(  # the interpreter reads some variables at its start
+            [sys.executable, "-m", "stellwerk.cli.main", *words],
             capture_output=True,
             encoding="utf-8",
-            env={**ENVIRONMENT, **(environment or {})},
+            env={**ENVIRONMENT, **environment},
             timeout=60,
             check=False,
         )

@@ -53,9 +53,11 @@ JOURNEYS = (
     Journey(("README.md",)),
     Journey(("docs/quickstart.md", "docs/operator-author.md")),
     Journey(("docs/component-operator.md",), _BARE),
+    Journey(("docs/install.md", "docs/upgrade.md"), _BARE),
     Journey(
         (
             "docs/local.md",
+            "docs/tasks.md",
             "docs/troubleshooting.md",
             "docs/clm.md",
             "docs/migration/btp-manager.md",
@@ -109,11 +111,12 @@ def typed(text: str, home: Path) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=540,
         check=False,
     )
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("journey", JOURNEYS, ids=lambda journey: str(journey.pages[0]))
 def test_every_command_works_as_printed(journey: Journey, reader: Path) -> None:
     text = "".join(pages.script(page, journey.values) for page in journey.pages)
@@ -122,6 +125,7 @@ def test_every_command_works_as_printed(journey: Journey, reader: Path) -> None:
     assert not re.findall(r"^Error: .*", done.stderr, re.MULTILINE), done.stderr
     if journey.pages == ("README.md",):
         assert_shown_as_printed(done.stdout)
+        assert "SaaS registry: callback /callback/demo: SUCCEEDED" in done.stdout
         assert not (clusters.session_folder() / "local").exists()
 
 

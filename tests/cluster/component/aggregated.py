@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.testing.tls_server import TlsServer
+from stellwerk.testing.servers.tls_server import TlsServer
 
 Body = dict[str, Any]
 _GONE = object()

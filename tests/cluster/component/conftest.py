@@ -23,12 +23,12 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import dig, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
-from stellwerk.testing.artifacts import ArtifactServer
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy
-from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.writes import Writes
+from stellwerk.testing.servers.artifacts import ArtifactServer
 
 OPERATOR = "component-operator"
 """The user that the operator is."""

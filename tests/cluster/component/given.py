@@ -18,8 +18,8 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, View, metadata_of
 from stellwerk.operators.component.api import Component
-from stellwerk.testing.artifacts import ArtifactServer, Published
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.servers.artifacts import ArtifactServer, Published
 
 
 def config_map(name: str, **data: str) -> str:

@@ -15,7 +15,7 @@ from stellwerk.api.core import Secret, Service
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.recorder import Run, difference
+from stellwerk.testing.scenarios.recorder import Run, difference
 
 NAMES = ("first", "second", "third")
 """The third depends on the first."""

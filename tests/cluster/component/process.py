@@ -17,14 +17,14 @@ from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.ports import free_port
+from stellwerk.local.host.ports import free_port
 from stellwerk.operators.component.api import OWNER_ID, Component
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.faults.upstream import Upstream
-from stellwerk.testing.fork_server import ForkServer
-from stellwerk.testing.normalize import Masks
-from stellwerk.testing.operator_process import OperatorProcess
-from stellwerk.testing.recorder import Run
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.scenarios.normalize import Masks
+from stellwerk.testing.scenarios.recorder import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,10 @@ from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.telemetry.metrics import Metrics
+from stellwerk.testing.checks.surprises import Saboteur
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.harness import OperatorHarness
 from stellwerk.testing.scenarios.skipping_clock import SkippingClock, let_others_run
-from stellwerk.testing.surprises import Saboteur
 
 LOOPBACK = Settings(egress_allow_networks=(ip_network("127.0.0.0/8"),), http_repository_interval=timedelta(seconds=1))
 """Tests serve artifacts on loopback, which is refused unless it is named."""

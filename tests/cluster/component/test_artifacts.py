@@ -16,7 +16,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.testing.artifacts import GarbageDownload, Refuse, packed
+from stellwerk.testing.servers.artifacts import GarbageDownload, Refuse, packed
 
 
 def archive(fill: Callable[[tarfile.TarFile], None]) -> bytes:

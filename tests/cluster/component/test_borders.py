@@ -12,8 +12,8 @@ from tests.cluster.component.then import Then
 
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.client.client import Client
+from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.surprises import SURPRISES
 
 pytestmark = pytest.mark.req("R-512")
 

@@ -14,7 +14,8 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID, Component
-from stellwerk.testing.normalize import Masks
+from stellwerk.testing.scenarios.normalize import Masks
+from stellwerk.testing.scenarios.writes import Writes
 
 NAMED = """{{- range .names }}
 ---
@@ -92,7 +93,7 @@ async def test_a_source_that_changes_while_objects_are_waited_for_is_taken_at_on
 
 @pytest.mark.req("R-107")
 async def test_a_component_that_is_deleted_while_it_is_made_leaves_nothing(
-    given: Given, running: Running, then: Then
+    given: Given, running: Running, then: Then, writes: Writes
 ) -> None:
     await given.source(FILES, revision="r1")
     await running.start()
@@ -108,4 +109,4 @@ async def test_a_component_that_is_deleted_while_it_is_made_leaves_nothing(
         await then.gone(f"brief-{number}")
     await running.has_seen(await given.component("last", suspend=True))
     await running.rests()
-    assert await owned(given.client, then.namespace) == []
+    assert await owned(given.client, then.namespace) == [], writes.history()

@@ -16,11 +16,17 @@ from tests.cluster.component.then import Then
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
-from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.scenarios.crash_sweep import (
+    MakeFault,
+    Sweep,
+    SweepStep,
+    killed_after,
+    killed_before,
+    odd,
+    reply_cut,
+)
 
-SHARES = 4
-"""Into how many tests the points of a sweep are dealt, so that they can run side by side."""
 CONVERGED_SECONDS = 30.0
 
 DEFINITION = """
@@ -120,16 +126,13 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("share", odd(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(
-    sweep: Sweep, fault: MakeFault, share: int
-) -> None:
-    await sweep.run(fault, share=share, shares=SHARES)
+async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
+    (share,) = odd(2)
+    await sweep.run(fault, share=share, shares=2)
 
 
 @pytest.mark.req("R-102")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("share", range(SHARES))
-async def test_when_the_reply_to_any_write_is_cut_it_ends_as_if_nothing_had_happened(sweep: Sweep, share: int) -> None:
-    await sweep.run(reply_cut, share=share, shares=SHARES)
+async def test_when_the_reply_to_any_write_is_cut_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
+    await sweep.run(reply_cut)

@@ -14,11 +14,18 @@ from tests.cluster.component.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
-from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd, reply_cut
-from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.scenarios.crash_sweep import (
+    MakeFault,
+    Sweep,
+    SweepStep,
+    killed_after,
+    killed_before,
+    odd,
+    reply_cut,
+)
 from stellwerk.testing.scenarios.writes import Writes
 
-SHARES = 4
 CONVERGED_SECONDS = 30.0
 CHART = {
     "Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n",
@@ -77,14 +84,13 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("share", odd(SHARES))
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_killed_at_any_write_hooks_have_run_once(sweep: Sweep, fault: MakeFault, share: int) -> None:
-    await sweep.run(fault, share=share, shares=SHARES)
+async def test_killed_at_any_write_hooks_have_run_once(sweep: Sweep, fault: MakeFault) -> None:
+    (share,) = odd(2)
+    await sweep.run(fault, share=share, shares=2)
 
 
 @pytest.mark.req("R-102")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("share", range(SHARES))
-async def test_when_the_reply_to_any_write_is_cut_hooks_have_run_once(sweep: Sweep, share: int) -> None:
-    await sweep.run(reply_cut, share=share, shares=SHARES)
+async def test_when_the_reply_to_any_write_is_cut_hooks_have_run_once(sweep: Sweep) -> None:
+    await sweep.run(reply_cut)

@@ -14,7 +14,7 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.insight import why
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.scenarios.writes import Writes
 
 PATIENT = "10m"

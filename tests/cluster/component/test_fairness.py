@@ -17,8 +17,8 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Blueprint, Component
-from stellwerk.testing.artifacts import ArtifactServer, Behaviour, HangingDownload, Redirect, Slow
 from stellwerk.testing.eventually import Signal, eventually
+from stellwerk.testing.servers.artifacts import ArtifactServer, Behaviour, HangingDownload, Redirect, Slow
 
 VICTIM_SECONDS = 10.0
 ATTACKERS = 30

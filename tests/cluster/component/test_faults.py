@@ -39,7 +39,7 @@ from stellwerk.testing.faults import (
     of_watch,
     requests,
 )
-from stellwerk.testing.recorder import Run
+from stellwerk.testing.scenarios.recorder import Run
 
 COMPONENTS = Component.resource.group_resource
 TIRELESS = 400

@@ -12,7 +12,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.faults import READS, WATCHES, FaultProxy, OlderView, requests
-from stellwerk.testing.recorder import LASTING_WRITES
+from stellwerk.testing.scenarios.recorder import LASTING_WRITES
 
 FIRST = {"kept.yaml": config_map("kept", a="1"), "dropped.yaml": config_map("dropped")}
 SECOND = {"kept.yaml": config_map("kept", a="2"), "new.yaml": config_map("new")}

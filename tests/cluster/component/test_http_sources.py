@@ -15,7 +15,7 @@ from tests.cluster.component.then import Then
 
 from stellwerk.operators.component.insight import why
 from stellwerk.runtime import conditions
-from stellwerk.testing.artifacts import Guarded, Published, Redirect, Refuse
+from stellwerk.testing.servers.artifacts import Guarded, Published, Redirect, Refuse
 
 
 def source(url: str, **more: Any) -> dict[str, Any]:

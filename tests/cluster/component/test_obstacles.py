@@ -18,7 +18,7 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.servers import Reject, ScriptedAdmissionServer, WebhookRule
+from stellwerk.testing.servers.webhooks import Reject, ScriptedAdmissionServer, WebhookRule
 
 QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", True))
 PORTS: JsonObject = {"spec": {"ports": [{"port": 80}]}}

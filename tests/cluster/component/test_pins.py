@@ -8,7 +8,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.testing.artifacts import Published, packed
+from stellwerk.testing.servers.artifacts import Published, packed
 
 FIRST = {"one.yaml": config_map("one", a="first")}
 SECOND = {"one.yaml": config_map("one", a="second"), "two.yaml": config_map("two")}

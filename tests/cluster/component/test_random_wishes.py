@@ -24,7 +24,7 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.normalize import Masks
+from stellwerk.testing.scenarios.normalize import Masks
 
 UNDER_WAY = (Reason.FirstSeen, Reason.Restarting, Reason.Processing)
 WISHES = int(os.environ.get("WISHES", "15"))

@@ -22,8 +22,8 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime.telemetry import logs
-from stellwerk.testing import artifacts
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.servers import artifacts
 
 CANARY = 'canary-Value_"1"\\!'
 PLAIN = "canary-of-a-name"

@@ -25,9 +25,9 @@ from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, FINALIZER, OWNER_ID, RECONCILER, Component
 from stellwerk.operators.component.references import digests
-from stellwerk.testing.artifacts import Published
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.servers.artifacts import Published
 
 FILES = {
     "config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {a: b}\n",

@@ -11,9 +11,9 @@ from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Pod, ServiceAccount
 from stellwerk.api.rbac import Role, RoleBinding
+from stellwerk.delivery.sets.workload_causes import FIRST_SECONDS
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, unstructured
-from stellwerk.operators.component.component.workload_causes import FIRST_SECONDS
 from stellwerk.testing.eventually import eventually
 
 QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", True))

@@ -29,13 +29,6 @@ async def client(cluster: LocalCluster) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def proxy(cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    """A line to the shared cluster that can be made bad."""
-    async with FaultProxy(cluster.kubeconfig) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 async def behind(proxy: FaultProxy) -> AsyncIterator[Client]:
     """A client behind the bad line."""
     async with Client.connect(ClusterConfig.load(proxy.kubeconfig), field_manager="wire-test") as client:

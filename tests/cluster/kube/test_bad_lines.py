@@ -34,9 +34,9 @@ from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import API_SERVER
-from stellwerk.testing.artifacts import ArtifactServer, Endless
 from stellwerk.testing.cluster import restore_data, save_data
 from stellwerk.testing.faults import WRITES, AnswerInstead, CutConnection, FaultProxy, first, nth
+from stellwerk.testing.servers.artifacts import ArtifactServer, Endless
 
 RESTS: list[float] = []
 

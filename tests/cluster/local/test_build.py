@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import stellwerk
-from stellwerk.local import build
+from stellwerk.local.build import control_plane
 
 SCRIPT = """#!/bin/sh
 case "$1" in
@@ -26,9 +26,10 @@ esac
 """
 STAGE = "spec:\n  selector:\n    matchExpressions: []\n"
 ENSURE = """
-from stellwerk.local import build, errors
+from stellwerk.local import errors
+from stellwerk.local.build import control_plane
 try:
-    print(build.ensure(print).folder)
+    print(control_plane.ensure(print).folder)
 except errors.LocalError as error:
     print(error)
 """
@@ -86,7 +87,7 @@ def test_what_is_built_is_not_built_again(workshop: Workshop) -> None:
     assert [line.split()[1] for line in first[:-1]] == ["localkube", "kwok"]
     assert workshop.ensure() == first[-1:]
     assert workshop.builds() == 2
-    assert build.Binaries(Path(first[-1])).is_complete
+    assert control_plane.Binaries(Path(first[-1])).is_complete
 
 
 def test_two_who_want_it_at_once_build_it_once(workshop: Workshop) -> None:
@@ -98,12 +99,12 @@ def test_two_who_want_it_at_once_build_it_once(workshop: Workshop) -> None:
 
 def test_the_next_build_says_how_long_the_last_one_took(workshop: Workshop) -> None:
     folder = Path(workshop.ensure()[-1])
-    build.discard(build.Binaries(folder))
+    control_plane.discard(control_plane.Binaries(folder))
     assert workshop.ensure()[0] == "building localkube (last time 0 s)"
 
 
 def test_pods_with_a_fate_are_left_alone_by_the_usual_stages_and_are_still_deleted(workshop: Workshop) -> None:
-    stages = {file.stem: file.read_text() for file in build.Binaries(Path(workshop.ensure()[-1])).stages}
+    stages = {file.stem: file.read_text() for file in control_plane.Binaries(Path(workshop.ensure()[-1])).stages}
     assert {name for name, text in stages.items() if "stellwerk.local/fate" in text} == {"pod-ready", "pod-complete"}
 
 
@@ -114,7 +115,7 @@ def test_a_failed_build_names_its_cause_and_leaves_nothing_half_done(workshop: W
     assert "Error:   cannot build localkube\nCause:   main.go:7:2: it does not fit\nFix:     run it by hand" in answer
     assert [file.name for file in workshop.cache.iterdir() if file.is_dir()] == []
     failure.unlink()
-    assert build.Binaries(Path(workshop.ensure()[-1])).is_complete
+    assert control_plane.Binaries(Path(workshop.ensure()[-1])).is_complete
 
 
 def test_an_unreachable_network_is_told_from_a_broken_program(workshop: Workshop) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 import secrets
@@ -12,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.assembly import OPERATORS
+from stellwerk.assembly import PROCESSES
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
+from stellwerk.testing.eventually import eventually
 
 Type = Callable[..., subprocess.CompletedProcess[str]]
 PROGRAM = Path(sys.prefix) / "bin" / "stellwerk"
@@ -78,9 +81,32 @@ def test_up_says_where_it_runs_status_agrees_and_down_ends_it(
         r"✔ operator-btp +process \d+, probes on 127\.0\.0\.1:\d+, metrics on 127\.0\.0\.1:\d+", status.stdout
     )
 
+    asyncio.run(eventually(lambda: "invalidated from webhook CAPTenant" in refusal_of_webhook(folder / "kubeconfig")))
+
     assert stellwerk("down").returncode == 2, "nobody said yes"
     assert stellwerk("down", "--yes").returncode == 0
     assert stellwerk("status").returncode == 1
+
+
+def refusal_of_webhook(kubeconfig: Path) -> str:
+    """What kubectl prints about a tenant without an application."""
+    tenant = {
+        "apiVersion": "sme.sap.com/v1alpha1",
+        "kind": "CAPTenant",
+        "metadata": {"name": "acme"},
+        "spec": {"capApplicationInstance": "none", "subDomain": "acme", "tenantId": "acme"},
+    }
+    command = [
+        str(PROGRAM.with_name("kubectl")),
+        "--kubeconfig",
+        str(kubeconfig),
+        "create",
+        "--dry-run=server",
+        "-f",
+        "-",
+    ]
+    done = subprocess.run(command, input=json.dumps(tenant), capture_output=True, text=True, check=False)
+    return done.stderr
 
 
 def test_a_bare_system_names_its_kubeconfig(name: str, stellwerk: Type) -> None:
@@ -106,4 +132,4 @@ def test_two_who_type_up_at_once_in_different_folders_get_one_system(
     assert stellwerk("up").returncode == 0
     assert stellwerk("status").stdout == before
     credentials = LocalCluster(clusters.session_folder() / name).folder / "credentials"
-    assert len(list(credentials.glob("system-serviceaccount-*"))) == len(OPERATORS)
+    assert len(list(credentials.glob("system-serviceaccount-*"))) == len(PROCESSES)

@@ -13,7 +13,7 @@ import pytest
 from stellwerk.cli.local.operator_processes import Starting
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.ports import free_port
+from stellwerk.local.host.ports import free_port
 
 SLEEP = ["/bin/sleep", "1000"]
 ANSWERS = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.local.processes import Process, kill_all, recorded, stop_all
+from stellwerk.local.host.processes import Process, kill_all, recorded, stop_all
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.local.conftest import ByHand
 
-from stellwerk.local import build
+from stellwerk.local.build import control_plane
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import API_SERVER, Options
 from stellwerk.local.errors import PortTaken
@@ -98,7 +98,7 @@ def test_a_binary_that_does_not_run_is_named(by_hand: ByHand, tmp_path: Path, da
 
 def cache_with_control_plane(cache: Path, change: Callable[[bytes], bytes]) -> Path:
     """A cache folder like the real one but for the control plane's program."""
-    right = build.ensure()
+    right = control_plane.ensure()
     copy = cache / right.folder.name
     shutil.copytree(right.folder, copy, copy_function=lambda source, target: Path(target).symlink_to(source))
     program = copy / "localkube"

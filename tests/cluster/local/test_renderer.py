@@ -24,9 +24,10 @@ case "$1" in
     echo program > "$2"; chmod 755 "$2" ;;
 esac
 """
-ENSURE = "from stellwerk.local import renderer; print(renderer.ensure())"
+ENSURE = "from stellwerk.local.build import renderer; print(renderer.ensure())"
 CHECK = """
-from stellwerk.local import errors, renderer
+from stellwerk.local import errors
+from stellwerk.local.build import renderer
 try:
     renderer.check()
 except errors.LocalError as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.local.conftest import ByHand, wait_until
 
-from stellwerk.local import build
+from stellwerk.local.build import control_plane
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.testing.cluster import restore_data, save_data, session_folder
@@ -94,7 +94,7 @@ def test_one_component_can_be_restarted_alone_and_time_turned_back(by_hand: ByHa
 
 
 def test_programs_of_an_older_build_give_way_and_leave_their_data(by_hand: ByHand, tmp_path: Path) -> None:
-    older = build.ensure().folder
+    older = control_plane.ensure().folder
     shutil.copytree(older, tmp_path / older.name, copy_function=os.link if same_disk(older, tmp_path) else shutil.copy2)
     assert by_hand.run("up", STELLWERK_CACHE=str(tmp_path)).returncode == 0
     create(by_hand.cluster, "precious")

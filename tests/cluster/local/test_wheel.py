@@ -57,3 +57,13 @@ def test_an_installed_wheel_knows_its_version_and_carries_the_licences(installed
     (metadata,) = installed.glob("stellwerk-*.dist-info")
     assert metadata.name.removeprefix("stellwerk-").removesuffix(".dist-info") in version
     assert "helm.sh/helm/v4" in (installed / "stellwerk/render/bin/LICENSES").read_text()
+
+
+def test_an_installed_wheel_carries_the_chart_that_the_cap_operator_manager_installs_from(installed: Path) -> None:
+    found = called(
+        "-c",
+        "from stellwerk.operators.cap_manager.capoperator import chart; from pathlib import Path\n"
+        "print(chart.product_folder(), chart.load(Path('absent')).is_product)",
+        PYTHONPATH=str(installed),
+    )
+    assert found.split() == [str(installed / "stellwerk/chart"), "True"]

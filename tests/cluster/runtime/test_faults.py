@@ -14,7 +14,6 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
-from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Next
@@ -22,12 +21,6 @@ from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import AnswerInstead, CutFrame, FaultProxy, Hide, Hold, Repeat, events, nth, requests
 
 LAMPS = Lamp.resource.group_resource
-
-
-@pytest.fixture
-async def proxy(cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy(cluster.kubeconfig) as made:
-        yield made
 
 
 @pytest.fixture

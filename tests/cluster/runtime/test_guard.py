@@ -21,7 +21,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.ports import free_port
+from stellwerk.local.host.ports import free_port
 from stellwerk.runtime.process import process
 from stellwerk.runtime.serving.health import metrics_route
 from stellwerk.runtime.serving.http import ListenAddress, Server

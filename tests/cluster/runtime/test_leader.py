@@ -23,9 +23,9 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.process.leader import LeaderElector, LeadershipLost
 from stellwerk.runtime.telemetry.metrics import Metrics
+from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal
-from stellwerk.testing.surprises import SURPRISES
 
 NAME = "operator"
 

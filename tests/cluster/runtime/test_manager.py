@@ -26,8 +26,8 @@ from stellwerk.runtime.process.leader import LeaderElector, Terms
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Next
 from stellwerk.runtime.serving.http import CannotListen
+from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.surprises import SURPRISES
 
 PATIENCE_SECONDS = 30.0
 LONG_SECONDS = 300.0

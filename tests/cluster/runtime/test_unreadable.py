@@ -19,8 +19,8 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, unstructured
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.process.manager import UNREADABLE, Manager
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 FREE = unstructured(Lamp.resource)
 LEVELS = 9_000

@@ -14,9 +14,8 @@ import pytest
 
 from stellwerk.kube.http.sockets import Sockets
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.faults import FaultProxy
-from stellwerk.testing.operator_process import OperatorProcess
+from stellwerk.testing.processes.operator_process import OperatorProcess
 
 # Makes copy-1 to copy-5 of the ConfigMap `source`, then says that it is done. Knows nothing but the API: what is there
 # already stays, a create whose outcome is unknown is asked for again.
@@ -83,13 +82,6 @@ class Api:
         async with self.session.request(method, path, data=content, headers=sent) as response:
             answer: JsonObject = json.loads(await response.read())
             return response.status, answer
-
-
-@pytest.fixture
-async def proxy(cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
-    """A fault proxy before the shared cluster's API server, as its administrator."""
-    async with FaultProxy(cluster.kubeconfig) as made:
-        yield made
 
 
 @pytest.fixture

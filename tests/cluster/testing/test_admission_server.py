@@ -9,7 +9,7 @@ from tests.cluster.testing.conftest import Api
 
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.testing.servers import (
+from stellwerk.testing.servers.webhooks import (
     Accept,
     Behaviour,
     GarbageReview,

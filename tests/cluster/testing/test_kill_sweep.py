@@ -9,9 +9,16 @@ from tests.cluster.testing.conftest import Api
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.testing.faults import CutConnection, FaultProxy, Kill, nth
-from stellwerk.testing.normalize import Masks
-from stellwerk.testing.operator_process import OperatorProcess
-from stellwerk.testing.recorder import LASTING_WRITES, Run, RunsDiffer, Selection, TrafficRecorder, assert_same
+from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.scenarios.normalize import Masks
+from stellwerk.testing.scenarios.recorder import (
+    LASTING_WRITES,
+    Run,
+    RunsDiffer,
+    Selection,
+    TrafficRecorder,
+    assert_same,
+)
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from stellwerk.apply.fields.compare import FieldComparison, compare, quantity
 from stellwerk.kube.types.model import JsonObject, JsonValue
 
+pytestmark = pytest.mark.heavy
+
 Case = tuple[JsonObject, JsonObject]
 
 

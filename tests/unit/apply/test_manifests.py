@@ -18,6 +18,8 @@ from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.objects.manifests import Origin, YamlLimits, read_folder, read_text, read_value
 from stellwerk.kube.types.model import JsonValue, dig
 
+pytestmark = pytest.mark.heavy
+
 # What kubectl 1.37 prints for each word; `test_kubectl_says_the_same` asks the kubectl at hand.
 MEANINGS: dict[str, JsonValue] = {
     **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"], True),

@@ -34,7 +34,8 @@ from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.tls_server import TlsServer
+from stellwerk.testing.scenarios.skipping_clock import let_others_run
+from stellwerk.testing.servers.tls_server import TlsServer
 
 LOOPBACK = EgressRules(networks=(ip_network("127.0.0.0/8"),))
 TOKEN = json.dumps({"access_token": "a-token-that-nobody-may-see"}).encode()
@@ -62,6 +63,8 @@ class Double:
     asked: list[Mapping[str, str]] = field(default_factory=list)
     callers: list[str] = field(default_factory=list)
     hangs: bool = False
+    pieces: int = 1
+    """In how many pieces the body is sent."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         assert (request.method, request.path) == ("POST", "/oauth/token")
@@ -70,7 +73,13 @@ class Double:
         self.callers.append(str(peer.get("subject")) if peer else "")
         if self.hangs:
             await asyncio.get_running_loop().create_future()
-        return web.Response(status=self.status, body=self.body, headers=self.headers)
+        response = web.StreamResponse(status=self.status, headers=self.headers)
+        await response.prepare(request)
+        size = -(-len(self.body) // self.pieces)
+        for begin in range(0, len(self.body), size or 1):
+            await response.write(self.body[begin : begin + size])
+            await let_others_run()
+        return response
 
 
 @dataclass
@@ -259,6 +268,17 @@ async def test_a_server_that_never_answers_is_waited_for_so_long_and_no_longer()
         tokens = TokenServer(rules=LOOPBACK, authority=listening.authority.encode(), patience_seconds=0.2)
         assert await answer_of(listening.url, tokens) == TokenAnswer(CredentialsVerdict.UNANSWERED, "no answer in time")
         await tokens.close()
+
+
+async def test_an_answer_that_comes_in_pieces_is_read_to_its_end() -> None:
+    async with server(Double(pieces=3)) as (url, tokens):
+        assert await answer_of(url, tokens) == TokenAnswer(CredentialsVerdict.ACCEPTED)
+
+
+async def test_an_answer_that_is_too_large_is_none() -> None:
+    async with server(Double(body=TOKEN + b" " * 65_536)) as (url, tokens):
+        too_large = TokenAnswer(CredentialsVerdict.UNANSWERED, "the answer has more than 64 KiB")
+        assert await answer_of(url, tokens) == too_large
 
 
 async def test_a_certificate_is_shown_where_the_secret_has_one() -> None:

@@ -19,7 +19,7 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import plan
 from stellwerk.operators.btp.btpoperator.leading import Leading
 from stellwerk.runtime.cache.informer import Informer
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MANY = 2_000

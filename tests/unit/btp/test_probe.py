@@ -14,8 +14,8 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.probe import Probe, ProbeFinding, ProbeSettings, job
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
+from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.clock import FakeClock
-from stellwerk.testing.surprises import SURPRISES
 
 POD = ("spec", "template", "spec")
 EXPECTED = 2

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 
 NAMESPACE = "shop"
 

@@ -11,9 +11,9 @@ from tests.unit import definitions
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.cap.api import DEFINITIONS
-from stellwerk.operators.cap.api_application import CAPApplication, DomainKind
-from stellwerk.operators.cap.api_tenant import CAPTenant
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 
 REFERENCE = definitions.SHARED / "api" / "cap"
 POD_PARTS = re.compile(

@@ -9,10 +9,8 @@ import msgspec
 import pytest
 from tests.unit.cap import given
 
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap.api_application import ApplicationStatus, CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.application import plan
 from stellwerk.operators.cap.application.plan import (
     ApplicationSnapshot,
@@ -23,8 +21,12 @@ from stellwerk.operators.cap.application.plan import (
     Release,
     SetVersions,
 )
+from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.runtime import conditions
+from stellwerk.runtime.reconciler import Severity
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 READY: JsonObject = {"type": "Ready", "status": "True", "reason": "Ready", "message": "ready"}
@@ -186,3 +188,55 @@ def test_a_deletion_takes_the_provider_and_waits_for_the_others() -> None:
     assert decided(application, tenants=(consumer,)).write is None
     assert decided(application).write == Release()
     assert reason(decided(an_application(deleted=True), tenants=(consumer,))) == "DeleteTriggered"
+
+
+@pytest.mark.req("R-510")
+def test_a_deletion_waits_for_tenants_that_cannot_be_read_with_the_next_step() -> None:
+    application, hidden = an_application(deleted=True, state="Deleting"), (ObjectKey("shop", "acme"),)
+    decision = plan.decide(ApplicationSnapshot(application=application, hidden_tenants=hidden), NOW)
+    assert (decision.write, reason(decision)) == (None, "TenantsExist")
+    assert decision.status is not None
+    assert "stellwerk why cat/acme -n shop" in decision.status.conditions[0].message
+
+
+def test_a_deletion_takes_all_tenants_along_where_a_user_asks_for_it() -> None:
+    application = an_application(deleted=True, state="Deleting")
+    marked = msgspec.structs.replace(application.metadata, annotations={"sme.sap.com/delete-tenants": "true"})
+    provider, consumer = a_tenant("1", kind="provider"), a_tenant("1")
+
+    decision = decided(msgspec.structs.replace(application, metadata=marked), tenants=(provider, consumer))
+
+    assert decision.write == DeleteTenants([provider, consumer])
+    assert reason(decision) == "TenantsExist"
+
+
+def with_secrets_ending(application: CAPApplication, **ending: tuple[str, ...]) -> Decision:
+    seen = ApplicationSnapshot(application=application, versions=(a_version("1"),), ending_secrets=ending)
+    return plan.decide(seen, NOW)
+
+
+def test_a_secret_in_use_that_is_being_deleted_is_shown_and_reported_once() -> None:
+    decision = with_secrets_ending(an_application(), uaa=("example.com/backup",))
+
+    assert decision.status is not None
+    assert reason(decision, "SecretsAvailable") == "SecretBeingDeleted"
+    assert reason(decision) == "VersionExists"
+    assert [notice.reason for notice in decision.notices] == ["SecretBeingDeleted"]
+    shown = msgspec.structs.replace(an_application(), status=decision.status)
+    assert with_secrets_ending(shown, uaa=("example.com/backup",)).notices == ()
+    assert reason(with_secrets_ending(shown), "SecretsAvailable") == "SecretsAvailable"
+
+
+def test_an_application_of_which_no_secret_is_deleted_does_not_show_that() -> None:
+    status = with_secrets_ending(an_application()).status
+
+    assert status is not None
+    assert conditions.find(status.conditions, "SecretsAvailable") is None
+
+
+def test_a_version_for_tenants_fails_in_an_application_for_services() -> None:
+    decision = decided(an_application(servicesOnly=True), a_version("1"))
+
+    assert decision.has_failed
+    assert reason(decision, "LatestVersionReady") == "LatestVersionNotReady"
+    assert [notice.severity for notice in decision.notices] == [Severity.WARNING]

@@ -8,9 +8,9 @@ import msgspec
 from tests.unit.cap import given
 
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.operators.cap.api_application import CAPApplication, DomainRef
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.application.inline_domains import DomainConversion, conversion
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 
 INLINE: dict[str, Any] = {
     "primary": "shop.example.com",

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.unit.cap.given import operation, tenant, version
 
-from stellwerk.operators.cap.api_tenant import CAPTenantOperation, OperationState
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, OperationState
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.runtime.telemetry.metrics import Metrics
 

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.cap import given
 
 from stellwerk.kube.types.model import JsonObject, dig
-from stellwerk.operators.cap.api_tenant import CAPTenantOperation, Operation, OperationStep
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, Operation, OperationStep
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.operation import jobs, steps
 from stellwerk.operators.cap.operation.jobs import JobContext
 from stellwerk.operators.cap.operation.steps import NoTenantOperation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -11,9 +11,20 @@ from tests.unit.cap import given
 from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_tenant import CAPTenantOperation, OperationState
+from stellwerk.operators.cap.kinds.status import RetryProgress
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, OperationState
 from stellwerk.operators.cap.operation import plan
-from stellwerk.operators.cap.operation.plan import Prepare, Refuse, Release, Rest, RunStep, Snapshot
+from stellwerk.operators.cap.operation.plan import (
+    Acknowledge,
+    Pause,
+    Prepare,
+    Refuse,
+    Release,
+    Rest,
+    RunAgain,
+    RunStep,
+    Snapshot,
+)
 from stellwerk.operators.cap.reasons import OperationReason
 from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob
 
@@ -64,7 +75,13 @@ def a_job(number: int, condition: str = "") -> Job:
 
 
 def action(operation: CAPTenantOperation, *jobs: Job) -> plan.Action:
-    return plan.next_action(Snapshot(operation=operation, tenant=given.tenant(), jobs=jobs))
+    return plan.next_action(Snapshot(operation=operation, tenant=given.tenant(), jobs=jobs), NOW)
+
+
+def asked(status: JsonObject, request: str = "1") -> CAPTenantOperation:
+    """An operation whose failed Job has to run again on request."""
+    annotations: JsonObject = {**plan.marks_of(given.tenant(), "upgrade")["annotations"], "sme.sap.com/retry": request}
+    return prepared(status=status, annotations=annotations)
 
 
 def test_an_operation_by_hand_gets_finalizer_owner_and_labels_in_one_write() -> None:
@@ -87,6 +104,20 @@ def test_what_is_present_is_not_corrected() -> None:
     )
 
     assert isinstance(action(operation), RunStep)
+
+
+def test_an_operation_gives_up_the_identity_of_the_first_releases_even_before_its_tenant_does() -> None:
+    legacy = {"sme.sap.com/btp-app-identifier-hash": "hash"}
+    tenant = given.tenant()
+    tenant = msgspec.structs.replace(
+        tenant, metadata=msgspec.structs.replace(tenant.metadata, labels={**tenant.metadata.labels, **legacy})
+    )
+    operation = prepared(labels={**plan.marks_of(given.tenant(), "upgrade")["labels"], **legacy})
+    seen = Snapshot(operation=operation, tenant=tenant, application=given.application())
+
+    assert plan.next_action(seen, NOW) == Prepare({"labels": {"sme.sap.com/btp-app-identifier-hash": None}})
+    without = Snapshot(operation=prepared(), tenant=tenant, application=given.application())
+    assert isinstance(plan.next_action(without, NOW), RunStep)
 
 
 def test_an_operation_without_steps_is_refused() -> None:
@@ -137,20 +168,120 @@ def test_an_operation_that_has_ended_rests() -> None:
 
 
 def test_an_operation_that_failed_runs_its_failed_step_again_on_request() -> None:
-    annotations: JsonObject = {**plan.marks_of(given.tenant(), "upgrade")["annotations"], "sme.sap.com/retry": "true"}
-    again = action(prepared(status=FAILED, annotations=annotations), a_job(1, "Complete"), a_job(2, "Failed"))
+    again = action(asked(FAILED), a_job(1, "Complete"), a_job(2, "Failed"))
 
-    assert isinstance(again, RunStep)
-    assert again.number == 2
-    assert again.is_retry
-    assert isinstance(again.decision, RestartJob)
+    assert isinstance(again, RunAgain)
+    assert (again.number, again.retry) == (2, RetryProgress(attempts=2, job="uid-job-2"))
+    recorded = recorded_by(again)
+    assert (recorded["state"], recorded["currentStep"], recorded["lastHandledRetry"]) == ("Processing", 2, "1")
+    carried_out = action(asked(recorded), a_job(1, "Complete"), a_job(2, "Failed"))
+    assert isinstance(carried_out, RunStep)
+    assert isinstance(carried_out.decision, RestartJob)
 
 
-def test_an_operation_that_succeeded_does_not_run_again() -> None:
-    annotations: JsonObject = {**plan.marks_of(given.tenant(), "upgrade")["annotations"], "sme.sap.com/retry": "true"}
+def test_a_request_acts_once_on_each_value() -> None:
+    recorded: JsonObject = {**FAILED, "failedStep": 2, "lastHandledRetry": "1"}
+
+    assert action(asked(recorded), a_job(2, "Failed")) == Rest()
+    assert isinstance(action(asked(recorded, "2"), a_job(2, "Failed")), RunAgain)
+
+
+def test_the_step_that_failed_runs_again_though_its_job_is_gone() -> None:
+    again = action(asked({**FAILED, "failedStep": 2}))
+
+    assert again == RunAgain(2, RetryProgress(attempts=2), None)
+    started = action(asked(recorded_by(again)))
+    assert isinstance(started, RunStep)
+    assert (started.number, type(started.decision)) == (2, StartJob)
+
+
+def test_a_retry_that_is_recorded_does_not_restart_the_job_that_takes_the_place() -> None:
+    recorded: JsonObject = {"currentStep": 2, "retry": {"attempts": 2, "job": "uid-of-the-former"}}
+
+    failed = action(prepared(status=recorded), a_job(2, "Failed"))
+
+    assert isinstance(failed, RunStep)
+    assert isinstance(failed.decision, JobStepFailed)
+    report = plan.failure_report(prepared(status=recorded), 2, failed.decision, "")
+    assert report.message.endswith("It was tried 2 times")
+
+
+def test_an_operation_that_succeeded_notes_the_request_and_does_not_run_again() -> None:
     completed: JsonObject = {**FAILED, "state": "Completed"}
 
-    assert action(prepared(status=completed, annotations=annotations)) == Rest()
+    assert action(asked(completed)) == Acknowledge()
+    assert action(asked({**completed, "lastHandledRetry": "1"})) == Rest()
+    assert action(asked({"currentStep": 1}), a_job(1)) == Acknowledge(), "nor does one whose Job runs"
+
+
+def test_a_request_that_is_removed_may_come_again() -> None:
+    assert action(prepared(status={**FAILED, "lastHandledRetry": "1"})) == Acknowledge()
+
+
+RETRIED = given.application(jobRetry={"maxAttempts": 3, "delaySeconds": 60})
+
+
+def by_itself(operation: CAPTenantOperation, *jobs: Job, now: datetime = NOW) -> plan.Action:
+    seen = Snapshot(operation=operation, tenant=given.tenant(), application=RETRIED, jobs=jobs)
+    return plan.next_action(seen, now)
+
+
+def test_a_step_runs_again_by_itself_as_often_as_the_application_asks() -> None:
+    first = by_itself(prepared(status={"currentStep": 2}), a_job(2, "Failed"))
+
+    assert isinstance(first, RunAgain)
+    assert first.retry == RetryProgress(attempts=2, job="uid-job-2", next_attempt_time=NOW + timedelta(seconds=60))
+    second = by_itself(prepared(status={"currentStep": 2, "retry": {"attempts": 2, "job": "old"}}), a_job(2, "Failed"))
+    assert isinstance(second, RunAgain)
+    assert (second.retry.attempts, second.retry.next_attempt_time) == (3, NOW + timedelta(seconds=120))
+    third = by_itself(prepared(status={"currentStep": 2, "retry": {"attempts": 3, "job": "old"}}), a_job(2, "Failed"))
+    assert isinstance(third, RunStep)
+    assert isinstance(third.decision, JobStepFailed)
+
+
+def test_a_retry_waits_until_it_is_due_unless_a_user_asks() -> None:
+    first = by_itself(prepared(status={"currentStep": 2}), a_job(2, "Failed"))
+    waiting: JsonObject = {**recorded_by(first), "lastHandledRetry": ""}
+
+    assert by_itself(prepared(status=waiting), a_job(2, "Failed")) == Pause(60.0)
+    due = by_itself(prepared(status=waiting), a_job(2, "Failed"), now=NOW + timedelta(seconds=60))
+    assert isinstance(due, RunStep)
+    assert isinstance(due.decision, RestartJob)
+    hurried = by_itself(asked(waiting), a_job(2, "Failed"))
+    assert isinstance(hurried, RunAgain)
+    assert hurried.retry == RetryProgress(attempts=2, job="uid-job-2")
+
+
+def test_without_the_wish_of_the_application_nothing_runs_again() -> None:
+    failed = action(prepared(status={"currentStep": 2}), a_job(2, "Failed"))
+
+    assert isinstance(failed, RunStep)
+    assert isinstance(failed.decision, JobStepFailed)
+
+
+def test_a_step_that_has_ended_leaves_no_retry_to_the_next_one() -> None:
+    operation = prepared(status={"currentStep": 1, "retry": {"attempts": 2, "job": "old"}})
+    ended = action(operation, a_job(1, "Complete"))
+    assert isinstance(ended, RunStep)
+    report = plan.report_of(operation, 1, ended.decision)
+    assert report is not None
+
+    assert plan.status_of(operation, report, NOW).retry is None
+
+
+def test_a_request_counts_by_its_first_characters() -> None:
+    recorded: JsonObject = {**FAILED, "lastHandledRetry": "1" * 256}
+
+    assert action(asked(recorded, "1" * 10_000), a_job(2, "Failed")) == Rest()
+
+
+def recorded_by(again: plan.Action) -> JsonObject:
+    """The status after a retry was recorded."""
+    assert isinstance(again, RunAgain)
+    operation = asked(FAILED)
+    status = plan.status_of(operation, plan.retry_report(operation, again, ""), NOW)
+    recorded: JsonObject = msgspec.json.decode(msgspec.json.encode(plan.acknowledged(operation, status)))
+    return recorded
 
 
 def test_a_deletion_waits_for_the_end_and_then_lets_the_operation_go() -> None:

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.cap import given
 
 from stellwerk.kube.types.model import JsonObject, dig
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, Operation
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.tenant import plan
 from stellwerk.operators.cap.tenant.plan import (
     AwaitOperation,
@@ -114,6 +114,16 @@ def test_finalizer_owner_labels_and_annotations_come_in_one_write() -> None:
     assert dig(metadata, "annotations", "sme.sap.com/app-identifier") == "subaccount.bookshop"
 
 
+def test_a_subscription_that_only_a_label_names_is_named_by_an_annotation_as_well() -> None:
+    tenant = a_tenant()
+    labels = {**tenant.metadata.labels, "sme.sap.com/subscription-guid": "guid"}
+    labelled = msgspec.structs.replace(tenant, metadata=msgspec.structs.replace(tenant.metadata, labels=labels))
+
+    decision = decided(labelled)
+
+    assert decision == Prepare({"annotations": {"sme.sap.com/subscription-guid": "guid"}})
+
+
 @pytest.mark.parametrize(
     ("tenant", "message"),
     [
@@ -147,6 +157,17 @@ def test_an_operation_under_way_is_awaited_whatever_else_is_wanted() -> None:
 
     assert decided(a_tenant("2.0.0"), running) == AwaitOperation(running)
     assert decided(a_tenant("2.0.0", deleted=True), running) == AwaitOperation(running)
+
+
+def test_an_operation_that_runs_again_on_request_is_under_way() -> None:
+    failed = an_operation("upgrade", "Failed", "bookshop-v2")
+    annotations = {"sme.sap.com/retry": "1"}
+    asked = msgspec.structs.replace(failed, metadata=msgspec.structs.replace(failed.metadata, annotations=annotations))
+    handled = msgspec.structs.replace(asked, status=msgspec.structs.replace(asked.status, last_handled_retry="1"))
+
+    assert decided(a_tenant("2.0.0", "bookshop-v1"), failed) == ShowFailure(failed)
+    assert decided(a_tenant("2.0.0", "bookshop-v1"), asked) == AwaitOperation(asked)
+    assert decided(a_tenant("2.0.0", "bookshop-v1"), handled) == ShowFailure(handled)
 
 
 def test_an_operation_that_succeeded_is_recorded_though_the_status_never_showed_it() -> None:
@@ -278,4 +299,4 @@ def test_a_failure_shows_its_cause_and_how_to_run_it_again() -> None:
     message = plan.failure_message(an_operation("upgrade", "Failed"))
 
     assert message.startswith("CAPTenantOperation shop.op-upgrade-1 failed: the cause.")
-    assert "kubectl annotate ctop op-upgrade-1 -n shop sme.sap.com/retry=true" in message
+    assert "stellwerk cap retry ctop/op-upgrade-1 -n shop" in message

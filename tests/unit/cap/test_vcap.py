@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.unit.cap import given
 
-from stellwerk.operators.cap import vcap
-from stellwerk.operators.cap.vcap import CredentialsUnusable, SecretData
+from stellwerk.operators.cap.pods import vcap
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable, SecretData
 
 SERVICES = given.application().spec.btp.services
 PLAIN: SecretData = {"credentials": b'{"clientid": "id", "url": "https://a?b=1&c"}'}
@@ -105,3 +105,26 @@ def test_lists_of_metadata_that_are_no_lists_are_empty() -> None:
     found = entry({".metadata": b'{"metaDataProperties": 1, "credentialProperties": [1, {"name": 2}]}'})
 
     assert found == {"credentials": {}, "label": "xsuaa", "name": "uaa"}
+
+
+@pytest.mark.req("R-410")
+@pytest.mark.parametrize("levels", [101, 900, 100_000])
+def test_credentials_that_are_nested_too_deep_are_refused_without_a_value(levels: int) -> None:
+    text = b'{"a":' + b"[" * levels + b'"s3cr3t"' + b"]" * levels + b"}"
+
+    with pytest.raises(CredentialsUnusable, match="key credentials of secret uaa-secret is") as refused:
+        vcap.variable(SERVICES, ("uaa",), {"uaa-secret": {"credentials": text}})
+    assert "s3cr3t" not in str(refused.value)
+
+
+@pytest.mark.req("R-411")
+def test_credentials_that_no_secret_can_hold_are_refused_before_and_after_escaping() -> None:
+    large = {"credentials": json.dumps({"a": "x" * 600_000}).encode()}
+    growing = {"credentials": json.dumps({"a": "<" * 200_000}).encode()}
+
+    for consumed, secrets in (
+        (("uaa", "hana"), {"uaa-secret": large, "hana-secret": large}),
+        (("uaa",), {"uaa-secret": growing}),
+    ):
+        with pytest.raises(CredentialsUnusable, match="consume fewer services"):
+            vcap.variable(SERVICES, consumed, secrets)

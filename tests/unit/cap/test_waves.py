@@ -10,9 +10,9 @@ import pytest
 from tests.unit.cap import given
 
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication, TenantUpgrade
-from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.application.waves import Wave, next_wave
+from stellwerk.operators.cap.kinds.application import CAPApplication, TenantUpgrade
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 
 SATURDAY = datetime(2026, 1, 3, 12, tzinfo=UTC)
 OLD, NEW = "1.0.0", "2.0.0"

@@ -58,12 +58,12 @@ def test_a_leader_is_one_that_renews(leases: list[Unstructured], verdict: str, w
 def test_a_fix_stands_below_what_needs_it() -> None:
     found = [
         check_rules.of_rights([], 7, INSTALL),
-        check_rules.of_objects("Component", "comp", ["a", "b", "c", "d"], 9),
+        check_rules.of_objects("Component", ["a", "b", "c", "d"], 9),
     ]
     assert check_rules.shown(found, Style(symbols=False)) == [
         "+ rights             7 objects",
         "x Component objects  4 of 9 not ready: a, b, c and 1 more",
-        "                     Fix: stellwerk get comp -A --not-ready",
+        "                     Fix: stellwerk why -A",
     ]
 
 
@@ -71,3 +71,76 @@ def test_what_could_not_be_looked_at_is_no_good_news() -> None:
     assert check_rules.of_unread([]) == []
     (found,) = check_rules.of_unread(["secrets in a"])
     assert (found.verdict, found.detail) == ("warning", "you may not read secrets in a")
+
+
+def deployment(
+    name: str, command: list[str], *, replicas: int = 2, available: int = 2, **metadata: Any
+) -> Unstructured:
+    pod: JsonObject = {"serviceAccountName": "account", "containers": [{"command": [*command]}]}
+    return Unstructured.of(
+        {
+            "metadata": {"name": name, "namespace": "n", **metadata},
+            "spec": {"replicas": replicas, "template": {"spec": pod}},
+            "status": {"availableReplicas": available},
+        }
+    )
+
+
+OURS = ["stellwerk", "run", "btp"]
+
+
+@pytest.mark.parametrize(
+    ("body", "origin", "is_original"),
+    [
+        (deployment("any", OURS), "", False),
+        (deployment("any", ["/usr/local/bin/stellwerk", "run", "btp"]), "", False),
+        (deployment("any", OURS, annotations={"meta.helm.sh/release-name": "r"}), "Helm release r", False),
+        (deployment("any", OURS, labels={"app.kubernetes.io/managed-by": "stellwerk"}), "stellwerk install", False),
+        (deployment("manager", ["/manager"]), "the original, ", True),
+        (
+            deployment("r-manager", [], annotations={"meta.helm.sh/release-name": "r"}),
+            "the original, Helm release r",
+            True,
+        ),
+    ],
+)
+def test_an_installation_is_recognized_by_its_deployment(body: Unstructured, origin: str, is_original: bool) -> None:
+    others = [
+        deployment("other", ["stellwerk", "run", "cap"]),
+        deployment("my-manager", ["stellwerk", "run", "cap"]),
+        deployment("mymanager", ["/manager"]),
+    ]
+    (found,) = check_rules.deployments_of("btp", "manager", [*others, body])
+    assert (found.body.key, found.origin, found.is_original) == (body.key, origin, is_original)
+    assert found.account == "account"
+
+
+def test_roles_are_named_like_the_deployment_of_the_chart_and_otherwise_like_its_account() -> None:
+    bodies = [deployment("any", OURS), deployment("any", OURS, labels={"app.kubernetes.io/part-of": "stellwerk"})]
+    found = [each.name_of_roles for each in check_rules.deployments_of("btp", "", bodies)]
+    assert found == ["account", "any"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "available", "verdict"), [(2, 2, "good"), (2, 1, "warning"), (2, 0, "bad"), (0, 0, "unsure")]
+)
+def test_an_installation_is_as_good_as_its_pods(replicas: int, available: int, verdict: str) -> None:
+    body = deployment("it", OURS, replicas=replicas, available=available)
+    (found,) = check_rules.of_deployments(check_rules.deployments_of("btp", "", [body]))
+    assert found.verdict == verdict
+    assert f"{available} of {replicas} replicas available" in found.detail
+    assert (found.fix == "kubectl describe deployment it -n n") == (verdict in ("warning", "bad"))
+
+
+def test_an_original_that_runs_beside_ours_is_to_be_stopped() -> None:
+    original, ours = deployment("manager", ["/manager"]), deployment("it", OURS)
+    fixes = [
+        each.fix for each in check_rules.of_deployments(check_rules.deployments_of("btp", "manager", [original, ours]))
+    ]
+    assert fixes[-1] == "kubectl scale deployment manager -n n --replicas=0"
+    stopped = deployment("manager", ["/manager"], replicas=0, available=0)
+    verdicts = [
+        each.verdict
+        for each in check_rules.of_deployments(check_rules.deployments_of("btp", "manager", [stopped, ours]))
+    ]
+    assert verdicts == ["good", "unsure"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from stellwerk.assembly import OPERATORS
 from stellwerk.cli import kinds, reference, verb_tree
 from stellwerk.cli.arguments import options
 from stellwerk.cli.help.explain import catalogue, topics
@@ -104,3 +105,8 @@ def test_there_is_a_page_for_each_original_and_one_for_templates() -> None:
         assert any(row.resource.kind in page.read_text() for page in (ROOT / "docs" / "migration").iterdir())
     assert (ROOT / "docs" / "templates.md").exists()
     assert (ROOT / reference.PAGE).exists()
+
+
+@pytest.mark.parametrize("kind", sorted(spec.kinds[0].resource.kind for spec in OPERATORS.values()))
+def test_the_picture_of_the_architecture_has_every_operator_with_its_first_kind(kind: str) -> None:
+    assert f">{kind}" in (ROOT / "docs" / "assets" / "architecture.svg").read_text()

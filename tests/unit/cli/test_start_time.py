@@ -13,6 +13,8 @@ import pytest
 
 from stellwerk.cli.verb_tree import VERBS
 
+pytestmark = pytest.mark.heavy
+
 HEAVY = {"aiohttp", "cryptography", "rich", "yaml", "msgspec", "prometheus_client", "asyncio"}
 PROBE = """
 import json, sys

@@ -12,6 +12,8 @@ import pytest
 
 from stellwerk.cli.main import run
 
+pytestmark = pytest.mark.heavy
+
 ANSWERS = {
     "a page": "<html>Welcome</html>",
     "half of an object": '{"items": [{"meta',

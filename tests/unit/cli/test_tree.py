@@ -69,7 +69,7 @@ def test_a_mistyped_verb_is_refused_with_the_nearest(capsys: pytest.CaptureFixtu
         ["get", "-n", "Upper"],
         ["get", "btp", "a/b/c"],
         ["get", "btp/a/b/c"],
-        ["why"],
+        ["tree"],
         ["trace", "no-slash"],
         ["wait", "btp/x", "--timeout", "-168h"],
         ["wait", "btp/x", "--timeout", "soon"],

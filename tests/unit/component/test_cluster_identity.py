@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.kube.scripted import Server, serving
 
+from stellwerk.delivery.sets.served_apis import ServedApis
 from stellwerk.delivery.watched_objects import OwnedObjects
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.auth import Material
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.component.api import RECONCILER
-from stellwerk.operators.component.targets.targets import Kinds, Target
+from stellwerk.operators.component.targets.targets import Target
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.testing.clock import FakeClock
 
@@ -57,7 +58,7 @@ async def target(namespaces: Namespaces, authority: bytes = b"") -> AsyncIterato
         async with Client.connect(config) as client:
             clock = FakeClock()
             owned = OwnedObjects(Cluster(client, clock=clock), RECONCILER, lambda label: None, lambda: None)
-            yield Asked(Target(client, owned, Kinds(clock), clock, lane=config.server), server, clock)
+            yield Asked(Target(client, owned, ServedApis(clock), clock, lane=config.server), server, clock)
 
 
 async def test_the_uid_of_kube_system_is_taken_where_it_may_be_read() -> None:

@@ -22,7 +22,9 @@ from stellwerk.operators.component.errors import DependencyCycle, DependencyNotR
 from stellwerk.operators.component.watches import renamed
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.cache.store import Store
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+
+pytestmark = pytest.mark.heavy
 
 ARTIFACT = Artifact(url="u", digest="d", revision="r")
 NAMES = "abcde"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from stellwerk.cli import verb_tree
 from stellwerk.operators.component import api
 from stellwerk.operators.component.insight import help_topics
@@ -35,15 +33,6 @@ def test_every_flag_that_is_named_exists() -> None:
     known = {row.flag for row in TABLE.rows} | {"components", "egress-"} | _of_the_command_line()
 
     assert set(re.findall(r"--([a-z][a-z-]+)", TEXT)) <= known
-
-
-@pytest.mark.parametrize("page", [GUIDE, DOCS / "index.md"], ids=lambda page: str(page.name))
-def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#([^)]+))?\)", page.read_text()):
-        path, anchor = target
-        assert (page.parent / path).exists(), path
-        if anchor:
-            assert f"\n## {anchor}\n" in (page.parent / path).read_text(), anchor
 
 
 def test_every_source_and_annotation_has_its_line() -> None:

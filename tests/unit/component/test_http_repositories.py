@@ -24,9 +24,9 @@ from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
-from stellwerk.testing.artifacts import ArtifactServer, HangingDownload, Refuse
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import Signal, eventually
+from stellwerk.testing.servers.artifacts import ArtifactServer, HangingDownload, Refuse
 
 RULES = EgressRules(http=True, private=True, networks=(ip_network("127.0.0.0/8"),))
 

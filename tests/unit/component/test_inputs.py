@@ -24,8 +24,10 @@ from stellwerk.operators.component.references.references import (
 from stellwerk.render.errors import InvalidValues
 from stellwerk.render.request import values
 from stellwerk.render.request.values import Layer
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.clock import FakeClock
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+
+pytestmark = pytest.mark.heavy
 
 MIB = 2**20
 

@@ -12,7 +12,7 @@ from stellwerk.operators.component.errors import ReferencesUnresolved
 from stellwerk.operators.component.insight.preview import ComponentPreviewInput
 from stellwerk.render.files.files import Files
 from stellwerk.render.sources.downloads import Downloads
-from stellwerk.testing.artifacts import ArtifactServer, Guarded
+from stellwerk.testing.servers.artifacts import ArtifactServer, Guarded
 
 
 def guarded(url: str) -> Component:

@@ -27,6 +27,8 @@ from stellwerk.kube.types.errors import ApiError, Unreachable
 from stellwerk.kube.types.model import UNREADABLE, metadata_of, unstructured, view
 from stellwerk.kube.types.object_meta import Condition, rfc3339
 
+pytestmark = pytest.mark.heavy
+
 LONG = some.sampled_from(["9" * 5_000, "1" * 100_000, "." * 5_000, "\u0669" * 50, "-" * 5_000])
 
 

@@ -34,6 +34,8 @@ from stellwerk.kube.types.errors import (
 )
 from stellwerk.kube.types.model import JsonValue, metadata_of, unstructured, view
 
+pytestmark = pytest.mark.heavy
+
 DEEP = b"[" * 100_000
 LONGEST_TEXT = LONGEST_MESSAGE + 200
 

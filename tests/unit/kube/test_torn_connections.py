@@ -27,6 +27,8 @@ from stellwerk.kube.http.connection_pool import Connections
 from stellwerk.kube.http.messages import Answer, BodyTooLarge, NoAnswer, RequestMessage, head
 from stellwerk.kube.http.sockets import OwnSocket
 
+pytestmark = pytest.mark.heavy
+
 LARGEST = 100_000
 LIMIT = 2
 PADDING = b" " * 70_000

@@ -37,7 +37,9 @@ from stellwerk.kube.types.object_meta import Condition, ObjectMeta, Record
 from stellwerk.kube.watch.watch_states import Listed as ListedInput
 from stellwerk.kube.watch.watch_states import Odd, Removed, Synced, Watching, step
 from stellwerk.operators.component.api import Component
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+
+pytestmark = pytest.mark.heavy
 
 
 class LampSpec(Record, frozen=True, kw_only=True):

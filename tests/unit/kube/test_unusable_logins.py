@@ -25,6 +25,8 @@ from stellwerk.kube.login.config import ClusterConfig, is_host
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.model import JsonObject, JsonValue
 
+pytestmark = pytest.mark.heavy
+
 
 def kubeconfig(cluster: JsonObject | None = None, user: JsonObject | None = None) -> str:
     content: JsonObject = {

@@ -22,8 +22,10 @@ from stellwerk.kube.yaml import (
     read_documents,
     read_value,
 )
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+
+pytestmark = pytest.mark.heavy
 
 MEBIBYTE = 2**20
 NESTED = {

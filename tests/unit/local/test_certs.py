@@ -31,6 +31,14 @@ def test_a_client_is_its_user_in_its_groups(authority: certs.Authority) -> None:
     assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
+def test_a_client_may_have_the_long_name_of_a_service_account(authority: certs.Authority) -> None:
+    user = "system:serviceaccount:a-namespace-with-a-long-name:an-account-with-a-long-name"
+    certificate = x509.load_pem_x509_certificate(authority.client(user, []).certificate)
+    with pytest.warns(UserWarning, match="length"):
+        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    assert [name.value for name in names] == [user]
+
+
 def test_a_server_is_valid_for_its_address_now(authority: certs.Authority) -> None:
     certificate = x509.load_pem_x509_certificate(authority.server(["127.0.0.1"]).certificate)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

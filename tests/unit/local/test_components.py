@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.local import components
-from stellwerk.local.build import Binaries
+from stellwerk.local.build.control_plane import Binaries
 from stellwerk.local.components import (
     API_SERVER,
     CONTROLLER_MANAGER,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.local import licences
+from stellwerk.local.build import licences
+from stellwerk.local.build.licences import Package
 from stellwerk.local.errors import BuildFailed
-from stellwerk.local.licences import Package
 
 
 def module(folder: Path, name: str, **texts: str) -> Path:

@@ -14,7 +14,7 @@ from stellwerk.cli.shell.text import Style
 from stellwerk.cli.verbs import local
 from stellwerk.local.cluster import ClusterStatus, ProcessStatus
 from stellwerk.local.errors import PortTaken
-from stellwerk.local.ports import free_port
+from stellwerk.local.host.ports import free_port
 
 LOGS = Path("/clusters/local/log")
 

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from stellwerk.local import ports
 from stellwerk.local.errors import ProcessStartFailed
+from stellwerk.local.host import ports
 
 
 def test_a_port_that_somebody_listens_on_is_not_free() -> None:
@@ -25,3 +25,9 @@ def test_a_machine_without_a_port_is_told_why() -> None:
     assert f"none of the ports {taken} to {taken} can be had: " in failed.value.cause
     assert "Address already in use" in failed.value.cause
     assert "ss -ltn" in failed.value.fix
+
+
+def test_a_port_that_another_process_listens_on_in_a_moment_is_not_chosen() -> None:
+    first = ports.free_port()
+    pair = range(first, first + 2)
+    assert ports.free_port(pair, chosen={first}) == first + 1

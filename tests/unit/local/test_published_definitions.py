@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.local.published_definitions import MODULES, without_descriptions
+from stellwerk.local.build.published_definitions import MODULES, without_descriptions
 
 
 def test_descriptions_go_and_properties_of_that_name_stay() -> None:

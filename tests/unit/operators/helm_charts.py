@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -31,15 +31,17 @@ class Chart:
         self._files = local_files.read(folder)
         self._renderer = renderer
 
-    async def render(self, values: JsonObject, namespace: str = NAMESPACE) -> Objects:
-        """The objects of a release with an image and these values, by kind and name."""
+    async def render(
+        self, values: JsonObject, namespace: str = NAMESPACE, *, apis: Sequence[str] = (), release: str = "stellwerk"
+    ) -> Objects:
+        """The objects of a release with an image and these values, by kind and name. `apis`: served ones."""
         image: JsonObject = {"repository": "example.com/stellwerk"}
         request = RenderRequest(
             files=self._files,
             prefix="example.com",
-            release=ReleaseInfo("stellwerk", namespace),
+            release=ReleaseInfo(release, namespace),
             values={"image": image, **values},
-            cluster=ClusterApis({"gitVersion": "v1.36.3"}),
+            cluster=ClusterApis({"gitVersion": "v1.36.3"}, tuple(apis)),
         )
         objects = (await self._renderer.render(request)).objects
         return {(str(body["kind"]), str(dig(body, "metadata", "name"))): body for body in objects}
@@ -70,17 +72,37 @@ def write_chart(folder: Path, operators: Iterable[OperatorSpec]) -> Path:
     return folder
 
 
+def with_notes(folder: Path) -> Path:
+    """Adds NOTES to a chart as a ConfigMap `notes`, because the renderer leaves them out."""
+    text = (folder / "templates" / "NOTES.txt").read_text()
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\n"
+    body = f'{{{{ define "notes" }}}}{text}{{{{ end }}}}\n{head}data: {{text: {{{{ include "notes" . | toJson }}}}}}\n'
+    (folder / "templates" / "notes.yaml").write_text(body)
+    return folder
+
+
 BTP: JsonObject = {"enabled": True, "environment": {"SAP_BTP_SERVICE_OPERATOR": "example.com/operand:1"}}
 COMPONENT: JsonObject = {"enabled": True}
-BOTH: JsonObject = {"btpManager": BTP, "componentOperator": COMPONENT}
+CAP: JsonObject = {"enabled": True}
+MANAGER: JsonObject = {"enabled": True}
+ALL: JsonObject = {
+    "btpManager": BTP,
+    "componentOperator": COMPONENT,
+    "capOperator": CAP,
+    "capOperatorManager": MANAGER,
+}
 
 
-def _both(**values: object) -> JsonObject:
-    return {**BOTH, **values}  # type: ignore[dict-item]  # values as JSON
+def _all(**values: object) -> JsonObject:
+    return {**ALL, **values}  # type: ignore[dict-item]  # values as JSON
 
 
 def _component(**values: object) -> JsonObject:
     return {"componentOperator": {**COMPONENT, **values}}  # type: ignore[dict-item]  # values as JSON
+
+
+def _cap(**values: object) -> JsonObject:
+    return {"capOperator": {**CAP, **values}}  # type: ignore[dict-item]  # values as JSON
 
 
 _OWN_SPREAD = {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
@@ -89,42 +111,54 @@ _PERSONAL = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extr
 
 MATRIX: Mapping[str, JsonObject] = {
     "no operator": {},
-    "all operators": BOTH,
+    "all operators": ALL,
     "BTP Manager": {"btpManager": BTP},
     "Component operator": {"componentOperator": COMPONENT},
-    "one replica": _both(replicaCount=1),
-    "no replica": _both(replicaCount=0),
-    "three replicas": _both(replicaCount=3),
+    "one replica": _all(replicaCount=1),
+    "no replica": _all(replicaCount=0),
+    "three replicas": _all(replicaCount=3),
     "one replica of one operator": _component(replicaCount=1),
-    "registry": _both(image={"registry": "registry.example.com", "repository": "s", "tag": "v1"}),
-    "digest": _both(image={"repository": "example.com/s", "digest": "sha256:" + "0" * 64}),
+    "registry": _all(image={"registry": "registry.example.com", "repository": "s", "tag": "v1"}),
+    "digest": _all(image={"repository": "example.com/s", "digest": "sha256:" + "0" * 64}),
     "image of one operator": _component(image={"tag": "v2", "pullPolicy": "Always"}),
-    "pull secrets": _both(imagePullSecrets=[{"name": "login"}]),
-    "pod labels": _both(podLabels={"team": "a"}),
-    "pod annotations": _both(podAnnotations={"note": "b"}),
-    "node selector": _both(nodeSelector={"disk": "fast"}),
-    "affinity": _both(affinity={"nodeAffinity": {}}),
-    "tolerations": _both(tolerations=[{"operator": "Exists"}]),
-    "own spread": _both(topologySpreadConstraints=[_OWN_SPREAD]),
-    "spread policies": _both(defaultHostNameSpreadPolicy="DoNotSchedule", defaultZoneSpreadPolicy="DoNotSchedule"),
-    "priority class": _both(priorityClassName="system-cluster-critical"),
-    "user": _both(podSecurityContext={"runAsUser": 65534}),
-    "resources": _both(resources={"limits": {"cpu": 1, "memory": "1Gi"}}),
-    "no budget": _both(pdb={"enabled": False}),
-    "budget by share": _both(pdb={"maxUnavailable": "50%", "labels": {"a": "b"}, "annotations": {"c": "d"}}),
-    "account annotations": _both(serviceAccount={"annotations": {"role": "r"}}),
-    "common labels": _both(commonLabels={"team": "a"}),
-    "no roles": _both(rbac={"create": False}),
-    "no definitions": _both(crds={"install": False}),
-    "definitions go": _both(crds={"keep": False}),
-    "no network policy": _both(networkPolicy={"enabled": False}),
-    "egress": _both(networkPolicy={"egressPorts": [8443], "extraEgress": [_EGRESS]}),
-    "no metrics service": _both(monitoring={"service": False}),
-    "console logs": _both(log={"level": "debug", "format": "console"}),
-    "no leader election": _both(leaderElection=False, replicaCount=1),
+    "pull secrets": _all(imagePullSecrets=[{"name": "login"}]),
+    "pod labels": _all(podLabels={"team": "a"}),
+    "pod annotations": _all(podAnnotations={"note": "b"}),
+    "node selector": _all(nodeSelector={"disk": "fast"}),
+    "affinity": _all(affinity={"nodeAffinity": {}}),
+    "tolerations": _all(tolerations=[{"operator": "Exists"}]),
+    "own spread": _all(topologySpreadConstraints=[_OWN_SPREAD]),
+    "spread policies": _all(defaultHostNameSpreadPolicy="DoNotSchedule", defaultZoneSpreadPolicy="DoNotSchedule"),
+    "priority class": _all(priorityClassName="system-cluster-critical"),
+    "user": _all(podSecurityContext={"runAsUser": 65534}),
+    "resources": _all(resources={"limits": {"cpu": 1, "memory": "1Gi"}}),
+    "no budget": _all(pdb={"enabled": False}),
+    "budget by share": _all(pdb={"maxUnavailable": "50%", "labels": {"a": "b"}, "annotations": {"c": "d"}}),
+    "account annotations": _all(serviceAccount={"annotations": {"role": "r"}}),
+    "existing account": _all(serviceAccount={"create": False, "name": "ours"}),
+    "named account": _component(serviceAccount={"name": "ours", "annotations": {"role": "r"}}),
+    "no webhooks": _all(webhooks={"enabled": False}),
+    "webhooks are optional": _all(webhooks={"failurePolicy": "Ignore", "certificates": "CertManager"}),
+    "webhooks of one operator": _cap(webhooks={"enabled": False}),
+    "concurrency": _all(concurrency={"maxConcurrentReconciles": 20}),
+    "tenancy": _all(tenancy={"defaultServiceAccount": "deployer", "crossNamespaceRefs": False}),
+    "egress of users": _all(egress={"allowHosts": "charts.example.com,git.example.com", "allowPrivate": False}),
+    "common labels": _all(commonLabels={"team": "a"}),
+    "no roles": _all(rbac={"create": False}),
+    "no definitions": _all(crds={"install": False}),
+    "definitions go": _all(crds={"keep": False}),
+    "no network policy": _all(networkPolicy={"enabled": False}),
+    "egress": _all(networkPolicy={"egressPorts": [8443], "extraEgress": [_EGRESS]}),
+    "no metrics service": _all(monitoring={"service": False}),
+    "monitors": _all(monitoring={"serviceMonitor": True, "podMonitor": True}),
+    "secure metrics": _all(monitoring={"serviceMonitor": True, "secure": True}),
+    "rules": _all(monitoring={"rules": True, "runbookUrl": "https://docs.example.com/alerts"}),
+    "dashboards": _all(monitoring={"dashboards": True, "busola": True, "dashboardLabels": {"find": "me"}}),
+    "console logs": _all(log={"level": "debug", "format": "console"}),
+    "no leader election": _all(leaderElection=False, replicaCount=1),
     "unconfined renderer": _component(options={"allowUnconfinedRenderer": True}),
-    "environment": _both(extraEnv=[{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]),
-    "extra objects": _both(extraObjects=[_PERSONAL]),
+    "environment": _all(extraEnv=[{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}]),
+    "extra objects": _all(extraObjects=[_PERSONAL]),
     "cluster-admin": _component(rbac={"clusterAdmin": True}),
     "strict": _component(options={"tenancy": "strict", "noCrossNamespaceRefs": True}),
     "strict with cluster-admin": _component(
@@ -134,6 +168,60 @@ MATRIX: Mapping[str, JsonObject] = {
     "large numbers": _component(options={"artifactCacheMib": 1_000_000}),
     "flags": _component(options={"extraArgs": ["--drift-policy=Repair"]}),
     "durations": {"btpManager": {**BTP, "options": {"readyTimeout": "1m"}}},
+    "CAP Operator": {"capOperator": CAP},
+    "CAP name": _cap(fullnameOverride="cap"),
+    "CAP image": _cap(image={"tag": "v2", "pullPolicy": "Always"}, webhook={"image": {"tag": "v3"}}),
+    "CAP images of the original": _cap(webhook={"image": {"repository": "ghcr.io/sap/cap-operator/web-hooks"}}),
+    "CAP empty values": _cap(image={"tag": "", "pullPolicy": ""}, tolerations=[], controller={"affinity": {}}),
+    "CAP replicas": _cap(controller={"replicas": 2}, webhook={"replicas": 0}),
+    "CAP controller": _cap(
+        controller={
+            "certManager": "gardener",
+            "dnsManager": "kubernetes",
+            "dnsTarget": "lb.example.com",
+            "detailedOperationalMetrics": True,
+            "maxConcurrentReconciles": {"capApplication": "2", "capTenant": 20},
+            "versionMonitoring": {"prometheusAddress": "http://prometheus:9090", "metricsEvaluationInterval": "10m"},
+            "clientRateLimiting": {"qps": "20", "burst": 30},
+            "rolloutDelay": "2h",
+            "options": {"maxTenantVersionHistory": 5},
+        }
+    ),
+    "CAP webhook": _cap(webhook={"service": {"type": "NodePort", "port": 8443, "targetPort": 9443}}),
+    "CAP webhook, cert-manager": _cap(webhook={"certificateManager": "CertManager"}),
+    "CAP webhook, issuer": _cap(
+        webhook={
+            "certificateManager": "CertManager",
+            "certificateConfig": {"certManager": {"issuerKind": "ClusterIssuer", "issuerName": "ours"}},
+        }
+    ),
+    "CAP monitoring": _cap(monitoring={"enabled": True, "serviceMonitorSelectorLabels": {"release": "prometheus"}}),
+    "CAP volumes": _cap(
+        webhook={
+            "volumes": [{"name": "more", "emptyDir": {}}],
+            "volumeMounts": [{"name": "more", "mountPath": "/more"}],
+        }
+    ),
+    "CAP domain": _cap(subscriptionServer={"domain": "cop.example.com", "dnsTarget": "lb.example.com", "port": 4001}),
+    "CAP domain, issuer of Gardener": _cap(
+        subscriptionServer={
+            "domain": "cop.example.com",
+            "certificateConfig": {"gardener": {"issuerName": "ours", "issuerNamespace": "issuers"}},
+        }
+    ),
+    "CAP domain, cert-manager": _cap(
+        subscriptionServer={
+            "domain": "cop.example.com",
+            "certificateManager": "CertManager",
+            "certificateConfig": {"certManager": {"issuerName": "ours", "commonName": "cop"}},
+        }
+    ),
+    "CAP gateway": _cap(subscriptionServer={"istioSystemNamespace": "mesh", "ingressGatewayLabels": {"istio": "mine"}}),
+    "CAP with clients' certificates": _cap(
+        subscriptionServer={"domain": "cop.example.com", "certificateConfig": {"additionalCACertificate": "PEM"}}
+    ),
+    "no roles of users": _all(rbac={"aggregate": False}),
+    "full name of the release": _all(fullnameOverride="a", monitoring={"rules": True, "dashboards": True}),
     "full name": _component(fullnameOverride="it"),
     "name": _component(nameOverride="co"),
 }

@@ -2,50 +2,59 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+import pytest_asyncio
 import yaml
 from click.testing import CliRunner
 from tests.toy_operator.operator import OPERATOR as TOY
 from tests.unit.operators import helm_charts
-from tests.unit.operators.helm_charts import BOTH, BTP, COMPONENT, MATRIX, NAMESPACE, Chart, Objects
+from tests.unit.operators.helm_charts import ALL, BTP, CAP, COMPONENT, MATRIX, NAMESPACE, Chart, Objects
 
 from stellwerk import __version__
-from stellwerk.assembly import OPERATORS
+from stellwerk.assembly import OPERATORS, PROCESSES
+from stellwerk.cli.local import chart as cli_chart
+from stellwerk.cli.local.chart import ChartChoice
 from stellwerk.delivery import helm_chart
-from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.delivery.operator_spec import ProcessSpec
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.render.errors import RenderError
-from stellwerk.runtime.settings.process_settings import PROCESS, ProcessSettings
+from stellwerk.runtime.serving.health import HealthChecks
+from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.settings.table import from_go
 
 COMPONENT_OPERATOR = "component-operator"
 
 
-@pytest.fixture
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.heavy]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def chart() -> AsyncIterator[Chart]:
     async with helm_charts.chart() as chart:
         yield chart
 
 
-def settings(spec: OperatorSpec, deployment: JsonObject) -> tuple[Any, ProcessSettings]:
+def settings(spec: ProcessSpec, deployment: JsonObject) -> tuple[Any, ProcessSettings]:
     """What `stellwerk run` reads from the arguments of a Deployment."""
     parsed: list[tuple[Any, ProcessSettings]] = []
-    table = spec.settings()
+    table, process = spec.settings(), spec.process()
     command = click.Command(
         spec.name,
-        params=[*PROCESS.options(), *table.options()],
-        callback=lambda **values: parsed.append((table.from_flags(values), PROCESS.from_flags(values))),
+        params=[*process.options(), *table.options()],
+        callback=lambda **values: parsed.append((table.from_flags(values), process.from_flags(values))),
     )
     container = manager(deployment)
     assert dig(container, "command") == ["stellwerk", "run", spec.name]
     arguments = dig(container, "args")
     assert isinstance(arguments, list)
-    result = CliRunner().invoke(command, from_go([str(argument) for argument in arguments], (PROCESS, table)))
+    result = CliRunner().invoke(command, from_go([str(argument) for argument in arguments], (process, table)))
     assert result.exit_code == 0, result.output
     return parsed[0]
 
@@ -57,9 +66,16 @@ def manager(deployment: JsonObject) -> JsonValue:
     return containers[0]
 
 
+def dig_list(body: JsonValue, *path: str) -> list[Any]:
+    """A list in an object."""
+    found = dig(body, *path)
+    assert isinstance(found, list)
+    return found
+
+
 def rules(objects: Objects) -> Sequence[Any]:
     """The rules of all roles."""
-    roles = [body for (kind, _), body in objects.items() if kind in ("ClusterRole", "Role")]
+    roles = [body for body in objects.values() if body["kind"] in ("ClusterRole", "Role")]
     listed: list[Any] = [body.get("rules") or [] for body in roles]
     return [rule for some in listed for rule in some]
 
@@ -69,11 +85,24 @@ async def test_values_give_deployments_whose_arguments_the_programs_accept(chart
     objects = await chart.render(values)
 
     deployments = [body for (kind, _), body in objects.items() if kind == "Deployment"]
-    specs = [spec for spec in OPERATORS.values() if dig(values, helm_chart.key(spec), "enabled")]
+    enabled = [spec for spec in OPERATORS.values() if dig(values, helm_chart.key(spec), "enabled")]
+    specs = [
+        process
+        for spec in enabled
+        for process in spec.processes
+        if _are_on(values, spec) or process.installation().webhooks is None
+    ]
     by_command = {_program(body): body for body in deployments}
     assert set(by_command) == {spec.name for spec in specs}
+    assert len(deployments) == len(specs)
     for spec in specs:
         settings(spec, by_command[spec.name])
+
+
+def _are_on(values: JsonObject, spec: ProcessSpec) -> bool:
+    """Whether the values leave the webhooks of an operator on."""
+    own, common = (dig(place, "webhooks", "enabled") for place in (values.get(helm_chart.key(spec)), values))
+    return own is not False and common is not False
 
 
 def _program(deployment: JsonObject) -> str:
@@ -84,29 +113,29 @@ def _program(deployment: JsonObject) -> str:
 
 @pytest.mark.req("R-504")
 async def test_by_default_no_role_has_a_wildcard_and_no_account_is_cluster_admin(chart: Chart) -> None:
-    objects = await chart.render(BOTH)
+    objects = await chart.render(ALL)
 
     assert all("*" not in [*rule["verbs"], *rule.get("resources", [])] for rule in rules(objects))
     assert all(dig(body, "roleRef", "name") != "cluster-admin" for body in objects.values())
 
 
 @pytest.mark.req("R-504")
-async def test_the_roles_are_those_of_the_operators(chart: Chart) -> None:
-    objects = await chart.render(BOTH)
+async def test_the_roles_are_those_of_the_operators_and_of_their_servers(chart: Chart) -> None:
+    objects = await chart.render(ALL)
 
-    for spec in OPERATORS.values():
-        if not dig(BOTH, helm_chart.key(spec), "enabled"):
-            continue
-        for body in spec.installation().accounts(NAMESPACE):
-            name = (str(body["kind"]), str(dig(body, "metadata", "name")))
+    enabled = [spec for spec in OPERATORS.values() if dig(ALL, helm_chart.key(spec), "enabled")]
+    for process in (process for spec in enabled for process in spec.processes):
+        installation = process.installation()
+        for body in (*installation.accounts(NAMESPACE), *installation.roles_of_users()):
             expected = yaml.safe_load(yaml.safe_dump(body))
+            name = (str(expected["kind"]), str(expected["metadata"]["name"]))
             for part in ("rules", "roleRef", "subjects", "aggregationRule"):
                 if part in expected:
                     assert objects[name].get(part) == expected[part], name
 
 
 async def test_two_replicas_are_protected_by_default(chart: Chart) -> None:
-    objects = await chart.render(BOTH)
+    objects = await chart.render(ALL)
 
     for name in (COMPONENT_OPERATOR, "btp-manager-controller-manager"):
         assert dig(objects["Deployment", name], "spec", "replicas") == 2
@@ -127,25 +156,64 @@ async def test_options_reach_the_program(chart: Chart) -> None:
     assert process.leader_elect
 
 
+@pytest.mark.parametrize(
+    ("values", "process", "field", "expected"),
+    [
+        ({"btpManager": {**BTP, "options": {"enableLimitedCache": False}}}, "btp", "enable_limited_cache", False),
+        ({"btpManager": {**BTP, "options": {"probeInterval": 0}}}, "btp", "probe_interval", timedelta(0)),
+        (
+            {"capOperator": {**CAP, "subscriptionServer": {"options": {"clientRequestsPerSecond": 0}}}},
+            "cap-server",
+            "client_requests_per_second",
+            0,
+        ),
+    ],
+)
+async def test_false_and_zero_are_values(
+    chart: Chart, values: JsonObject, process: str, field: str, expected: object
+) -> None:
+    deployments = [body for (kind, _), body in (await chart.render(values)).items() if kind == "Deployment"]
+    (deployment,) = [body for body in deployments if _program(body) == process]
+
+    own, _ = settings(PROCESSES[process], deployment)
+    assert getattr(own, field) == expected
+
+
 async def test_an_override_renames_account_and_bindings_alike(chart: Chart) -> None:
     objects = await chart.render({"componentOperator": {**COMPONENT, "fullnameOverride": "it"}})
 
     assert dig(objects["Deployment", "it"], "spec", "template", "spec", "serviceAccountName") == "it"
     assert ("ServiceAccount", "it") in objects
     assert dig(objects["ClusterRoleBinding", "it-dependents"], "roleRef", "name") == "it-dependents"
-    assert objects["ClusterRoleBinding", "it"]["subjects"] == [
+    assert objects["ClusterRoleBinding", "it-manager"]["subjects"] == [
         {"kind": "ServiceAccount", "name": "it", "namespace": NAMESPACE}
     ]
 
 
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [({}, "mine"), ({"nameOverride": "core"}, "mine-core"), ({"fullnameOverride": "it", "nameOverride": "core"}, "it")],
+)
+async def test_names_of_the_release_are_those_of_objects_of_no_operator(
+    chart: Chart, values: JsonObject, name: str
+) -> None:
+    monitoring: JsonObject = {"rules": True, "dashboards": True}
+    common: JsonObject = {"componentOperator": COMPONENT, "monitoring": monitoring}
+    objects = await chart.render({**common, **values}, release="mine")
+
+    assert ("PrometheusRule", name) in objects
+    assert ("ConfigMap", f"{name}-dashboard-overview") in objects
+    assert ("Deployment", COMPONENT_OPERATOR) in objects
+
+
 async def test_definitions_are_kept_unless_the_values_say_otherwise(chart: Chart) -> None:
     definition = ("CustomResourceDefinition", "components.core.cs.sap.com")
-    annotations = dig((await chart.render(BOTH))[definition], "metadata", "annotations")
+    annotations = dig((await chart.render(ALL))[definition], "metadata", "annotations")
 
     assert isinstance(annotations, dict)
     assert annotations["helm.sh/resource-policy"] == "keep"
-    assert not dig((await chart.render({**BOTH, "crds": {"keep": False}}))[definition], "metadata", "annotations")
-    assert definition not in await chart.render({**BOTH, "crds": {"install": False}})
+    assert not dig((await chart.render({**ALL, "crds": {"keep": False}}))[definition], "metadata", "annotations")
+    assert definition not in await chart.render({**ALL, "crds": {"install": False}})
 
 
 @pytest.mark.req("R-509")
@@ -158,6 +226,7 @@ async def test_definitions_are_kept_unless_the_values_say_otherwise(chart: Chart
         ({"componentOperator": {"option": {}}}, "option"),
         ({"componentOperator": {"options": {"unknown": 1}}}, "unknown"),
         ({"log": {"format": "xml"}}, "format"),
+        ({"componentOperator": COMPONENT, "watchNamespaces": ["a", "b"]}, "cannot be limited to a, b"),
         (
             {"componentOperator": {"options": {"tenancy": "strict"}, "rbac": {"clusterAdmin": True}}},
             "acknowledgeClusterAdminOfTenants",
@@ -169,16 +238,291 @@ async def test_a_value_that_cannot_be_meant_is_refused_by_name(chart: Chart, val
         await chart.render(values)
 
 
-async def test_values_of_the_chart_of_component_operator_are_accepted(chart: Chart) -> None:
-    previous = helm_charts.ROOT / "deploy" / "chart" / "component-operator" / "values.yaml"
-    values = yaml.safe_load(previous.read_text())
-    values["image"]["repository"] = "example.com/stellwerk"
-    values["rbac"] = {"clusterAdmin": True}
+async def test_every_binding_in_the_whole_cluster_is_stated_by_the_notes(tmp_path: Path) -> None:
+    """No operator can be limited to namespaces, so each has a ClusterRoleBinding."""
+    folder = helm_charts.write_chart(tmp_path, OPERATORS.values())
+    async with helm_charts.chart(helm_charts.with_notes(folder)) as chart:
+        for spec in OPERATORS.values():
+            own = helm_chart.key(spec)
+            objects = await chart.render({own: ALL[own]})
+            assert [name for kind, name in objects if kind == "ClusterRoleBinding"]
+            text = str(dig(objects["ConfigMap", "notes"], "data", "text"))
+            assert f"The {spec.title} is installed. It works on all namespaces." in text
 
-    objects = await chart.render({"componentOperator": {**values, **COMPONENT}})
 
-    assert dig(objects["Deployment", COMPONENT_OPERATOR], "spec", "replicas") == 1
-    assert ("ClusterRoleBinding", "component-operator-cluster-admin") in objects
+@pytest.mark.parametrize("values", [ALL, {**ALL, "webhooks": {"enabled": False}}, {}], ids=["all", "fewer", "none"])
+async def test_the_notes_name_each_deployment_and_the_next_commands(tmp_path: Path, values: JsonObject) -> None:
+    folder = helm_charts.write_chart(tmp_path, OPERATORS.values())
+    async with helm_charts.chart(helm_charts.with_notes(folder)) as chart:
+        objects = await chart.render(values)
+    lines = [line.strip() for line in str(dig(objects["ConfigMap", "notes"], "data", "text")).splitlines()]
+
+    rollouts = {line for line in lines if line.startswith("kubectl rollout status")}
+    names = [name for kind, name in objects if kind == "Deployment"]
+    assert rollouts == {f"kubectl rollout status deployment/{name} --namespace {NAMESPACE}" for name in names}
+    assert lines[-2:] == ["stellwerk check", "stellwerk get -A"]
+
+
+async def test_pods_start_live_and_become_ready_by_probes_that_the_program_serves(chart: Chart) -> None:
+    served = {route.path for route in HealthChecks().routes()}
+    objects = await chart.render(ALL)
+
+    for (kind, _), body in objects.items():
+        if kind != "Deployment":
+            continue
+        _, process = settings(PROCESSES[_program(body)], body)
+        container = manager(body)
+        ports = {dig(port, "name"): dig(port, "containerPort") for port in dig_list(container, "ports")}
+        expected = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+        for probe, path in expected.items():
+            assert dig(container, probe, "httpGet", "path") == path
+            assert path in served
+            port = ports[dig(container, probe, "httpGet", "port")]
+            assert process.health_probe_bind_address == f":{port}"
+
+
+async def test_values_of_the_original_cap_operator_are_accepted_and_mean_what_they_mean_there(chart: Chart) -> None:
+    """Its chart calls them the same."""
+    values: JsonObject = {
+        "image": {"tag": "", "pullPolicy": ""},
+        "tolerations": [],
+        "podLabels": {"team": "a"},
+        "priorityClassName": "high",
+        "controller": {
+            "replicas": 2,
+            "image": {"repository": "ghcr.io/sap/cap-operator/controller", "tag": "v0.35.0"},
+            "priorityClassName": "",
+            "nodeSelector": {},
+            "podSecurityContext": {},
+            "maxConcurrentReconciles": {"capTenant": "20", "domain": ""},
+            "detailedOperationalMetrics": True,
+        },
+        "webhook": {"priorityClassName": "higher", "image": {"repository": "example.com/other", "tag": "v3"}},
+    }
+    objects = await chart.render({"capOperator": {**CAP, **values}, "tolerations": [{"operator": "Exists"}]})
+
+    controller, webhook = (
+        objects["Deployment", "cap-operator-controller"],
+        objects["Deployment", "cap-operator-webhook"],
+    )
+    pod, other = dig(controller, "spec", "template", "spec"), dig(webhook, "spec", "template", "spec")
+    assert dig(controller, "spec", "replicas") == 2
+    assert ("PodDisruptionBudget", "cap-operator-controller") in objects
+    assert dig(controller, "spec", "template", "metadata", "labels", "team") == "a"
+    assert (dig(pod, "priorityClassName"), dig(other, "priorityClassName")) == ("high", "higher")
+    assert dig(pod, "tolerations") == [{"operator": "Exists"}], "an empty value is none"
+    assert dig(pod, "securityContext", "runAsNonRoot") is True
+    assert dig(manager(controller), "image") == f"example.com/stellwerk:{__version__}", "the original's does not run"
+    assert dig(manager(webhook), "image") == "example.com/other:v3"
+    own, process = settings(PROCESSES["cap"], controller)
+    assert (own.max_concurrent_reconciles_cap_tenant, own.max_concurrent_reconciles_domain) == (20, 1)
+    assert own.detailed_operational_metrics
+    assert own.metrics_eval_interval == timedelta(hours=1)
+    assert process.leader_elect
+
+
+@pytest.mark.parametrize(
+    ("served", "expected"),
+    [
+        ((), ("cert-manager.io", "kubernetes")),
+        (("cert.gardener.cloud/v1alpha1", "dns.gardener.cloud/v1alpha1"), ("gardener", "gardener")),
+        (("dns.gardener.cloud/v1alpha1",), ("cert-manager.io", "gardener")),
+    ],
+)
+async def test_certificates_and_dns_are_those_that_the_cluster_serves_unless_the_values_name_others(
+    chart: Chart, served: Sequence[str], expected: tuple[str, str]
+) -> None:
+    deployment = ("Deployment", "cap-operator-controller")
+    own, _ = settings(PROCESSES["cap"], (await chart.render({"capOperator": CAP}, apis=served))[deployment])
+    assert (own.cert_manager, own.dns_manager) == expected
+
+    chosen: JsonObject = {**CAP, "controller": {"certManager": "gardener", "dnsManager": "kubernetes"}}
+    own, _ = settings(PROCESSES["cap"], (await chart.render({"capOperator": chosen}, apis=served))[deployment])
+    assert (own.cert_manager, own.dns_manager) == ("gardener", "kubernetes")
+
+
+@pytest.mark.req("R-706")
+async def test_webhooks_are_registered_at_their_service_and_not_for_the_namespace_of_the_release(chart: Chart) -> None:
+    values: JsonObject = {**CAP, "webhook": {"service": {"port": 8443, "targetPort": 9443}}}
+    objects = await chart.render({"capOperator": values})
+
+    own, _ = settings(PROCESSES["cap-webhooks"], objects["Deployment", "cap-operator-webhook"])
+    assert (own.webhook_port, own.webhook_service, own.tls_enabled) == (9443, "cap-operator-webhook", False)
+    assert {"name": "webhook", "containerPort": 9443, "protocol": "TCP"} in dig_list(
+        manager(objects["Deployment", "cap-operator-webhook"]), "ports"
+    )
+    assert dig(objects["Service", "cap-operator-webhook"], "spec", "ports") == [
+        {"name": "webhook", "port": 8443, "targetPort": "webhook"}
+    ]
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        for entry in dig_list(objects[kind, "cap-operator"], "webhooks"):
+            service = dig(entry, "clientConfig", "service")
+            assert isinstance(service, dict)
+            assert (service["name"], service["namespace"], service["port"]) == (
+                "cap-operator-webhook",
+                NAMESPACE,
+                8443,
+            )
+            (expression,) = dig_list(entry, "namespaceSelector", "matchExpressions")
+            assert dig(expression, "values") == [NAMESPACE]
+
+
+async def test_cert_manager_certifies_the_webhooks_where_the_values_ask_for_it(chart: Chart) -> None:
+    values: JsonObject = {**CAP, "webhook": {"certificateManager": "CertManager"}}
+    objects = await chart.render({"capOperator": values})
+
+    deployment = objects["Deployment", "cap-operator-webhook"]
+    own, _ = settings(PROCESSES["cap-webhooks"], deployment)
+    (mounted,) = [each for each in dig_list(manager(deployment), "volumeMounts") if dig(each, "name") == "certificate"]
+    assert (own.tls_enabled, own.tls_cert) == (True, f"{dig(mounted, 'mountPath')}/tls.crt")
+    certificate = objects["Certificate", "cap-operator-webhook"]
+    assert f"cap-operator-webhook.{NAMESPACE}.svc" in dig_list(certificate, "spec", "dnsNames")
+    volumes = dig_list(deployment, "spec", "template", "spec", "volumes")
+    assert {"name": "certificate", "secret": {"secretName": dig(certificate, "spec", "secretName")}} in volumes
+    assert dig(certificate, "spec", "issuerRef", "name") == "cap-operator-webhook"
+    assert ("Issuer", "cap-operator-webhook") in objects
+    annotations = dig(objects["ValidatingWebhookConfiguration", "cap-operator"], "metadata", "annotations")
+    assert annotations == {"cert-manager.io/inject-ca-from": f"{NAMESPACE}/cap-operator-webhook"}
+
+
+async def test_whoever_may_view_or_edit_a_namespace_may_do_so_with_cap_objects(chart: Chart) -> None:
+    objects = await chart.render({"capOperator": CAP})
+
+    for who, may_change in (("view", False), ("edit", True), ("admin", True)):
+        role = objects["ClusterRole", f"cap-operator-{who}"]
+        assert dig(role, "metadata", "labels", f"rbac.authorization.k8s.io/aggregate-to-{who}") == "true"
+        verbs = {
+            (resource, verb)
+            for rule in rules({("", ""): role})
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        assert (("captenants", "delete") in verbs) is may_change
+        assert ("captenants/status", "get") in verbs
+    off = await chart.render({"capOperator": CAP, "rbac": {"aggregate": False}})
+    assert ("ClusterRole", "cap-operator-view") not in off
+    assert ("ClusterRole", "cap-operator-controller") in off
+
+
+async def test_monitoring_of_the_cap_operator_has_service_monitors_and_a_dashboard(chart: Chart) -> None:
+    monitoring: JsonObject = {"enabled": True, "serviceMonitorSelectorLabels": {"release": "prometheus"}}
+    objects = await chart.render({"capOperator": {**CAP, "monitoring": monitoring}})
+
+    for name in ("cap-operator-controller", "cap-operator-webhook"):
+        assert dig(objects["ServiceMonitor", name], "metadata", "labels", "release") == "prometheus"
+    dashboard = objects["ConfigMap", "cap-operator-dashboard"]
+    assert dig(dashboard, "metadata", "labels", "grafana_dashboard") == "1"
+    text = dig(dashboard, "data", "cap-operator.json")
+    assert isinstance(text, str)
+    assert json.loads(text)["panels"]
+
+
+ORIGINAL_VALUES = Path(__file__).parents[4] / "shared" / "fixtures" / "cap" / "manager-values.yaml"
+
+
+@pytest.mark.skipif(not ORIGINAL_VALUES.exists(), reason="the values of the original are not beside this checkout")
+async def test_the_values_file_of_the_original_gives_what_its_defaults_give(chart: Chart) -> None:
+    original = yaml.safe_load(ORIGINAL_VALUES.read_text())
+    objects = await chart.render({"capOperator": {**original, **CAP}})
+
+    domain = {name: original["subscriptionServer"][name] for name in ("domain", "dnsTarget", "certificateConfig")}
+    assert objects == await chart.render({"capOperator": {**CAP, "subscriptionServer": domain}})
+
+
+SERVER = "cap-operator-subscription-server"
+AUTHORITY = "the authority of clients, as PEM"
+DOMAIN: JsonObject = {
+    "domain": "cop.example.com",
+    "dnsTarget": "lb.example.com",
+    "certificateConfig": {"additionalCACertificate": AUTHORITY},
+}
+
+
+async def test_registries_reach_the_subscription_server_at_its_domain_and_at_its_paths_only(chart: Chart) -> None:
+    values: JsonObject = {**CAP, "subscriptionServer": {**DOMAIN, "port": 4001}}
+    objects = await chart.render({"capOperator": values}, apis=["dns.gardener.cloud/v1alpha1"])
+
+    (server,) = dig_list(objects["Gateway", SERVER], "spec", "servers")
+    assert dig(server, "hosts") == ["./cop.example.com"]
+    assert dig(server, "tls", "mode") == "OPTIONAL_MUTUAL"
+    secret = dig(objects["Certificate", SERVER], "spec", "secretRef")
+    assert secret == {"name": dig(server, "tls", "credentialName"), "namespace": "istio-system"}
+    assert ("Secret", f"{dig(server, 'tls', 'credentialName')}-cacert") in objects
+    assert dig(objects["DNSEntry", SERVER], "spec", "targets") == ["lb.example.com"]
+    (route,) = dig_list(objects["VirtualService", SERVER], "spec", "http")
+    matched = {(dig(each, "uri", "prefix"), str(dig(each, "method"))) for each in dig_list(route, "match")}
+    assert matched == {
+        ("/provision/", "{'regex': 'PUT|DELETE'}"),
+        ("/sms/provision/", "{'regex': 'PUT|DELETE'}"),
+        ("/dependencies/", "{'exact': 'GET'}"),
+        ("/sms/dependencies/", "{'exact': 'GET'}"),
+    }
+    (destination,) = dig_list(route, "route")
+    assert dig(destination, "destination") == {
+        "host": f"{SERVER}.{NAMESPACE}.svc.cluster.local",
+        "port": {"number": 4001},
+    }
+    assert dig(objects["Service", SERVER], "spec", "ports") == [{"name": "http", "port": 4001, "targetPort": "http"}]
+
+
+@pytest.mark.req("R-704")
+async def test_the_header_with_a_client_certificate_is_the_gateways_and_its_authority_is_checked(chart: Chart) -> None:
+    labels: JsonObject = {"istio": "mine", "app": "gateway"}
+    server: JsonObject = {**DOMAIN, "istioSystemNamespace": "mesh", "ingressGatewayLabels": labels}
+    objects = await chart.render({"capOperator": {**CAP, "subscriptionServer": server}})
+
+    (route,) = dig_list(objects["VirtualService", SERVER], "spec", "http")
+    assert dig(route, "headers", "request", "set") == {"x-forwarded-client-cert": "%DOWNSTREAM_PEER_CERT%"}
+    deployment = objects["Deployment", SERVER]
+    own, _ = settings(PROCESSES["cap-server"], deployment)
+    assert (own.gateway_namespace, own.gateway_labels) == ("mesh", "app=gateway,istio=mine")
+    (mounted,) = [each for each in dig_list(manager(deployment), "volumeMounts") if dig(each, "name") == "files"]
+    assert own.sms_client_ca == f"{dig(mounted, 'mountPath')}/client-ca.crt"
+    assert dig(objects["ConfigMap", f"{SERVER}-files"], "data", "client-ca.crt") == AUTHORITY
+
+    without: JsonObject = {**server, "certificateConfig": {"additionalCACertificate": ""}}
+    objects = await chart.render({"capOperator": {**CAP, "subscriptionServer": without}})
+    own, _ = settings(PROCESSES["cap-server"], objects["Deployment", SERVER])
+    assert own.sms_client_ca == ""
+    (gateway,) = dig_list(objects["Gateway", SERVER], "spec", "servers")
+    assert dig(gateway, "tls", "mode") == "SIMPLE"
+
+
+async def test_cert_manager_certifies_the_domain_where_the_values_ask_for_it(chart: Chart) -> None:
+    issuer: JsonObject = {"issuerName": "ours", "issuerKind": "Issuer", "commonName": "cop"}
+    server: JsonObject = {
+        **DOMAIN,
+        "certificateManager": "CertManager",
+        "certificateConfig": {"certManager": issuer},
+    }
+    objects = await chart.render({"capOperator": {**CAP, "subscriptionServer": server}})
+
+    name = f"{NAMESPACE}--{SERVER}"
+    certificate = objects["Certificate", name]
+    assert certificate["apiVersion"] == "cert-manager.io/v1"
+    assert dig(certificate, "metadata", "namespace") == "istio-system", "the gateway reads Secrets of its namespace"
+    assert dig(certificate, "spec", "issuerRef") == {"kind": "Issuer", "name": "ours"}
+    assert (dig(certificate, "spec", "secretName"), dig(certificate, "spec", "commonName")) == (name, "cop")
+
+
+async def test_without_a_domain_the_subscription_server_is_for_the_cluster_alone(chart: Chart) -> None:
+    objects = await chart.render({"capOperator": CAP})
+
+    assert ("Service", SERVER) in objects
+    kinds = {kind for kind, _ in objects}
+    assert not kinds & {"Gateway", "VirtualService", "Certificate", "DNSEntry"}
+
+
+@pytest.mark.parametrize(("apis", "issuer"), [((), "cert-manager.io"), (("cert.gardener.cloud/v1alpha1",), "gardener")])
+async def test_without_helm_the_chart_sees_what_the_cluster_serves_too(apis: Sequence[str], issuer: str) -> None:
+    choice = ChartChoice(image="registry.example.com/stellwerk:1", apis=apis)
+    objects = await cli_chart.rendered([OPERATORS["cap"]], choice)
+
+    (controller,) = (
+        body for body in objects if body["kind"] == "Deployment" and _program(body) == OPERATORS["cap"].name
+    )
+    own, _ = settings(OPERATORS["cap"], controller)
+    assert own.cert_manager == issuer
 
 
 async def test_an_operator_that_is_registered_is_in_the_chart(tmp_path: Path) -> None:
@@ -192,13 +536,13 @@ async def test_an_operator_that_is_registered_is_in_the_chart(tmp_path: Path) ->
     assert ("ClusterRole", "toy") in objects
     own, _ = settings(TOY, objects["Deployment", "toy"])
     assert own.greeting == "Good morning"
+    (server,) = TOY.servers
+    own, _ = settings(server, objects["Deployment", "toy-greeter"])
+    assert own.port == 8000
+    (port,) = dig_list(objects["Service", "toy-greeter"], "spec", "ports")
+    assert dig(port, "port") == 8000
+    assert ("Role", "toy-greeter") in objects
     assert f"`{key}.options.greeting`" in (folder / "README.md").read_text()
-
-
-def test_the_chart_has_the_version_of_the_program() -> None:
-    about = yaml.safe_load((helm_charts.ROOT / helm_chart.CHART / "Chart.yaml").read_text())
-
-    assert about["version"] == about["appVersion"] == __version__
 
 
 async def test_an_operator_takes_its_own_values_before_the_common_ones(chart: Chart) -> None:
@@ -208,3 +552,60 @@ async def test_an_operator_takes_its_own_values_before_the_common_ones(chart: Ch
 
     assert dig(objects["Deployment", COMPONENT_OPERATOR], "spec", "replicas") == 1
     assert dig(objects["Deployment", "btp-manager-controller-manager"], "spec", "replicas") == 3
+
+
+async def test_the_manager_of_the_cap_operator_knows_the_image_of_its_own_pods(chart: Chart) -> None:
+    image: JsonObject = {"registry": "registry.example.com", "repository": "stellwerk", "tag": "1.2"}
+    objects = await chart.render({"image": image, "capOperatorManager": helm_charts.MANAGER})
+
+    own = manager(objects["Deployment", "cap-operator-manager"])
+    assert dig(own, "image") == "registry.example.com/stellwerk:1.2"
+    assert dig(own, "env") == [{"name": "STELLWERK_IMAGE", "value": "registry.example.com/stellwerk:1.2"}]
+
+
+async def test_rules_are_those_of_the_enabled_operators_and_name_the_runbook(chart: Chart) -> None:
+    monitoring: JsonObject = {"rules": True, "runbookUrl": "https://docs.example.com/alerts"}
+    values: JsonObject = {"componentOperator": COMPONENT, "monitoring": monitoring}
+    rule = (await chart.render(values))["PrometheusRule", "stellwerk"]
+
+    groups = dig_list(rule, "spec", "groups")
+    assert [dig(group, "name") for group in groups] == ["stellwerk-recordings", "stellwerk", "stellwerk-component"]
+    alerts = {str(dig(each, "alert")): each for group in groups for each in dig_list(group, "rules")}
+    url = "https://docs.example.com/alerts#stellwerknoleader"
+    assert dig(alerts["StellwerkNoLeader"], "annotations", "runbook_url") == url
+    assert "or vector(0)" in str(dig(alerts["StellwerkNoLeader"], "expr"))  # also where the operator never started
+    assert dig(alerts["StellwerkObjectNotReady"], "annotations", "summary") == (
+        "{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }} is not ready"
+    )
+    alone = await chart.render({**values, "leaderElection": False, "replicaCount": 1})
+    assert "StellwerkNoLeader" not in str(alone["PrometheusRule", "stellwerk"])
+
+
+async def test_dashboards_are_an_overview_and_one_for_each_enabled_operator(chart: Chart) -> None:
+    objects = await chart.render({"capOperator": CAP, "monitoring": {"dashboards": True, "busola": True}})
+
+    found = {name for kind, name in objects if kind == "ConfigMap" and name.startswith("stellwerk-dashboard-")}
+    assert found == {"stellwerk-dashboard-overview", "stellwerk-dashboard-cap"}
+    board = objects["ConfigMap", "stellwerk-dashboard-cap"]
+    assert json.loads(str(dig(board, "data", "stellwerk-cap.json")))["uid"] == "stellwerk-cap"
+    assert dig(board, "metadata", "labels", "grafana_dashboard") == "1"
+    pages = {name for (kind, name), body in objects.items() if dig(body, "metadata", "namespace") == "kube-public"}
+    assert pages == {f"stellwerk-{kind.name}" for kind in OPERATORS["cap"].installation().definitions}
+
+
+@pytest.mark.req("R-707")
+async def test_monitors_keep_the_labels_of_our_series_and_log_in_where_metrics_are_secure(chart: Chart) -> None:
+    values: JsonObject = {"componentOperator": COMPONENT, "monitoring": {"serviceMonitor": True, "podMonitor": True}}
+    objects = await chart.render(values)
+    assert dig_list(objects["PodMonitor", COMPONENT_OPERATOR], "spec", "podMetricsEndpoints") == [
+        {"port": "metrics", "honorLabels": True}
+    ]
+    (endpoint,) = dig_list(objects["ServiceMonitor", COMPONENT_OPERATOR], "spec", "endpoints")
+    assert endpoint == {"port": "metrics", "honorLabels": True}
+
+    objects = await chart.render({**values, "monitoring": {"serviceMonitor": True, "secure": True}})
+    (endpoint,) = dig_list(objects["ServiceMonitor", COMPONENT_OPERATOR], "spec", "endpoints")
+    assert dig(endpoint, "scheme") == "https"
+    assert dig(endpoint, "bearerTokenFile")
+    _, process = settings(OPERATORS["component"], objects["Deployment", COMPONENT_OPERATOR])
+    assert process.metrics_secure

@@ -24,6 +24,8 @@ from stellwerk.render.files.archive import unpack
 from stellwerk.render.files.files import Files
 from stellwerk.render.files.limits import ArchiveLimits
 
+pytestmark = pytest.mark.heavy
+
 MIB = 2**20
 
 

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from stellwerk.local import certs
-from stellwerk.local.private_files import write_private
+from stellwerk.local.host.private_files import write_private
 from stellwerk.render.errors import (
     BadArchive,
     EgressRefused,
@@ -30,7 +30,8 @@ from stellwerk.render.errors import (
 from stellwerk.render.sources.downloads import Budget, Downloads
 from stellwerk.render.sources.egress import IN_CLUSTER, PUBLIC, EgressRules
 from stellwerk.render.sources.http import OriginCredentials, TlsMaterial
-from stellwerk.testing.artifacts import (
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.servers.artifacts import (
     ArtifactServer,
     Endless,
     GarbageDownload,
@@ -41,7 +42,8 @@ from stellwerk.testing.artifacts import (
     Slow,
     TruncatedDownload,
 )
-from stellwerk.testing.eventually import eventually
+
+pytestmark = pytest.mark.heavy
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 HERE = EgressRules(http=True, private=True, networks=LOOPBACK)

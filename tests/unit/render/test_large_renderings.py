@@ -9,7 +9,9 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.render.errors import InvalidValues, LimitExceeded
 from stellwerk.render.worker import protocol
 from stellwerk.render.worker.renderer import MOST_VALUES_BYTES, Renderer
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+
+pytestmark = pytest.mark.heavy
 
 MIB = 2**20
 

@@ -27,6 +27,8 @@ from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
 
+pytestmark = pytest.mark.heavy
+
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
 
 
@@ -110,7 +112,7 @@ ENDLESS = "{{ range until 9000 }}{{ range until 9000 }}{{ range until 9000 }}{{ 
 
 @pytest.mark.req("R-404")
 async def test_an_endless_template_ends_with_its_budget(program: Path) -> None:
-    async with Renderer(lambda: program, bounds=Bounds(seconds=5, grace_seconds=0)) as renderer:
+    async with Renderer(lambda: program, bounds=Bounds(seconds=2, grace_seconds=0)) as renderer:
         with pytest.raises(RendererTimeout):
             await renderer.render(request({}, templated(ENDLESS)))
         assert len((await renderer.render(request({}, templated("ok")))).objects) == 1

@@ -39,11 +39,13 @@ from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
 from stellwerk.runtime.settings.process_settings import ProcessSettings
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+
+pytestmark = pytest.mark.heavy
 
 Make = Callable[..., Renderer]
-HASTY = Bounds(seconds=5, grace_seconds=0, lookup_seconds=0.1)
+HASTY = Bounds(seconds=3, grace_seconds=0, lookup_seconds=0.1)
 """Long enough for a busy machine to start a process."""
 ONE = Shares(workers=1)
 
@@ -195,7 +197,7 @@ async def test_a_worker_has_no_environment_no_files_and_a_session_of_its_own(
 async def test_a_request_that_takes_too_long_is_ended_and_its_worker_replaced(make: Make) -> None:
     renderer = make(HASTY, ONE)
     before = await renderer.render(request())
-    with pytest.raises(RendererTimeout, match="longer than 5 s"):
+    with pytest.raises(RendererTimeout, match="longer than 3 s"):
         await renderer.render(request({"do": "spin"}))
     after = await renderer.render(request({"n": 1}))
     assert pid(before) != pid(after)
@@ -606,7 +608,7 @@ async def test_a_slow_tenant_leaves_a_worker_to_the_others(make: Make) -> None:
 @pytest.mark.req("R-511")
 async def test_slow_renderings_of_many_new_tenants_give_way_and_are_done_later(make: Make) -> None:
     renderer = make(Bounds(seconds=2), Shares(workers=2, slow_seconds=0.05, patience_seconds=0.01))
-    slow = [asyncio.create_task(renderer.render(request({"do": "spin", "n": n}, tenant=f"slow-{n}"))) for n in range(6)]
+    slow = [asyncio.create_task(renderer.render(request({"do": "spin", "n": n}, tenant=f"slow-{n}"))) for n in range(3)]
     await eventually(lambda: renderer.workers_started >= 2)
     await renderer.render(request({"n": 1}, tenant="quick"))
     assert not any(task.done() for task in slow), "none of them has used up its two seconds"

@@ -19,7 +19,7 @@ from stellwerk.render.sources.artifact_disk_cache import REST_SECONDS, Outcome, 
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import PUBLIC, EgressRules
 from stellwerk.render.sources.http import OriginCredentials
-from stellwerk.testing.artifacts import ArtifactServer, Refuse
+from stellwerk.testing.servers.artifacts import ArtifactServer, Refuse
 
 HERE = EgressRules(http=True, private=True, networks=(ip_network("127.0.0.0/8"),))
 TREE = {"a.yaml": b"kind: A\n"}

@@ -19,7 +19,9 @@ from stellwerk.render.sources.egress import IN_CLUSTER, EgressRules
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
-from stellwerk.testing.artifacts import ArtifactServer
+from stellwerk.testing.servers.artifacts import ArtifactServer
+
+pytestmark = pytest.mark.heavy
 
 uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
 
@@ -39,7 +41,7 @@ def test_workers_are_started_replaced_and_ended(tmp_path: Path) -> None:
     program = fake_program(tmp_path)
 
     async def scenario() -> int:
-        async with Renderer(lambda: program, bounds=Bounds(seconds=5), shares=Shares(workers=1)) as renderer:
+        async with Renderer(lambda: program, bounds=Bounds(seconds=3), shares=Shares(workers=1)) as renderer:
             first = pid(await renderer.render(request({"n": 1}, {"a.yaml": b"x" * 3_000_000})))
             os.kill(first, signal.SIGKILL)
             await renderer.render(request({"n": 2}))

@@ -31,9 +31,11 @@ from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, SimpleRec
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.watchdog import Watchdog
 from stellwerk.runtime.telemetry.metrics import Metrics
+from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.clock import FakeClock, SimulatedLoop
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.surprises import SURPRISES
+
+pytestmark = pytest.mark.heavy
 
 
 class Stone(Kind, frozen=True, kw_only=True):

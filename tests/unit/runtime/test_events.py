@@ -18,8 +18,8 @@ from stellwerk.runtime.control import events
 from stellwerk.runtime.control.events import EventRecorder, shortened
 from stellwerk.runtime.reconciler import Notice
 from stellwerk.runtime.telemetry.metrics import Metrics
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.clock import FakeClock
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 
 @pytest.fixture

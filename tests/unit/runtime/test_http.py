@@ -29,8 +29,10 @@ from stellwerk.runtime.serving.http import (
     answer,
 )
 from stellwerk.runtime.telemetry.metrics import Metrics
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
-from stellwerk.testing.surprises import SURPRISES
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.checks.surprises import SURPRISES
+
+pytestmark = pytest.mark.heavy
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 SMALL = ServerLimits(body_bytes=1_000)

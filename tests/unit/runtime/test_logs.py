@@ -17,7 +17,9 @@ from stellwerk.kube.types.errors import Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.logs import Encoding, LogSettings, Redactor, TimeEncoding, settings_from_flags
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+
+pytestmark = pytest.mark.heavy
 
 KEY = ObjectKey("kyma-system", "btpoperator")
 

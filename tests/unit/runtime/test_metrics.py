@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from stellwerk.runtime.telemetry.metrics import QUEUE_BUCKETS, Metrics
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 
 def families(metrics: Metrics) -> dict[str, set[str]]:

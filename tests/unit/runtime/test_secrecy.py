@@ -20,8 +20,8 @@ from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.reconciler import Notice, ReconcileError
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 CANARY = "canary-value"
 

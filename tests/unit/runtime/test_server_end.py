@@ -18,7 +18,7 @@ from stellwerk.runtime.serving.http import ListenAddress, Route, Server, ServerL
 from stellwerk.runtime.serving.tls import SelfSigned
 from stellwerk.testing.eventually import eventually
 
-pytestmark = pytest.mark.req("R-701")
+pytestmark = [pytest.mark.req("R-701"), pytest.mark.heavy]
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 LARGE = b"x" * 8_000_000

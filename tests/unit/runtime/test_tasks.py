@@ -16,9 +16,9 @@ from stellwerk.runtime.control.outcome import LeadershipLost
 from stellwerk.runtime.serving.http import CannotListen
 from stellwerk.runtime.supervision.tasks import CALM_SECONDS, Border, background
 from stellwerk.runtime.telemetry.metrics import Metrics
+from stellwerk.testing.checks.surprises import SURPRISES, Panic
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.surprises import SURPRISES, Panic
 
 pytestmark = pytest.mark.req("R-512")
 surprising = pytest.mark.parametrize("raised", SURPRISES.values(), ids=SURPRISES)

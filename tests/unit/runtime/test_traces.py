@@ -19,6 +19,8 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.telemetry import logs, traces
 from stellwerk.testing.eventually import eventually
 
+pytestmark = pytest.mark.heavy
+
 KEY = ObjectKey("shop", "web")
 PATCH = RequestFacts("PATCH", "10.0.0.1", 200, 0.25, "patch", "configmaps")
 

@@ -18,7 +18,7 @@ from yarl import URL
 
 from stellwerk.kube.http.sockets import Sockets
 from stellwerk.testing.faults import FaultProxy
-from stellwerk.testing.tls_server import TlsServer
+from stellwerk.testing.servers.tls_server import TlsServer
 
 TOKEN = "token-of-the-operator"
 

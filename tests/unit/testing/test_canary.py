@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.testing.secret_leak_scan import Canary, SecretLeaked
+from stellwerk.testing.checks.secret_leak_scan import Canary, SecretLeaked
 
 DRESSES: dict[str, Callable[[str], str]] = {
     "plain": lambda value: f"level=info password={value}!",

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from stellwerk.testing.loop_stalls import LONGEST_STALL_SECONDS, LoopStalls, measured_stalls
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, LoopStalls, measured_stalls
 
 
 def _compute(seconds: float) -> None:

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.fork_server import ForkServer
-from stellwerk.testing.operator_process import OperatorProcess
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.processes.operator_process import OperatorProcess
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,23 @@ async def test_it_runs_the_program_with_its_own_environment_and_log(nursery: For
         assert "SAP_BTP_SERVICE_OPERATOR is not set" in process.log_text()
 
 
+def test_what_a_program_writes_to_its_errors_has_a_file_of_its_own(nursery: ForkServer, tmp_path: Path) -> None:
+    output, errors = tmp_path / "output", tmp_path / "errors"
+    assert nursery.start(["no-such-verb"], {}, output, errors=errors).wait() == 2
+    assert output.read_text() == ""
+    assert "no-such-verb" in errors.read_text()
+
+
+def main(*words: str) -> None:
+    """A program of a test."""
+    print(*words)
+
+
+def test_a_program_of_a_test_is_run_by_its_module(nursery: ForkServer, tmp_path: Path) -> None:
+    assert nursery.start(["-m", __name__, "one", "two"], {}, tmp_path / "log").wait() == 0
+    assert (tmp_path / "log").read_text() == "one two\n"
+
+
 async def test_it_is_killed_and_starts_again_as_another_process(nursery: ForkServer, nowhere: Path) -> None:
     async with operator(nursery, nowhere) as process:
         await process.start()
@@ -80,7 +97,7 @@ def orphan(nowhere: Path) -> int:
     environment = {"KUBECONFIG": str(nowhere), "SAP_BTP_SERVICE_OPERATOR": "image"}
     program = f"""
 import pathlib, sys
-from stellwerk.testing.fork_server import ForkServer
+from stellwerk.testing.processes.fork_server import ForkServer
 nursery = ForkServer([]).__enter__()
 print(nursery.start({arguments}, {environment}, pathlib.Path({str(nowhere.parent / "log")!r})).pid, flush=True)
 sys.stdin.read()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.local.ports import free_port
+from stellwerk.local.host.ports import free_port
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.operator_process import OperatorFailed, OperatorProcess
+from stellwerk.testing.processes.operator_process import OperatorFailed, OperatorProcess
 
 HEALTHY = """
 import http.server, os, signal, sys
@@ -161,7 +161,7 @@ def test_it_dies_with_the_test_process(tmp_path: Path) -> None:
     test = f"""
 import asyncio, os, signal, sys
 from pathlib import Path
-from stellwerk.testing.operator_process import OperatorProcess
+from stellwerk.testing.processes.operator_process import OperatorProcess
 async def main():
     running = OperatorProcess([sys.executable, "-c", {SLEEPS!r}], log=Path({str(tmp_path / "log")!r}))
     await running.start()

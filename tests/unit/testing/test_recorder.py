@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.testing.normalize import Masks
-from stellwerk.testing.recorder import Run, RunsDiffer, Write, assert_same, difference
+from stellwerk.testing.scenarios.normalize import Masks
+from stellwerk.testing.scenarios.recorder import Run, RunsDiffer, Write, assert_same, difference
 
 ONE = "0b7f3f0e-1111-4222-8333-444455556666"
 TWO = "1c7f3f0e-1111-4222-8333-444455556666"

@@ -11,7 +11,7 @@ from tests.unit.frozen_clients import FROZEN, Begin, closed_at_the_end
 from tests.unit.sockets import accepted_at
 
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.tls_server import TlsServer
+from stellwerk.testing.servers.tls_server import TlsServer
 
 LARGE = b"x" * 8_000_000
 

@@ -1,16 +1,78 @@
-{{- /* The values of an operator over the common ones. Takes the root and the operator's file. */}}
+{{- /* What is set: a dictionary without empty texts, lists and dictionaries. */}}
+{{- define "stellwerk.set" -}}
+{{- $set := dict }}
+{{- range $key, $value := . }}
+{{- if kindIs "map" $value }}
+{{- $inner := include "stellwerk.set" $value | fromYaml }}
+{{- if $inner }}{{- $_ := set $set $key $inner }}{{- end }}
+{{- else if not (or (kindIs "invalid" $value) (eq (toString $value) "") (and (kindIs "slice" $value) (empty $value))) }}
+{{- $_ := set $set $key $value }}
+{{- end }}
+{{- end }}
+{{- toYaml $set }}
+{{- end }}
+
+{{- /* The values of a process: its own over those of its operator over the common ones. An empty value is none.
+       Takes the root, the operator's file, and the process in it. */}}
 {{- define "stellwerk.values" -}}
 {{- $own := index .root.Values .operator.key }}
-{{- toYaml (mergeOverwrite (deepCopy .root.Values) (deepCopy $own)) }}
+{{- $values := mergeOverwrite (deepCopy .root.Values) (include "stellwerk.set" $own | fromYaml) }}
+{{- if .process.component }}
+{{- $component := index $own .process.component | default dict }}
+{{- range $prefix := .operator.ignoredImages }}
+{{- if hasPrefix $prefix (($component.image).repository | default "") }}
+{{- $component = omit $component "image" }}
+{{- end }}
+{{- end }}
+{{- $values = mergeOverwrite $values (include "stellwerk.set" $component | fromYaml) }}
+{{- end }}
+{{- toYaml $values }}
+{{- end }}
+
+{{- /* A value by its path, as text: labels as a flag spells them. Takes the values and the path. */}}
+{{- define "stellwerk.at" -}}
+{{- $place := .values }}
+{{- range splitList "." .path }}
+{{- $place = get ($place | default dict) . }}
+{{- end }}
+{{- /* Numbers of values are floats, which are printed as 1e+06 from a million on. */}}
+{{- if kindIs "float64" $place }}{{ if eq (float64 (int64 $place)) $place }}{{ $place = int64 $place }}{{ end }}{{ end }}
+{{- if kindIs "map" $place }}
+{{- $pairs := list }}
+{{- range $key, $value := $place }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end }}
+{{- $place = join "," $pairs }}
+{{- end }}
+{{- if not (kindIs "invalid" $place) }}{{ toString $place }}{{ end }}
+{{- end }}
+
+{{- /* The name of the objects that belong to no operator. */}}
+{{- define "stellwerk.release" -}}
+{{- .Values.fullnameOverride | default (list .Release.Name .Values.nameOverride | compact | join "-") }}
 {{- end }}
 
 {{- define "stellwerk.fullname" -}}
 {{- $own := index .root.Values .operator.key }}
-{{- $own.fullnameOverride | default $own.nameOverride | default .operator.account | trunc 63 | trimSuffix "-" }}
+{{- $own.fullnameOverride | default $own.nameOverride | default .operator.objectName | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* The name of the objects of a process. */}}
+{{- define "stellwerk.processname" -}}
+{{- include "stellwerk.suffixed" (merge (dict "base" (include "stellwerk.fullname" .)) .) }}
+{{- end }}
+
+{{- define "stellwerk.suffixed" -}}
+{{- if .process.suffix }}
+{{- printf "%s-%s" (.base | trunc (int (sub 62 (len .process.suffix)))) .process.suffix }}
+{{- else if not .process.component }}
+{{- .base }}
+{{- else }}
+{{- .process.account }}
+{{- end }}
 {{- end }}
 
 {{- define "stellwerk.selector" -}}
-app.kubernetes.io/name: {{ (index .root.Values .operator.key).nameOverride | default .operator.account | trunc 63 | trimSuffix "-" }}
+{{- $base := (index .root.Values .operator.key).nameOverride | default .operator.objectName | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/name: {{ include "stellwerk.suffixed" (merge (dict "base" $base) .) }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end }}
 
@@ -24,9 +86,18 @@ app.kubernetes.io/part-of: stellwerk
 {{- end }}
 {{- end }}
 
+{{- /* The labels that only the objects and pods of one process have. */}}
+{{- define "stellwerk.own" -}}
+{{- $name := include "stellwerk.processname" . }}
+{{- range $label, $text := .process.labels }}
+{{ $label }}: {{ $text | replace "{name}" $name | replace "{release}" $.root.Release.Name | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "stellwerk.labels" -}}
 {{ include "stellwerk.common" .root }}
 {{ include "stellwerk.selector" . }}
+{{- include "stellwerk.own" . }}
 {{- end }}
 
 {{- define "stellwerk.image" -}}
@@ -35,9 +106,94 @@ app.kubernetes.io/part-of: stellwerk
 {{- if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default .appVersion }}{{ end }}
 {{- end }}
 
-{{- /* Manifests of an operator under the name of its account and in the namespace of the release. */}}
+{{- /* Manifests under another name than that of the account, and in the namespace of the release. */}}
 {{- define "stellwerk.renamed" -}}
-{{- $name := include "stellwerk.fullname" . }}
 {{- $text := .text | replace "release-namespace-placeholder" .root.Release.Namespace }}
-{{- regexReplaceAll (printf "(?m)^(\\s*(?:- )?name: )%s" .operator.account) $text (printf "${1}%s" $name) }}
+{{- regexReplaceAll (printf "(?m)^(\\s*(?:- )?name: )%s" .account) $text (printf "${1}%s" .name) }}
+{{- end }}
+
+{{- /* The ServiceAccount that a process acts as. Takes the values and the name of the process. */}}
+{{- define "stellwerk.account" -}}
+{{- .values.serviceAccount.name | default .name }}
+{{- end }}
+
+{{- /* Roles and bindings of a list of manifests are left out where the values say so, and so is the account of a process. */}}
+{{- define "stellwerk.manifests" -}}
+{{- $account := .serviceAccount | default (dict "create" true) }}
+{{- range .manifests }}
+{{- $adds := false }}
+{{- range $label, $_ := .metadata.labels }}
+{{- if hasPrefix "rbac.authorization.k8s.io/aggregate-to-" $label }}{{ $adds = true }}{{ end }}
+{{- end }}
+{{- $is_role := hasSuffix "rbac.authorization.k8s.io/v1" .apiVersion }}
+{{- $is_account := and (eq .kind "ServiceAccount") (eq .metadata.name $.name) }}
+{{- if ternary $.root.Values.rbac.create true $is_role | and (ternary $.root.Values.rbac.aggregate true $adds) (ternary $account.create true $is_account) }}
+{{- $_ := set .metadata "labels" (merge (default dict .metadata.labels) $.labels) }}
+{{- if $is_account }}
+{{- $_ := set .metadata "name" $account.name }}
+{{- if $account.annotations }}{{ $_ := set .metadata "annotations" $account.annotations }}{{ end }}
+{{- end }}
+{{- range .subjects }}
+{{- if and (eq .kind "ServiceAccount") (eq .name $.name) }}{{ $_ := set . "name" $account.name }}{{ end }}
+{{- end }}
+---
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether a process is installed: without webhooks, a server of these alone is not. Takes the values and the process. */}}
+{{- define "stellwerk.installed" -}}
+{{- if or .values.webhooks.enabled (not .process.servesOnlyWebhooks) }}true{{ end }}
+{{- end }}
+
+{{- /* Whether cert-manager certifies the webhooks of a process. Takes the values and the process. */}}
+{{- define "stellwerk.certified" -}}
+{{- if and .process.webhooks .values.webhooks.enabled (eq (.values.certificateManager | default .values.webhooks.certificates) "CertManager") }}true{{ end }}
+{{- end }}
+
+{{- /* The flags that a process has of its values, and of what the chart creates for it. */}}
+{{- define "stellwerk.flags" -}}
+{{- $flags := list }}
+{{- range $option := .process.options }}
+{{- $set := include "stellwerk.at" (dict "values" $.values "path" $option.value) }}
+{{- if and (eq $set "") $option.common }}
+{{- $set = include "stellwerk.at" (dict "values" $.root.Values "path" $option.common) }}
+{{- if and $option.isOpposite (ne $set "") }}{{ $set = ternary "false" "true" (eq $set "true") }}{{ end }}
+{{- end }}
+{{- if and (eq $set "") $option.detected }}
+{{- range reverse $option.detected }}
+{{- if or (not .api) ($.root.Capabilities.APIVersions.Has .api) }}{{ $set = .value }}{{ end }}
+{{- end }}
+{{- end }}
+{{- if and $option.file (ne $set "") }}
+{{- $set = printf "/etc/stellwerk/files/%s" $option.file }}
+{{- end }}
+{{- if and (ne $set $option.default) (ne $set "") }}
+{{- $flags = append $flags (printf "--%s=%s" $option.flag $set) }}
+{{- end }}
+{{- end }}
+{{- with .process.webhooks }}
+{{- $flags = append $flags (printf "--%s=%s" .serviceFlag $.name) }}
+{{- if include "stellwerk.certified" $ }}
+{{- $flags = concat $flags .certificateFlags }}
+{{- end }}
+{{- end }}
+{{- toYaml (concat $flags (.values.options.extraArgs | default list)) }}
+{{- end }}
+
+{{- /* The files that the values of a process have the text of. */}}
+{{- define "stellwerk.files" -}}
+{{- $files := dict }}
+{{- range $option := .process.options }}
+{{- if $option.file }}
+{{- with include "stellwerk.at" (dict "values" $.values "path" $option.value) }}{{ $_ := set $files $option.file . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- toYaml $files }}
+{{- end }}
+
+{{- /* The port of a container. Takes the port of the process and its values. */}}
+{{- define "stellwerk.port" -}}
+{{- with .port.value }}{{ include "stellwerk.at" (dict "values" $.values "path" .) }}{{ else }}{{ .port.number }}{{ end }}
 {{- end }}

@@ -30,7 +30,7 @@ from stellwerk.apply.set.model.owner import Ownership
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Remove, RemoveFinalizer, Update
 from stellwerk.kube.client.client import Client, Deletion
-from stellwerk.kube.client.patch import JsonPatch, MergePatch, replace, test
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, remove, replace, test
 from stellwerk.kube.http import warnings
 from stellwerk.kube.types.errors import (
     ApiError,
@@ -196,7 +196,9 @@ class Executor:
     async def _take_over(self, action: Update) -> str:
         """Fold the fields that we claim into our own entry. Returns the resourceVersion after that.
 
-        Caches do not keep field lists, so they are read here, and nothing else with them.
+        Caches do not keep field lists, so they are read here, and nothing else with them. Until the apply that has to
+        follow, nothing else shows that fields have to go: the object loses its digest, so that it is written even if
+        this process ends now.
         """
         resource, key = action.address.resource, action.address.key
         path = resource.path(key.namespace, key.name)
@@ -205,13 +207,15 @@ class Executor:
             raise _NotAsSeen
         claims = action.update.claims(self.field_manager, self.reclaims)
         entries = dig(found, "metadata", "managedFields")
-        patch = JsonPatch(
-            [
-                test("/metadata/uid", action.uid),
-                replace("/metadata/managedFields", [*managed_fields.reclaimed(entries, self.field_manager, claims)]),
-                replace("/metadata/resourceVersion", action.resource_version),
-            ]
-        )
+        operations = [
+            test("/metadata/uid", action.uid),
+            replace("/metadata/managedFields", [*managed_fields.reclaimed(entries, self.field_manager, claims)]),
+            replace("/metadata/resourceVersion", action.resource_version),
+        ]
+        digest = ("metadata", "annotations", self.owner.digest_key)
+        if dig(found, *digest) is not None:
+            operations.append(remove(digest))
+        patch = JsonPatch(operations)
         view = metadata_of(resource)
         answer = await self.client.patch(view, key.name, key.namespace, patch, repeatable=False)
         return answer.metadata.resource_version

@@ -279,6 +279,7 @@ class _Pass:
 
     async def _carry_out(self, inventory: Inventory, stage: Stage) -> tuple[Inventory, list[WriteFailure]]:
         for group in stage.groups:
+            self._sight.begin(group)
             results = await together(group, self._carrier.carry_out)
             carried = [result for result in results if isinstance(result, ActionResult)]
             inventory = await self._learn(inventory, carried)

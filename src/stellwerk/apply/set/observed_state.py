@@ -6,7 +6,7 @@ is known better; so a pass works on the caches' view, corrected (`ObservedSet`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.model.confirmation import Confirmation, Live
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
-from stellwerk.apply.set.plan.actions import Remove
+from stellwerk.apply.set.plan.actions import Action, Remove, Update
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
@@ -93,6 +93,13 @@ class ObservedSet:
             self._memory.removed.pop(identity, None)
         if carried.confirmation is not None:
             self._confirm(carried.address, carried.confirmation)
+
+    def begin(self, actions: Iterable[Action]) -> None:
+        """What is about to be taken over: until the server has answered to the end, it may be half done."""
+        for action in actions:
+            last = self._memory.confirmations.get(action.address)
+            if isinstance(action, Update) and action.claimed and last is not None:
+                self._memory.confirmations[action.address] = replace(last, is_interrupted=True)
 
     def forget(self, before: Inventory, after: Inventory) -> None:
         """What has left the set: nothing that is remembered of it may be held against a successor."""

@@ -3,5 +3,6 @@
 reconcile     requests a reconcile, and waits for its end
 suspension    suspends and resumes
 wait          waits for a state that the user names
+operator_verbs  what operators add for their users' daily tasks
 unstick       explains a deletion that does not end, and forces it
 """

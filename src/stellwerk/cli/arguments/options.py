@@ -16,7 +16,12 @@ import click
 
 from stellwerk.cli.completion import completers
 from stellwerk.cli.shell.settings import FORMATS, FORMATS_OF_SOME, Output, of
-from stellwerk.local import names
+from stellwerk.lazy_imports import lazy_imports
+from stellwerk.local.host import names
+
+with lazy_imports(__name__):
+    from stellwerk.cli.shell import jsonpath
+    from stellwerk.kube.types import duration
 
 if TYPE_CHECKING:
     from stellwerk.cli.shell.jsonpath import Node
@@ -33,8 +38,6 @@ class Duration(click.ParamType[float]):
         """The value in seconds."""
         if isinstance(value, int | float):
             return float(value)
-        from stellwerk.kube.types import duration
-
         text = str(value)
         try:
             seconds = float(text) if text.isdecimal() else duration.parse(text).total_seconds()
@@ -54,8 +57,6 @@ class JsonPath(click.ParamType["tuple[Node, ...]"]):
         """The value as a path."""
         if isinstance(value, tuple):
             return value
-        from stellwerk.cli.shell import jsonpath
-
         try:
             return jsonpath.parse(str(value))
         except jsonpath.PathError as error:

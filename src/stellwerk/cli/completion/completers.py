@@ -6,15 +6,24 @@ wait. The request has 150 ms, and a failure is silent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 from click.shell_completion import CompletionItem
 
 from stellwerk.cli import kinds
 from stellwerk.cli.shell import settings
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.local.names import state_folder
+from stellwerk.lazy_imports import lazy_imports
+from stellwerk.local.host.names import state_folder
+
+with lazy_imports(__name__):
+    from stellwerk.cli.completion import lookup
+    from stellwerk.kube.login import config
 
 BUDGET_SECONDS = 0.15
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -53,6 +62,20 @@ def complete_subject(context: click.Context, parameter: click.Parameter, incompl
     return [CompletionItem(f"{row.short}/") for row in kinds.OWN if row.short.startswith(kind)]
 
 
+def complete_objects(kinds_named: tuple[str, ...]) -> Completer:
+    """Names of the objects of one kind, or KIND/NAME of several."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        if len(kinds_named) == 1 and "/" not in incomplete:
+            return _names(context, kinds_named[0], "", incomplete)
+        kind, slash, name = incomplete.partition("/")
+        if slash:
+            return _names(context, kind, f"{kind}/", name)
+        return [CompletionItem(f"{short}/") for short in kinds_named if short.startswith(kind)]
+
+    return complete
+
+
 def complete_release(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of releases, which are kept in ConfigMaps."""
     prefix = "com.sap.cs.clm.release."
@@ -78,9 +101,7 @@ def complete_namespace(context: click.Context, parameter: click.Parameter, incom
 def complete_context(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Contexts of the kubeconfig."""
     try:
-        from stellwerk.kube.login.config import context_names
-
-        return _items("", context_names(settings.of(context).kubeconfig), incomplete)
+        return _items("", config.context_names(settings.of(context).kubeconfig), incomplete)
     except Exception:  # as for names
         return []
 
@@ -108,9 +129,7 @@ def _names(context: click.Context, kind: str, prefix: str, incomplete: str) -> l
 
 def _found(resource: Resource, chosen: settings.CallSettings, labels: str = "") -> list[str]:
     try:
-        from stellwerk.cli.completion.lookup import names
-
-        return names(resource, chosen, BUDGET_SECONDS, labels=labels)
+        return lookup.names(resource, chosen, BUDGET_SECONDS, labels=labels)
     except Exception:  # a shell's prompt is no place for messages, whatever the cause
         return []
 

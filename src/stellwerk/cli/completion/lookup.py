@@ -15,6 +15,10 @@ from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.kube.login.auth import LoginProgram
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    import asyncio
 
 _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _MOST = 5000
@@ -57,8 +61,6 @@ def _ask(config: ClusterConfig, path: str, user: str | None, deadline: float) ->
 def _login(config: ClusterConfig, deadline: float) -> str:
     """The header of the login. Only a login program waits for something, and needs an event loop."""
     if isinstance(config.credentials, LoginProgram):
-        import asyncio
-
         return asyncio.run(asyncio.wait_for(config.credentials.authorization(), _left(deadline)))
     try:
         config.credentials.authorization().send(None)

@@ -1,4 +1,4 @@
-"""The processes of the operators of the local system: started, found again, and restarted after their code changed.
+"""The processes of operators in the local system: started, found again, and restarted after their code changed.
 
 The arguments of a process are read from the process itself and stored nowhere else, so a second `up` waits at the right
 port for an operator that the first one has just started. A process that is older than the code on the disk is
@@ -18,8 +18,8 @@ from urllib.request import ProxyHandler, build_opener
 import stellwerk
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.ports import HOST, free_port
-from stellwerk.local.processes import Process
+from stellwerk.local.host.ports import HOST, free_port
+from stellwerk.local.host.processes import Process
 
 START_SECONDS = 30.0
 _POLL_SECONDS = 0.05
@@ -29,27 +29,29 @@ _METRICS = "--metrics-bind-address="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Companion:
-    """One operator: `title` is its name for users, `process` its name in the cluster's folder.
+    """One process: `title` is its name for users, `process` its name in the cluster's folder.
 
-    `account` is the namespace and name of its service account; `flags` is called only when the operator is started.
+    `program` is its name for `stellwerk run`, `account` the namespace and name of its service account. `ports` are the
+    flags of the ports that it serves besides probes and metrics. `flags` is called only when the process is started.
     """
 
     title: str
     process: str
-    operator: str
+    program: str
     account: tuple[str, str]
     flags: Callable[[], Sequence[str]]
+    ports: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def process_name(operator: str) -> str:
-    """The name of an operator's process in the folder of the local system."""
-    return f"operator-{operator}"
+def process_name(program: str) -> str:
+    """The name of a program's process in the folder of the local system."""
+    return f"operator-{program}"
 
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """A started process of an operator, ready or not yet."""
+    """A started process, ready or not yet."""
 
     title: str
     process: Process
@@ -66,24 +68,38 @@ class Starting:
                 )
 
 
-def started(cluster: LocalCluster, one: Companion, renderer: Path) -> Starting:
-    """Start an operator, or find it running with the code that is on the disk."""
+class Ports:
+    """Chooses free ports for processes that start at once. None of them listens before all are chosen."""
+
+    def __init__(self) -> None:
+        self._chosen: set[int] = set()
+
+    def choose(self) -> int:
+        """A port that is free, and was not chosen before."""
+        port = free_port(chosen=self._chosen)
+        self._chosen.add(port)
+        return port
+
+
+def started(cluster: LocalCluster, one: Companion, renderer: Path, ports: Ports) -> Starting:
+    """Start a process, or find it running with the code that is on the disk."""
     process = cluster.start_companion(
         one.process,
-        lambda: _arguments(cluster, one),
+        lambda: _arguments(cluster, one, ports),
         {**os.environ, **one.environment},
         outdated_before=_code_changed(renderer),
     )
     return Starting(one.title, process)
 
 
-def _arguments(cluster: LocalCluster, one: Companion) -> list[str]:
+def _arguments(cluster: LocalCluster, one: Companion, ports: Ports) -> list[str]:
     return [
-        *(sys.executable, "-m", "stellwerk.cli.main", "run", one.operator),
+        *(sys.executable, "-m", "stellwerk.cli.main", "run", one.program),
         f"--kubeconfig={cluster.kubeconfig_of_account(*one.account)}",
-        f"{_PROBES}{HOST}:{free_port()}",
-        f"{_METRICS}{HOST}:{free_port()}",
+        f"{_PROBES}{HOST}:{ports.choose()}",
+        f"{_METRICS}{HOST}:{ports.choose()}",
         "--zap-encoder=console",
+        *(f"--{flag}={ports.choose()}" for flag in one.ports),
         *one.flags(),
     ]
 
@@ -113,6 +129,15 @@ def served(arguments: Sequence[str]) -> Served | None:
         flag: word.removeprefix(flag) for word in arguments for flag in (_PROBES, _METRICS) if word.startswith(flag)
     }
     return Served(found.get(_PROBES, ""), found.get(_METRICS, "")) if found else None
+
+
+def port(process: Process, flag: str) -> int:
+    """The port that a running process was given by a flag. Raises Failure when it has none, or has ended."""
+    start = f"--{flag}="
+    given = [word.removeprefix(start) for word in process.arguments() if word.startswith(start)]
+    if not given:
+        raise Failure(f"{process.name} has ended", cause=process.log_tail(3), fix=f"see {process.log}")
+    return int(given[-1])
 
 
 def _is_ready(process: Process) -> bool:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import stellwerk
 from stellwerk import assembly
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Namespace, Secret
+from stellwerk.apply.concurrency import together
 from stellwerk.apply.objects.desired import defined_by
 from stellwerk.apply.objects.manifests import Document, read_text
 from stellwerk.cli import kinds
@@ -18,17 +21,19 @@ from stellwerk.cli.objects import health, wait_for
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure
-from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.delivery.operator_spec import ProcessSpec
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
-from stellwerk.local import renderer
+from stellwerk.local.build import renderer
 from stellwerk.local.cluster import LocalCluster, default_kubeconfig, named
+from stellwerk.local.host.ports import HOST
 
 SERVED_SECONDS = 30.0
 """How long the API server may take to list kinds that it has accepted."""
 _LOOK_SECONDS = 0.05
+_FIRST = (Namespace.resource.kind, CustomResourceDefinition.resource.kind)
 SAMPLES_SECONDS = 60.0
 SAMPLE_LABEL, WAITING = "stellwerk.local/sample", "waiting"
 """On a sample that shows how a missing dependency is explained, and so never becomes Ready."""
@@ -45,16 +50,23 @@ def definitions(name: str) -> StartStep:
 
 
 def operators(name: str) -> StartStep:
-    """The step that starts the operators, each with the rights of its own service account, or finds them running."""
+    """The step that starts the operators and their servers, or finds them running.
+
+    Each has the rights of its own service account. Webhooks are registered when all are ready: API servers refuse what
+    a registered webhook does not answer.
+    """
 
     def run(say: Callable[[str], None]) -> StepResult:
 
         program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
         cluster = _cluster(name)
-        companions = [_companion(cluster, operator) for operator in assembly.OPERATORS.values()]
-        starting = [operator_processes.started(cluster, companion, program) for companion in companions]
+        companions = [_companion(cluster, process) for process in assembly.PROCESSES.values()]
+        ports = operator_processes.Ports()
+        starting = [operator_processes.started(cluster, companion, program, ports) for companion in companions]
         for one in starting:
             one.wait_ready()
+        for process in assembly.PROCESSES.values():
+            _register_webhooks(cluster, process)
         return StepResult(f"operators running ({len(starting)})", ", ".join(one.title for one in starting))
 
     return StartStep("operators", run)
@@ -82,16 +94,38 @@ def _cluster(name: str) -> LocalCluster:
     return named(name)
 
 
-def _companion(cluster: LocalCluster, operator: OperatorSpec) -> Companion:
-    installation = operator.installation()
+def _companion(cluster: LocalCluster, spec: ProcessSpec) -> Companion:
+    installation = spec.installation()
     return Companion(
-        title=operator.title,
-        process=operator_processes.process_name(operator.name),
-        operator=operator.name,
+        title=spec.title,
+        process=operator_processes.process_name(spec.name),
+        program=spec.name,
         account=(installation.namespace, installation.account),
         flags=lambda: installation.local_flags(cluster.folder),
+        ports=[port.flag for port in installation.ports],
         environment=installation.local_environment,
     )
+
+
+def _register_webhooks(cluster: LocalCluster, spec: ProcessSpec) -> None:
+    """Register the webhooks of a ready process at its address on this machine."""
+    installation = spec.installation()
+    webhooks, namespace = installation.webhooks, installation.namespace
+    if webhooks is None:
+        return
+    (flag,) = (port.flag for port in installation.ports if port.name == webhooks.port)
+    port = operator_processes.port(cluster.process(operator_processes.process_name(spec.name)), flag)
+
+    async def register(client: Client) -> list[str]:
+        secret = await client.get(Secret, webhooks.secret, namespace)
+        bundle = secret.data.get("ca.crt", "")
+        bodies = webhooks.configurations(
+            lambda path: {"url": f"https://{HOST}:{port}{path}", "caBundle": bundle}, namespace
+        )
+        await _apply_all(client, bodies)
+        return [str(Unstructured.of(body).ref) for body in bodies]
+
+    _on(cluster, register)
 
 
 def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
@@ -133,16 +167,25 @@ async def served(client: Client, objects: Sequence[JsonObject], within: float = 
 
 
 async def _apply_all(client: Client, objects: Sequence[JsonObject]) -> None:
-    for body in objects:
-        gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
-        await client.apply(unstructured(await client.mapper.resource(gvk)), body)
+    """Apply objects at the same time, but first those without which others are refused."""
+    by_wave = {
+        is_first: [body for body in objects if (body["kind"] in _FIRST) is is_first] for is_first in (True, False)
+    }
+    for wave in by_wave.values():
+        await together(wave, lambda body: _apply(client, body))
+
+
+async def _apply(client: Client, body: JsonObject) -> None:
+    gvk = GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"]))
+    await client.apply(unstructured(await client.mapper.resource(gvk)), body)
 
 
 async def _apply_samples(client: Client) -> list[str]:
     """Apply every sample, and return the names of the objects of ours among them once they are Ready."""
     files = sorted(samples_folder().glob("*/*.yaml"))
     bodies = [document.body for file in files for document in read_text(file.read_bytes(), file=file.name)]
-    await _apply_all(client, bodies)
+    for body in bodies:  # webhooks refuse an object that refers to one which does not exist yet
+        await _apply(client, body)
     ours = [body for body in bodies if kinds.by_gvk(GroupVersionKind.parse(str(body["apiVersion"]), str(body["kind"])))]
     ready = [body for body in ours if Unstructured.of(body).metadata.labels.get(SAMPLE_LABEL) != WAITING]
     return [await _until_ready(client, body) for body in ready]

@@ -1,4 +1,4 @@
-"""`stellwerk run`: one operator in this process, until it ends."""
+"""`stellwerk run`: one program in this process, until it ends."""
 
 from __future__ import annotations
 
@@ -6,32 +6,43 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from stellwerk.cli.shell.errors import Failure
-from stellwerk.delivery.operator_spec import CannotStart, OperatorSpec
+from stellwerk.delivery.operator_spec import CannotStart, ProcessSpec
 from stellwerk.render.errors import RendererMissing
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.leader import LeadershipLost
 from stellwerk.runtime.serving.http import AddressInvalid, CannotListen
-from stellwerk.runtime.settings.process_settings import PROCESS
+from stellwerk.runtime.settings.table import Rejection, SettingsTable
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+S = TypeVar("S", bound="DataclassInstance")
 
 _log = logging.getLogger(__name__)
 
 
-def run(operator: OperatorSpec, flags: dict[str, object]) -> None:
-    """Run an operator until it ends. Raises Failure where the user can correct the cause of its end."""
-    settings = PROCESS.from_flags(flags)
+def run(spec: ProcessSpec, flags: dict[str, object]) -> None:
+    """Run a program until it ends. Raises Failure where the user can correct the cause of its end."""
+    settings, rejections = _settings(spec.process(), flags)
     process.configure_logs(settings, tty=False)
     try:
-        table = operator.settings()
-        found = table.from_environment(os.environ)
-        for rejection in found.rejections:
+        own, own_rejections = _settings(spec.settings(), flags)
+        for rejection in (*rejections, *own_rejections):
             _log.warning("environment variable %s", rejection)
-        launch = operator.start(settings, table.from_flags(flags, found.settings), os.environ)
+        launch = spec.start(settings, own, os.environ)
         _loop(process.run(settings, launch.identity, launch.install))
     except Exception as error:
-        raise _failure(f"the {operator.title}", error) or error from None
+        raise _failure(f"the {spec.title}", error) or error from None
+
+
+def _settings(table: SettingsTable[S], flags: dict[str, object]) -> tuple[S, Sequence[Rejection]]:
+    """The settings of flags and environment, and the variables that have no effect."""
+    found = table.from_environment(os.environ)
+    return table.from_flags(flags, found.settings), found.rejections
 
 
 def _failure(operator: str, error: BaseException) -> Failure | None:

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from stellwerk import assembly
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import check_rules, health
-from stellwerk.cli.objects.check_rules import Found
+from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit
 from stellwerk.cli.shell.output import print_value
+from stellwerk.delivery.grants import added_to
+from stellwerk.delivery.installation import Installation
+from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, Unstructured, dig
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, unstructured
 from stellwerk.runtime.insight.diagnosis import ClusterReader
+
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
 
 
 @with_cluster
-async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool) -> int:
+async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no_objects: bool) -> int:
     """Print what was found about the operators, all of them if none is named. Returns the exit code."""
     found = [await _server(cluster)]
+    deployments = await _deployments(cluster)
     for operator in operators or assembly.OPERATORS:
-        reader = ClusterReader(cluster.client)
-        seen = await _prepared(reader, operator)
-        seen += [] if pre else await _at_work(reader, operator)
+        spec, reader = assembly.OPERATORS[operator], ClusterReader(cluster.client)
+        installed = {
+            each.name: check_rules.deployments_of(each.name, each.installation().original, deployments)
+            for each in spec.processes
+        }
+        seen = [] if pre else [one for some in installed.values() for one in check_rules.of_deployments(some)]
+        seen += await _prepared(reader, spec, installed)
+        seen += [] if pre else await _leader(reader, spec.installation())
+        seen += [] if pre or no_objects else await _objects(reader, operator)
         seen += check_rules.of_unread(reader.hidden)
         seen += check_rules.of_unreadable(reader.unreadable)
         found += [replace(one, subject=f"{operator}: {one.subject}") for one in seen]
@@ -43,39 +56,98 @@ async def _server(cluster: ClusterSession) -> Found:
     return Found("API server", "good", f"{str(version or '').removeprefix('v')} at {cluster.client.config.server}")
 
 
-async def _prepared(reader: ClusterReader, operator: str) -> list[Found]:
-    """Kinds and rights, compared with what `stellwerk install` would bring."""
-    install = f"stellwerk install {operator}"
-    found, absent, count = list[Found](), list[str](), 0
-    for body in assembly.installation([operator]):
-        wanted = Unstructured.of(body)
-        resource = await reader.client.mapper.resource(wanted.gvk)
-        live = await reader.find(resource, wanted.key.name, wanted.key.namespace)
-        if live is None and reader.may_not_see(resource, wanted.key.namespace):
+async def _deployments(cluster: ClusterSession) -> list[Unstructured]:
+    """The Deployments of all namespaces; where the user may not list these, of the namespace of the call."""
+    for namespace in ("", cluster.namespace):
+        try:
+            return (await cluster.client.list(unstructured(DEPLOYMENTS), namespace, skip_unreadable=True)).items
+        except Forbidden:
             continue
-        if wanted.gvk.kind == "CustomResourceDefinition":
-            found.append(check_rules.of_definition(body, live.body if live else None, install))
-        elif not _is_a_choice(body):
+    return []
+
+
+async def _prepared(
+    reader: ClusterReader, spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]
+) -> list[Found]:
+    """Kinds and rights, compared with what an installation brings."""
+    install = f"stellwerk install {spec.name}"
+    found, absent, count = list[Found](), list[str](), 0
+    only_original = bool(installed[spec.name]) and all(each.is_original for each in installed[spec.name])
+    for definition in spec.installation().definitions:
+        live, is_hidden = await _live(reader, definition.body())
+        if not is_hidden:
+            about = check_rules.of_definition(definition.body(), live.body if live else None, install)
+            is_older = only_original and about.verdict == "warning"
+            found.append(replace(about, verdict="unsure", fix="") if is_older else about)
+    if only_original:
+        return [*found, Found("rights", "unsure", "those of the original")]
+    for body in _accounts(spec, installed):
+        live, is_hidden = await _live(reader, body)
+        if not is_hidden:
             count += 1
-            absent += [str(wanted.ref)] if live is None else []
+            absent += [str(Unstructured.of(body).ref)] if live is None else []
     return [*found, check_rules.of_rights(absent, count, install)] if count else found
 
 
-def _is_a_choice(body: JsonObject) -> bool:
-    """The binding to cluster-admin may be left out on purpose."""
-    return dig(body, "roleRef", "name") == "cluster-admin"
+def _accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> list[JsonObject]:
+    """The accounts of all processes, with their roles, under the names that the chart gives them in this installation.
+
+    Roles for users are a choice, and so are webhooks and the binding to cluster-admin.
+    """
+    bodies = list[JsonObject]()
+    for process in spec.processes:
+        installation = process.installation()
+        ours = next((each for each in installed[process.name] if not each.is_original), None)
+        if ours is None and installed[spec.name] and installation.webhooks is not None:
+            continue
+        namespace = ours.body.key.namespace if ours else installation.namespace
+        roles = ours.name_of_roles if ours else installation.account
+        account = ours.account if ours else installation.account
+        home: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        wanted = [
+            _renamed(body, installation.account, account if _is_account(body, installation.account) else roles)
+            for body in installation.accounts(namespace)
+        ]
+        bodies += [body for body in (home, *wanted) if body not in bodies and not _is_of_users(body)]
+    return bodies
 
 
-async def _at_work(reader: ClusterReader, operator: str) -> list[Found]:
-    """Who leads, and how the objects are."""
-    found: list[Found] = []
+def _is_of_users(body: JsonObject) -> bool:
+    labels = dig(body, "metadata", "labels")
+    return isinstance(labels, dict) and any(label.startswith(added_to("")) for label in labels)
+
+
+def _is_account(body: JsonObject, account: str) -> bool:
+    return body["kind"] == "ServiceAccount" and dig(body, "metadata", "name") == account
+
+
+def _renamed(body: JsonObject, account: str, name: str) -> JsonObject:
+    metadata = body["metadata"]
+    former = str(dig(metadata, "name"))
+    if not isinstance(metadata, dict) or not former.startswith(account):
+        return body
+    return {**body, "metadata": {**metadata, "name": name + former.removeprefix(account)}}
+
+
+async def _live(reader: ClusterReader, body: JsonObject) -> tuple[Unstructured | None, bool]:
+    """The object in the cluster, and whether the user may not see it."""
+    wanted = Unstructured.of(body)
+    resource = await reader.client.mapper.resource(wanted.gvk)
+    live = await reader.find(resource, wanted.key.name, wanted.key.namespace)
+    return live, live is None and reader.may_not_see(resource, wanted.key.namespace)
+
+
+async def _leader(reader: ClusterReader, installation: Installation) -> list[Found]:
     leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
-    held = await reader.list(leases, fields=f"metadata.name={assembly.OPERATORS[operator].installation().lease}")
-    if not reader.may_not_see(leases, ""):
-        found.append(check_rules.of_leases(held, datetime.now(UTC)))
+    held = await reader.list(leases, fields=f"metadata.name={installation.lease}")
+    return [] if reader.may_not_see(leases, "") else [check_rules.of_leases(held, datetime.now(UTC))]
+
+
+async def _objects(reader: ClusterReader, operator: str) -> list[Found]:
+    found = list[Found]()
     for row in kinds.OWN:
         objects = await reader.list(row.resource) if row.operator.name == operator else []
         if row.operator.name == operator and not reader.may_not_see(row.resource, ""):
             unready = [str(obj.ref) for obj in objects if health.of(obj).needs_attention]
-            found.append(check_rules.of_objects(row.resource.kind, row.short, unready, len(objects)))
+            found.append(check_rules.of_objects(row.resource.kind, unready, len(objects)))
     return found

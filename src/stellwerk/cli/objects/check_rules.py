@@ -13,8 +13,11 @@ from typing import Literal
 
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style, Tone, escaped
+from stellwerk.delivery import deployed_process
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 
+INSTALLER = "stellwerk"
+"""The label `app.kubernetes.io/managed-by` of what `stellwerk install` applies."""
 Verdict = Literal["good", "unsure", "warning", "bad"]
 _SYMBOLS: dict[Verdict, tuple[str, Tone]] = {
     "good": ("✔", "good"),
@@ -76,6 +79,74 @@ def of_rights(absent: Sequence[str], count: int, install: str) -> Found:
     return Found("rights", "good", f"{count} objects")
 
 
+@dataclass(frozen=True, slots=True)
+class OperatorDeployment:
+    """A Deployment of an operator: ours, or that of the original."""
+
+    body: Unstructured
+    is_original: bool = False
+
+    @property
+    def account(self) -> str:
+        """The ServiceAccount of its pods."""
+        return str(self.body.at("spec", "template", "spec", "serviceAccountName") or "default")
+
+    @property
+    def name_of_roles(self) -> str:
+        """The beginning of the names of its roles: its own where the chart made it, else that of its account."""
+        is_of_chart = self.body.metadata.labels.get("app.kubernetes.io/part-of") == INSTALLER
+        return self.body.key.name if is_of_chart else self.account
+
+    @property
+    def replicas(self) -> int:
+        """How many pods it is to have."""
+        count = self.body.at("spec", "replicas")
+        return count if isinstance(count, int) else 1
+
+    @property
+    def origin(self) -> str:
+        """What installed it."""
+        metadata = self.body.metadata
+        release = metadata.annotations.get("meta.helm.sh/release-name")
+        by_install = metadata.labels.get("app.kubernetes.io/managed-by") == INSTALLER
+        whose = "the original, " if self.is_original else ""
+        return f"{whose}Helm release {release}" if release else f"{whose}stellwerk install" if by_install else whose
+
+
+def deployments_of(operator: str, original: str, among: Sequence[Unstructured]) -> list[OperatorDeployment]:
+    """The Deployments that run an operator: ours by their command, the original's by its name."""
+    ours = [
+        OperatorDeployment(body)
+        for body in among
+        if any(process.runs(operator) for process in deployed_process.of_deployment(body))
+    ]
+    originals = [body for body in among if deployed_process.is_original(body, original)]
+    return ours + [OperatorDeployment(body, is_original=True) for body in originals]
+
+
+def of_deployments(deployments: Sequence[OperatorDeployment]) -> list[Found]:
+    """What installed the operator, and whether its pods are available."""
+    found = [_of_deployment(each) for each in deployments]
+    active = [each for each in deployments if each.replicas]
+    originals = [each for each in active if each.is_original]
+    if originals and len(active) > len(originals):
+        key = originals[0].body.key
+        fix = f"kubectl scale deployment {key.name} -n {key.namespace} --replicas=0"
+        found.append(Found("installation", "warning", "the original runs, too", fix))
+    return found
+
+
+def _of_deployment(deployment: OperatorDeployment) -> Found:
+    key, count = deployment.body.key, deployment.body.at("status", "availableReplicas")
+    available = count if isinstance(count, int) else 0
+    origin = f" ({deployment.origin.removesuffix(', ')})" if deployment.origin else ""
+    detail = f"Deployment {key}{origin}: {available} of {deployment.replicas} replicas available"
+    if available >= deployment.replicas:
+        return Found("installation", "good" if deployment.replicas else "unsure", detail)
+    verdict: Verdict = "warning" if available else "bad"
+    return Found("installation", verdict, detail, f"kubectl describe deployment {key.name} -n {key.namespace}")
+
+
 def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
     """Which process leads, and whether it renews its Lease."""
     held = [lease for lease in leases if lease.at("spec", "holderIdentity")]
@@ -96,11 +167,11 @@ def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
     return Found("leader", "good", f"{holder}, renewed {text.age(renewed, now)} ago")
 
 
-def of_objects(kind: str, short: str, unready: Sequence[str], count: int) -> Found:
+def of_objects(kind: str, unready: Sequence[str], count: int) -> Found:
     """Whether the objects of a kind are well."""
     if unready:
         detail = f"{len(unready)} of {count} not ready: {_some(unready)}"
-        return Found(f"{kind} objects", "warning", detail, f"stellwerk get {short} -A --not-ready")
+        return Found(f"{kind} objects", "warning", detail, "stellwerk why -A")
     return Found(f"{kind} objects", "good", f"{count} looked at")
 
 

@@ -45,8 +45,8 @@ class ObjectHealth:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether `--not-ready` lists the object: it is not ready, or not yet. A suspension is on purpose."""
-        return self.ready in ("False", "Unknown")
+        """Whether `--not-ready` lists the object: it is not ready, not yet, or in error. A suspension is on purpose."""
+        return self.ready in ("False", "Unknown") or self.state.endswith("Error")
 
 
 def of(obj: Unstructured | Kind) -> ObjectHealth:
@@ -66,8 +66,10 @@ def of(obj: Unstructured | Kind) -> ObjectHealth:
         return ObjectHealth("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
     if 0 < main.observed_generation < seen.metadata.generation:
         return ObjectHealth("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
-    reason = _precise_reason(main, conditions(seen.body))
-    return ObjectHealth(_readiness(main.status), _state(seen), reason, main.message, main.last_transition_time)
+    reason, state = _precise_reason(main, conditions(seen.body)), _state(seen)
+    # What has ended is Ready with the original CAP Operator, well or not: its state shows which.
+    ready: Readiness = "False" if state == "Failed" else _readiness(main.status)
+    return ObjectHealth(ready, state, reason, main.message, main.last_transition_time)
 
 
 def _precise_reason(main: Condition, listed: tuple[Condition, ...]) -> str:

@@ -103,7 +103,8 @@ async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
     if preview.inventory is not None:
         found = await of_set(client, preview.members, preview.field_manager, preview.inventory)
     else:
-        found = await compared(client, preview.objects, preview.field_manager)
+        claims = {each.address: preview.claims for each in preview.objects} if preview.claims is not None else None
+        found = await compared(client, preview.objects, preview.field_manager, claims)
     shown = {line.ref for line in found.lines}
     renewed = [
         DiffLine("~", str(ref), f"will be created again: {why}")
@@ -111,8 +112,10 @@ async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
         if str(ref) not in shown
     ]
     deleted = [DiffLine("-", str(ref), f"will be deleted: {why}") for ref, why in preview.deleted.items()]
-    result = replace(found, lines=[*found.lines, *renewed, *deleted])
-    return result, unchanged(result.lines, preview.members or preview.objects)
+    same = unchanged([*found.lines, *renewed], preview.members or preview.objects) + preview.kept
+    noted = [DiffLine("+", str(ref), why) for ref, why in preview.created.items()]
+    noted += [DiffLine("~", str(ref), why) for ref, why in preview.changed.items()]
+    return replace(found, lines=[*found.lines, *noted, *renewed, *deleted]), same
 
 
 def _member(obj: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:

@@ -13,6 +13,10 @@ from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.kube.login.auth import NO_MATERIAL, Material, Token
 from stellwerk.kube.login.config import ClusterConfig, checked_server, usual_kubeconfig
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.local import cluster
 
 
 def configuration(settings: CallSettings) -> ClusterConfig:
@@ -33,9 +37,7 @@ def _named(settings: CallSettings) -> ClusterConfig:
         return ClusterConfig.in_cluster()
     if settings.server:
         return ClusterConfig(server=settings.server)
-    from stellwerk.local.cluster import default_kubeconfig
-
-    local = default_kubeconfig()
+    local = cluster.default_kubeconfig()
     if local is None:
         raise Failure(
             "there is no cluster to look at",

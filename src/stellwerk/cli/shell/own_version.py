@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from importlib import metadata
+
 
 def own_version() -> str:
     """The version of the installed package."""
-    from importlib.metadata import version
-
-    return version("stellwerk")
+    return metadata.version("stellwerk")

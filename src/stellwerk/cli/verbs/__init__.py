@@ -4,5 +4,6 @@ look        show the state of a cluster
 act         change objects
 releases    releases of `clm`
 local       the local system, and the installation of operators; run starts one
+operators   what operators add for their users' daily tasks
 help        about stellwerk itself
 """

@@ -7,13 +7,15 @@ from click.shell_completion import CompletionItem
 
 from stellwerk.cli.arguments import options
 from stellwerk.cli.arguments.verb import verb
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.cli.help import explain as texts
 
 
 def _complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Topics and reasons that begin so, whatever the case."""
-    from stellwerk.cli.help import explain
-
-    words = explain.words()
+    words = texts.words()
     return [CompletionItem(word, help=kind) for word, kind in words if word.lower().startswith(incomplete.lower())]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from stellwerk.cli.arguments import options
@@ -38,13 +40,23 @@ def down() -> None:
 
 @verb("install", work="local.install:install")
 @OPERATOR_NAMES
+@click.option("--image", default="", metavar="IMAGE", help="Start the operators with this image. Without: rights only.")
+@click.option(
+    "-f",
+    "--values",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    help="Values of the chart, as YAML; may be given again, and the last one wins.",
+)
 @click.option("--print", "only_print", is_flag=True, help="Print the manifests; no cluster is asked.")
 @DRY_RUN
 @options.all_of
 def install() -> None:
-    """Bring the kinds and rights of operators into a cluster.
+    """Install operators in a cluster: what the Helm chart renders, without Helm.
 
-    Namespaces, CustomResourceDefinitions, service accounts and roles, of all operators if none is named. The rights of
-    component include cluster-admin, as with the original. Returns when the API server serves the kinds. Nothing is
-    started: stellwerk run does that.
+    Namespaces, CustomResourceDefinitions, service accounts and roles, of all operators if none is named; with --image
+    also the Deployments and what belongs to them. Each operator gets its usual namespace; -n puts all of them in one.
+    No account is cluster-admin unless the values ask for it. Returns when the API server serves the kinds.
     """

@@ -17,11 +17,13 @@ from stellwerk.cli.completion.completers import complete_kind, complete_kind_or_
 @verb("check", work="look.check:check")
 @OPERATOR_NAMES
 @click.option("--pre", is_flag=True, help="Only what must be there before an operator starts: kinds and rights.")
+@click.option("--no-objects", is_flag=True, help="Leave out the objects of users: only what was installed.")
 @options.all_of
 def check() -> None:
     """Check whether a cluster has what operators need, and whether they do their work.
 
-    It checks kinds, rights, leaders and objects, of all operators if none is named. Exits with 3 where something needs
+    It checks Deployments, kinds, rights, leaders and objects, of all operators if none is named. It recognizes
+    installations by the Helm chart, by stellwerk install and by the originals. Exits with 3 where something needs
     attention, and with 1 where an operator cannot work.
     """
 
@@ -55,12 +57,13 @@ def status() -> None:
 
 
 @verb("why", work="look.why:why")
-@object_argument.one_or_release()
+@object_argument.one_or_release(required=False)
 @options.all_of
 def why() -> None:
     """Show why an object is not ready, down to the root cause.
 
-    A word without a slash is a release.
+    A word without a slash is a release. Without an object, all objects of ours that need attention are explained,
+    but those that another one names as its cause.
     """
 
 

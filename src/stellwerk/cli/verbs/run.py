@@ -1,4 +1,4 @@
-"""`stellwerk run OPERATOR`: one operator in the foreground, as a container runs it.
+"""`stellwerk run PROGRAM`: one operator, or one of its servers, in the foreground, as a container runs it.
 
 The flags are those of the Go original, in both spellings of Go's flag package, so that a Deployment of the original
 starts ours with its arguments unchanged.
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stellwerk.assembly import OPERATORS
+from stellwerk.assembly import PROCESSES
 from stellwerk.cli.arguments import options
-from stellwerk.runtime.settings.process_settings import PROCESS
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.settings.table import from_go
 
+with lazy_imports(__name__):
+    from stellwerk.cli.local import run
+
 if TYPE_CHECKING:
-    from stellwerk.delivery.operator_spec import OperatorSpec
+    from stellwerk.delivery.operator_spec import ProcessSpec
 
 
 class GoCommand(click.Command):
@@ -36,26 +39,19 @@ class GoCommand(click.Command):
 @click.group("run")
 @options.general
 def command() -> None:
-    """Run an operator in the foreground."""
+    """Run an operator, or one of its servers, in the foreground."""
 
 
-def _run(operator: OperatorSpec, flags: dict[str, object]) -> None:
-    from stellwerk.cli.local.run import run
-
-    run(operator, flags)
-
-
-def _command(operator: OperatorSpec) -> GoCommand:
-    table = operator.settings()
-    kinds = " and ".join(kind.resource.kind for kind in operator.kinds)
+def _command(spec: ProcessSpec) -> GoCommand:
+    process, table = spec.process(), spec.settings()
     return GoCommand(
-        operator.name,
-        lambda arguments: from_go(arguments, (PROCESS, table)),
-        params=[*PROCESS.options(), *table.options()],
-        callback=lambda **flags: _run(operator, flags),
-        help=f"Run the {operator.title}: {kinds}.",
+        spec.name,
+        lambda arguments: from_go(arguments, (process, table)),
+        params=[*process.options(), *table.options()],
+        callback=lambda **flags: run.run(spec, flags),
+        help=f"Run the {spec.title}: {spec.purpose}.",
     )
 
 
-for _operator in OPERATORS.values():
-    command.add_command(_command(_operator))
+for _process in PROCESSES.values():
+    command.add_command(_command(_process))

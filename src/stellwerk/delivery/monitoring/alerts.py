@@ -224,11 +224,18 @@ SHARED: Sequence[Alert] = (
 """The alerts that are the same for every operator."""
 
 
-def no_leader(lease: str) -> Alert:
-    """The alert about an operator without a leader, also when none of its processes runs."""
+def no_leader(lease: str, *, is_installed: bool = False) -> Alert:
+    """The alert about an operator without a leader, also when none of its processes runs.
+
+    Where the rules come with the operator (`is_installed`), the alert also reports an operator that never started.
+    Elsewhere it needs metrics of the operator from the last day: a platform may load the rules of all operators and
+    install only some.
+    """
+    series = f'leader_election_master_status{{name="{lease}"}}'
+    seen = f"max(present_over_time({series}[1d])) unless max({series}) == 1"
     return Alert(
         name="StellwerkNoLeader",
-        expr=f'(sum(leader_election_master_status{{name="{lease}"}}) or vector(0)) == 0',
+        expr=f"(sum({series}) or vector(0)) == 0" if is_installed else seen,
         duration="5m",
         severity=Severity.CRITICAL,
         summary="No process holds Lease " + lease,

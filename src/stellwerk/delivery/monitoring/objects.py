@@ -41,11 +41,15 @@ def shared(operators: Iterable[OperatorSpec], *, runbook_url: str = RUNBOOK) -> 
     )
 
 
-def of_operator(operator: OperatorSpec, *, runbook_url: str = RUNBOOK, leader_elect: bool = True) -> MonitoringObjects:
-    """What belongs to one operator. Without leader election there is no alert about a missing leader."""
-    rules: list[JsonObject] = [
-        alert.rule(runbook_url, operator.name) for alert in alerts_of(operator, leader_elect=leader_elect)
-    ]
+def of_operator(
+    operator: OperatorSpec, *, runbook_url: str = RUNBOOK, leader_elect: bool = True, is_installed: bool = False
+) -> MonitoringObjects:
+    """What belongs to one operator. Without leader election there is no alert about a missing leader.
+
+    `is_installed`: the rules are installed together with the operator.
+    """
+    own = alerts_of(operator, leader_elect=leader_elect, is_installed=is_installed)
+    rules: list[JsonObject] = [alert.rule(runbook_url, operator.name) for alert in own]
     return MonitoringObjects(
         groups=[{"name": f"stellwerk-{operator.name}", "rules": [*rules]}] if rules else [],
         dashboards={operator.name: dashboards.of_operator(operator)},
@@ -53,9 +57,10 @@ def of_operator(operator: OperatorSpec, *, runbook_url: str = RUNBOOK, leader_el
     )
 
 
-def alerts_of(operator: OperatorSpec, *, leader_elect: bool = True) -> Sequence[Alert]:
+def alerts_of(operator: OperatorSpec, *, leader_elect: bool = True, is_installed: bool = False) -> Sequence[Alert]:
     """The alerts about one operator alone."""
-    own = (alerts.no_leader(operator.installation().lease),) if leader_elect else ()
+    lease = operator.installation().lease
+    own = (alerts.no_leader(lease, is_installed=is_installed),) if leader_elect else ()
     return (*own, *operator.monitoring().alerts)
 
 

@@ -21,6 +21,13 @@ from typing import Annotated, Protocol
 import msgspec
 
 from stellwerk.kube.types.errors import LoginFailed
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):  # they take longer to load than a shell waits for a completion, and few logins need them
+    import asyncio
+    import tempfile
+
+    from stellwerk.kube.login import private_keys
 
 _MARGIN = timedelta(seconds=30)
 _PROGRAM_SECONDS = 60.0
@@ -166,8 +173,6 @@ class LoginProgram:
                 f"the login program {program.command!r} speaks {program.api_version!r}; "
                 f"we know {', '.join(_EXEC_VERSIONS)}"
             )
-        import asyncio  # only for these programs: it takes longer to load than a shell waits for a completion
-
         self._program = program
         self._header = ""
         self._until = datetime.min.replace(tzinfo=UTC)
@@ -188,8 +193,6 @@ class LoginProgram:
         self._until = datetime.min.replace(tzinfo=UTC)
 
     async def _run(self) -> bytes:
-        import asyncio
-
         try:
             process = await asyncio.create_subprocess_exec(
                 self._program.command,
@@ -287,8 +290,6 @@ def _present(context: ssl.SSLContext, certificate: Material, key: Material) -> N
                 file.write(pair)
                 context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_no_password)
         else:
-            import tempfile  # as asyncio above
-
             with tempfile.NamedTemporaryFile() as named:  # mode 0600, and gone at once
                 named.write(pair)
                 named.flush()
@@ -321,8 +322,6 @@ def checked_inline(authority: Material, certificate: Material, key: Material) ->
         raise LoginFailed(f"the client certificate and its key are larger than {_LARGEST_PAIR_BYTES >> 10} KiB")
     pair = b"\n".join([certificate.data, key.data])
     if keys := [pair[begin.start() :] for begin in _PRIVATE_KEY.finditer(pair)]:
-        from stellwerk.kube.login import private_keys  # few processes see a key, and each would start 25 ms later
-
         for pem in keys:
             private_keys.check(pem)
     if authority:

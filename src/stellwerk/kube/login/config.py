@@ -37,6 +37,10 @@ from stellwerk.kube.login.auth import (
 )
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.header_values import fits
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):  # for rare names: it takes a fifth of the time that a shell waits for a completion
+    import yarl
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _OWN_LIMITS = yaml.YamlLimits(bytes=1 << 20, expansion=1, free_values=0)
@@ -227,10 +231,8 @@ def _host(url: str, authority: str) -> str:
     """The host as connections are made to it; empty for none."""
     if _ASCII_HOST.fullmatch(authority):
         return authority.partition(":")[0]
-    from yarl import URL  # for the rare names: it takes a fifth of the time that a shell waits for a completion
-
     try:
-        return URL(url).raw_host or ""
+        return yarl.URL(url).raw_host or ""
     except ValueError:  # UnicodeError, from names that IDNA cannot write, is one
         return ""
 

@@ -94,13 +94,6 @@ def _path(text: str) -> str:
     return text
 
 
-def _positive(text: str) -> timedelta:
-    value = duration.parse(text)
-    if value <= timedelta():
-        raise ValueError("expected a duration above zero such as 90s or 5m")
-    return value
-
-
 def _not_negative(text: str) -> timedelta:
     value = duration.parse(text)
     if value < timedelta():
@@ -146,7 +139,7 @@ def _text(key: str, help: str, read: Callable[[str], str] = parsers.name) -> Set
 
 
 def _time(
-    key: str, help: str, read: Callable[[str], timedelta] = _positive, *, has_flag: bool = True
+    key: str, help: str, read: Callable[[str], timedelta] = parsers.positive_duration, *, has_flag: bool = True
 ) -> Setting[timedelta]:
     return _setting(key, help, read, duration.format, has_flag=has_flag)
 

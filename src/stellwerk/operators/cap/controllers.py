@@ -8,24 +8,25 @@ from typing import Any, TypeVar
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.istio import VirtualService
-from stellwerk.delivery.grants import needs
 from stellwerk.delivery.operator_spec import Launch
 from stellwerk.delivery.rendering import add_renderer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.cap import names, rights, watches
-from stellwerk.operators.cap.api_application import ApplicationStatus, CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionStatus
+from stellwerk.operators.cap import names, watches
 from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.reconcile import ApplicationReconciler
-from stellwerk.operators.cap.credentials import BindingSecrets, CredentialSecrets
 from stellwerk.operators.cap.domain import controllers as domain_controllers
-from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.hashed_objects import HashedObjects
+from stellwerk.operators.cap.installation import INSTALLATION
+from stellwerk.operators.cap.kinds import status
+from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.kinds.status import ReconciledStatus
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
+from stellwerk.operators.cap.pods.credentials import BindingSecrets, CredentialSecrets
+from stellwerk.operators.cap.requests import Answering
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
@@ -46,7 +47,7 @@ from stellwerk.runtime.process.process import OperatorIdentity, Parts
 from stellwerk.runtime.reconciler import Reconciler
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 
-S = TypeVar("S", bound=Record)
+S = TypeVar("S", bound=ReconciledStatus)
 K = TypeVar("K", bound=Kind)
 
 OperationController = Controller[CAPTenantOperation, OperationStatus]
@@ -72,7 +73,7 @@ def launch(process: ProcessSettings, settings: Settings, environment: Mapping[st
         component=names.OPERATOR_NAME,
         lease=names.LEASE_NAME,
         namespace=environment.get("POD_NAMESPACE", ""),
-        rights=Rights(needs(rights.GRANTS), "stellwerk install cap"),
+        rights=Rights(INSTALLATION.needs(), "stellwerk install cap"),
     )
 
     def add(parts: Parts) -> None:
@@ -89,12 +90,7 @@ def install(
     """Give the CAP Operator to a manager. `namespace`: its own; `renderer` stays the caller's to close."""
     domain_controllers.install(
         manager,
-        DomainSettings(
-            namespace=namespace,
-            cert_manager=settings.cert_manager,
-            dns_manager=settings.dns_manager,
-            dns_target=settings.dns_target,
-        ),
+        settings.of_domains(namespace),
         renderer=renderer,
         recorder=recorder,
         workers=settings.max_concurrent_reconciles_domain,
@@ -182,7 +178,7 @@ class _Building:
             clock=self.manager.clock,
         )
         workers = self.settings.max_concurrent_reconciles_cap_application_version
-        made = self._controller(seen.versions, reconciler, workers)
+        made = self._controller(seen.versions, reconciler, workers, reconciler.memos)
         watches.wire_versions(made, seen)
         return made
 
@@ -201,6 +197,7 @@ class _Building:
             networking=networking,
             clock=self.manager.clock,
             most_previous_versions=self.settings.max_tenant_version_history,
+            recorder=self.recorder,
         )
         workers = self.settings.max_concurrent_reconciles_cap_tenant
         made = self._controller(seen.tenants, reconciler, workers, reconciler.memos)
@@ -227,8 +224,9 @@ class _Building:
         made: Controller[K, S] = Controller(
             primary.view.resource.kind,
             primary,
-            reconciler,
-            write_status=StatusWriter(client=self.client, clock=self.manager.clock),
+            Answering(reconciler),
+            write_status=StatusWriter(client=self.client, clock=self.manager.clock, keeps_conditions=True),
+            explain_unreadable=status.unreadable,
             memos=memos,
             workers=workers,
             tenant_of=lambda key: key.namespace,

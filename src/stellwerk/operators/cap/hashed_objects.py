@@ -24,7 +24,7 @@ from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
 
 _DIRECTIVE = Directive(adoption=AdoptionPolicy.NEVER, update=UpdatePolicy.SSA_OVERRIDE)
-_ORIGINAL = Claims(lambda manager: manager == "controller")
+ORIGINAL = Claims(lambda manager: manager == "controller")
 """The original writes under the name of its program."""
 
 
@@ -60,7 +60,7 @@ class HashedObjects:
         Raises ApiError where the API server does not answer.
         """
         # The set decides the same, but takes three times as long for each of a thousand DNS entries.
-        due = {address: each for address, each in wanted.items() if not _is_written(owner, live.get(address), each[1])}
+        due = {address: each for address, each in wanted.items() if not is_written(owner, live.get(address), each[1])}
         if not due:
             return
         progress = await UntrackedSet(
@@ -70,7 +70,7 @@ class HashedObjects:
             live={address: live[address] for address in due if address in live},
             now=self.clock.now(),
             clock=self.clock.monotonic(),
-            reclaims=_ORIGINAL,
+            reclaims=ORIGINAL,
             directive=_DIRECTIVE,
             digest_of=lambda desired: due[desired.address][1],
         ).apply([desired for desired, _ in due.values()])
@@ -92,7 +92,7 @@ class HashedObjects:
             written.problems.append(f"{throttled.ref} is changed by {managers} again and again")
 
 
-def _is_written(owner: Ownership, live: Live | None, hash: str) -> bool:
+def is_written(owner: Ownership, live: Live | None, hash: str) -> bool:
     """Whether a live object is ours and carries the hash of what is wanted."""
     if live is None or live.metadata.is_terminating:
         return False

@@ -12,6 +12,9 @@ INSTALLATION = Installation(
     namespace=NAMESPACE,
     account=rights.ACCOUNT,
     lease=names.LEASE_NAME,
+    original="cap-operator-controller",
     definitions=DEFINITIONS,
     grants=rights.GRANTS,
+    home_grants=rights.HOME_GRANTS,
+    name_of_roles="cap-operator",
 )

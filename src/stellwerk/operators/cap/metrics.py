@@ -10,8 +10,8 @@ from prometheus_client.registry import Collector
 
 from stellwerk.kube.types.model import Kind
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, OperationState
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 PREFIX = "cap_op_"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonValue
-from stellwerk.operators.cap.api_application import ApplicationSpec
-from stellwerk.operators.cap.api_status import GROUP
+from stellwerk.operators.cap.kinds.application import ApplicationSpec
+from stellwerk.operators.cap.kinds.status import GROUP
 
 OPERATOR_NAME = "cap-controller.sme.sap.com"
 """Field manager, and reporting controller of Events."""
@@ -71,8 +71,14 @@ CONTEXT_SECRET_ANNOTATION = f"{GROUP}/subscription-context-secret"
 CONTEXT_KEY = "subscriptionContext"
 """The key of the Secret with the payload of a subscription."""
 
+CALLBACK_LABEL = f"{GROUP}/subscription-callback"
+"""Ours, on a Secret with what a registry was promised: whether the callback is pending, delivered or failed."""
+
 RETRY_ANNOTATION = f"{GROUP}/retry"
-"""Ours, on a version or an operation that failed: run the failed Job again. Removed when that begins."""
+"""Ours, on a version, an operation or a tenant that failed: run the failed Job again. Each value acts once."""
+
+DELETE_TENANTS_ANNOTATION = f"{GROUP}/delete-tenants"
+"""Ours, on an application, "true": its deletion takes all tenants along, as in the first releases."""
 
 RESUME_ANNOTATION = f"{GROUP}/resume-upgrade"
 """Ours, on an application whose upgrade is paused: the version to which the tenants follow all the same."""
@@ -103,8 +109,8 @@ DNS_NAMES_ANNOTATION = "dns.gardener.cloud/dnsnames"
 EXTERNAL_DNS_ANNOTATION = "external-dns.alpha.kubernetes.io/hostname"
 
 
-_LONGEST_PREFIX, _SUFFIX = 57, 5
-"""Of derived names, as the API server does for generated ones."""
+_LONGEST_NAME, _DIGITS = 63, 5
+"""Of derived names; a label has at most as many characters."""
 
 
 def sha1(*parts: str) -> str:
@@ -117,9 +123,12 @@ def sha256(*parts: str) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def go_json(value: JsonValue) -> str:
-    """JSON as Go's encoder writes it: compact, in the order of the keys given, with <, > and & escaped."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+def go_json(value: JsonValue, *, sorts: bool = False) -> str:
+    """JSON as Go's encoder writes it: compact, with <, > and & escaped.
+
+    Keys keep their order, as in a struct; with `sorts` they are sorted, as in a map.
+    """
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=sorts)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
@@ -127,7 +136,7 @@ def go_json(value: JsonValue) -> str:
 
 def derived(prefix: str, *identity: str) -> str:
     """A name that begins with `prefix` and is the same for the same identity; at most 63 characters, as a label."""
-    return f"{prefix[:_LONGEST_PREFIX].rstrip('-.')}-{sha1(*identity)[:_SUFFIX]}"
+    return f"{prefix[: _LONGEST_NAME - 1 - _DIGITS].rstrip('-.')}-{sha1(*identity)[:_DIGITS]}"
 
 
 def owner_hash(key: ObjectKey) -> str:
@@ -147,6 +156,11 @@ def application_annotations(spec: ApplicationSpec) -> dict[str, str]:
     if spec.provider_subaccount_id:
         return {APP_ANNOTATION: f"{spec.provider_subaccount_id}.{spec.btp_app_name}"}
     return {LEGACY_APP_ANNOTATION: f"{spec.global_account_id}.{spec.btp_app_name}"} if spec.global_account_id else {}
+
+
+def former_identity(spec: ApplicationSpec) -> Sequence[str]:
+    """Labels and annotations that must go from all objects of an application: the legacy pair, if there is another."""
+    return (LEGACY_APP_HASH_LABEL, LEGACY_APP_ANNOTATION) if spec.provider_subaccount_id else ()
 
 
 def owner_labels(key: ObjectKey, generation: int) -> dict[str, str]:

@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from stellwerk.delivery.operator_spec import KindHelp, Launch, OperatorSpec, OwnKind
+from stellwerk.delivery.operator_spec import OperatorSpec, OwnKind
 from stellwerk.kube.types.identifiers import Resource
+from stellwerk.lazy_imports import lazy_imports
+from stellwerk.operators.cap.subscription.spec import SERVER as SUBSCRIPTIONS
+from stellwerk.operators.cap.verbs.declared import VERBS
+from stellwerk.operators.cap.webhooks.spec import SERVER as WEBHOOKS
 
-if TYPE_CHECKING:
-    from stellwerk.delivery.insight import KindInsight
-    from stellwerk.delivery.installation import Installation
-    from stellwerk.operators.cap.settings import Settings as CapSettings
-    from stellwerk.runtime.settings.process_settings import ProcessSettings
-    from stellwerk.runtime.settings.table import SettingsTable
-
-
-def _settings() -> SettingsTable[CapSettings]:
-    from stellwerk.operators.cap.settings import TABLE
-
-    return TABLE
-
-
-def _start(process: ProcessSettings, settings: CapSettings, environment: Mapping[str, str]) -> Launch:
-    from stellwerk.operators.cap import controllers
-
-    return controllers.launch(process, settings, environment)
-
-
-def _installation() -> Installation:
-    from stellwerk.operators.cap.installation import INSTALLATION
-
-    return INSTALLATION
-
-
-def _help() -> Mapping[str, KindHelp]:
-    from stellwerk.operators.cap.insight.help_topics import HELP
-
-    return HELP
-
-
-def _insight() -> Mapping[str, KindInsight]:
-    from stellwerk.operators.cap.insight.by_kind import INSIGHT
-
-    return INSIGHT
+with lazy_imports(__name__):
+    from stellwerk.operators.cap import controllers, installation, settings, variables
+    from stellwerk.operators.cap.chart import controller, operator
+    from stellwerk.operators.cap.insight import by_kind, help_topics, monitoring
 
 
 def _kind(short: str, kind: str, *, namespaced: bool = True) -> OwnKind:
@@ -62,9 +31,15 @@ OPERATOR = OperatorSpec(
         _kind("dom", "Domain"),
         _kind("cdom", "ClusterDomain", namespaced=False),
     ),
-    settings=_settings,
-    start=_start,
-    installation=_installation,
-    help=_help,
-    insight=_insight,
+    settings=lambda: settings.TABLE,
+    start=lambda process, own, environment: controllers.launch(process, own, environment),
+    installation=lambda: installation.INSTALLATION,
+    process=lambda: variables.process(),
+    chart_part=lambda: controller.PART,
+    chart=lambda: operator.CHART,
+    servers=(SUBSCRIPTIONS, WEBHOOKS),
+    help=lambda: help_topics.HELP,
+    insight=lambda: by_kind.INSIGHT,
+    verbs=VERBS,
+    monitoring=lambda: monitoring.MONITORING,
 )

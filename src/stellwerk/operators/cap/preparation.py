@@ -1,11 +1,13 @@
 """What every object of the CAP Operator carries before it is worked on: finalizer, owner, labels and annotations.
 
-What is present is never corrected: objects of the original keep what they have (spec 3).
+What is present is never corrected: objects of the original keep what they have (spec 3). The identity of the first
+releases is the one exception: it goes as soon as the application has the other (spec 3.1). Each pass looks for it, so
+that objects that come later, and those that a crash left behind, are migrated as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -13,6 +15,7 @@ import msgspec
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, Kind, View, owner_reference, view
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
 from stellwerk.runtime.cache.informer import wrote_own_object
 
@@ -20,11 +23,18 @@ K = TypeVar("K", bound=Kind)
 
 
 def absent(
-    obj: Kind, finalizer: str, labels: Mapping[str, str], annotations: Mapping[str, str], owner: Kind | None = None
+    obj: Kind,
+    finalizer: str,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    owner: Kind | None = None,
+    *,
+    former: Collection[str] = (),
 ) -> JsonObject | None:
     """The metadata that the object lacks, for `write` (pure); None where it lacks nothing.
 
-    `owner` becomes its controller, unless it has one. Lists are given whole, as a merge patch replaces them.
+    `owner` becomes its controller, unless it has one. Labels and annotations in `former` go. Lists are given whole, as
+    a merge patch replaces them.
     """
     metadata = obj.metadata
     lacking: JsonObject = {}
@@ -37,9 +47,20 @@ def absent(
         ("labels", labels, metadata.labels),
         ("annotations", annotations, metadata.annotations),
     ):
-        if missing := names.missing(wanted, present):
-            lacking[key] = {**missing}
+        missing = names.missing({name: value for name, value in wanted.items() if name not in former}, present)
+        changes: JsonObject = {**missing, **{name: None for name in former if name in present}}
+        if changes:
+            lacking[key] = changes
     return lacking or None
+
+
+def prepared(obj: K, lacking: JsonObject) -> K:
+    """The object as it is after `write` (pure)."""
+    metadata: JsonObject = msgspec.to_builtins(obj.metadata)
+    for key, value in lacking.items():
+        former = metadata.get(key)
+        metadata[key] = {**former, **value} if isinstance(former, dict) and isinstance(value, dict) else value
+    return msgspec.structs.replace(obj, metadata=msgspec.convert(metadata, ObjectMeta))
 
 
 async def write(client: Client, obj: K, lacking: JsonObject) -> K:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stellwerk.delivery.grants import Grant, grant
-from stellwerk.operators.cap.api_status import GROUP
 from stellwerk.operators.cap.domain import rights as domain
+from stellwerk.operators.cap.kinds.status import GROUP
 
-ACCOUNT = "cap-operator"
+ACCOUNT = "cap-operator-controller"
 
 _CONFLICT = "another client changed the object during a pass"
 _BEHIND = "an object was created just before the operator started"
@@ -48,6 +48,7 @@ OWN = (
         "get list watch create patch delete",
         "no CAPTenant is provisioned, upgraded or deprovisioned",
         get=_CONFLICT,
+        delete="an operation that has failed is replaced by one for another version",
     ),
     grant(
         GROUP,
@@ -56,7 +57,13 @@ OWN = (
         "domains that are written into a CAPApplication are not served",
         create="a CAPApplication has spec.domains",
     ),
-    grant(GROUP, "captenantoutputs", "list watch delete", "outputs of former operations are sent for new ones"),
+    grant(
+        GROUP,
+        "captenantoutputs",
+        "list watch delete",
+        "outputs of former operations are sent for new ones",
+        delete="a Job of a former operation has left an output",
+    ),
     grant(
         GROUP,
         "capapplications/status capapplicationversions/status captenants/status captenantoperations/status",
@@ -72,7 +79,15 @@ OWN = (
         "no object can have one of ours as its controller",
         update=_ENFORCED,
     ),
-    grant("batch", "jobs", "get list watch create patch delete", "neither content jobs nor operations run"),
+    grant(
+        "batch",
+        "jobs",
+        "get list watch create patch delete",
+        "neither content jobs nor operations run",
+        get=_BEHIND,
+        patch="the original has created the content job",
+        delete="a failed Job runs again",
+    ),
     grant(
         "apps",
         "deployments",
@@ -91,12 +106,17 @@ OWN = (
         "get list watch create patch delete",
         "tenants and exposed services are not reached",
         get=_CONFLICT,
+        delete="a version exposes a service no longer",
     ),
     _created("monitoring.coreos.com", "servicemonitors", "metrics of workloads are not read"),
-    grant("coordination.k8s.io", "leases", "get create update patch", "replicas cannot agree on which of them acts"),
     grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
     grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
 )
 """The rights besides those that the controllers of domains need."""
 
 GRANTS = (*domain.GRANTS, *OWN)
+
+HOME_GRANTS = (
+    grant("coordination.k8s.io", "leases", "get create update patch", "replicas cannot agree on which of them acts"),
+)
+"""In the operator's own namespace."""

@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
 
 from stellwerk.kube.types import duration
-from stellwerk.operators.cap.domain.plan import CertManager, DnsManager
+from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings
+from stellwerk.operators.cap.variables import switch, variable
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import Setting, SettingsTable
-
-V = TypeVar("V")
 
 MOST_WORKERS = 100
 _LEAST_ROLLOUT_DELAY = timedelta(seconds=30)
@@ -42,6 +40,15 @@ class Settings:
     client_qps: str = ""
     client_burst: str = ""
 
+    def of_domains(self, namespace: str) -> DomainSettings:
+        """Those of the controllers of domains. `namespace`: the operator's own."""
+        return DomainSettings(
+            namespace=namespace,
+            cert_manager=self.cert_manager,
+            dns_manager=self.dns_manager,
+            dns_target=self.dns_target,
+        )
+
 
 # ---- how each kind of value is read
 
@@ -53,49 +60,29 @@ def _dns_target(text: str) -> str:
     return target
 
 
-def _positive(text: str) -> timedelta:
-    value = duration.parse(text)
-    if value <= timedelta():
-        raise ValueError("expected a duration above zero such as 90s or 5m")
-    return value
-
-
 def _rollout_delay(text: str) -> timedelta:
-    return max(_positive(text), _LEAST_ROLLOUT_DELAY)
-
-
-def _truth(text: str) -> bool:
-    """Only the word true is true, as with the original."""
-    return text == "true"
-
-
-def _anything(text: str) -> str:
-    return text
-
-
-def _setting(field: str, help: str, read: Callable[[str], V], write: Callable[[V], str] = str) -> Setting[V]:
-    return Setting(field=field, read=read, write=write, help=help, environment=field.upper())
+    return max(parsers.positive_duration(text), _LEAST_ROLLOUT_DELAY)
 
 
 def _workers(kind: str, title: str) -> Setting[int]:
     field = f"max_concurrent_reconciles_{kind}"
-    return _setting(field, f"How many {title} are reconciled at once.", parsers.number(1, MOST_WORKERS))
+    return variable(field, f"How many {title} are reconciled at once.", parsers.number(1, MOST_WORKERS))
 
 
-def _time(field: str, help: str, read: Callable[[str], timedelta] = _positive) -> Setting[timedelta]:
-    return _setting(field, help, read, duration.format)
+def _time(field: str, help: str, read: Callable[[str], timedelta] = parsers.positive_duration) -> Setting[timedelta]:
+    return variable(field, help, read, duration.format)
 
 
 TABLE = SettingsTable(
     Settings(),
     (
-        _setting("cert_manager", "What issues certificates: gardener or cert-manager.io.", parsers.one_of(CertManager)),
-        _setting(
+        variable("cert_manager", "What issues certificates: gardener or cert-manager.io.", parsers.one_of(CertManager)),
+        variable(
             "dns_manager",
             "What keeps DNS records: gardener, or kubernetes, where external-dns reads the Gateways.",
             parsers.one_of(DnsManager),
         ),
-        _setting(
+        variable(
             "dns_target", "DNS target of domains that set none; without one, that of the load balancer.", _dns_target
         ),
         _workers("cap_application", "CAPApplications"),
@@ -104,23 +91,23 @@ TABLE = SettingsTable(
         _workers("cap_tenant_operation", "CAPTenantOperations"),
         _workers("domain", "Domains"),
         _workers("cluster_domain", "ClusterDomains"),
-        _setting("max_tenant_version_history", "How many former versions a CAPTenant shows.", parsers.number(1, 1_000)),
-        _setting(
+        variable("max_tenant_version_history", "How many former versions a CAPTenant shows.", parsers.number(1, 1_000)),
+        switch(
             "detailed_operational_metrics",
             "true: metrics of tenants and versions, with a series for each of them.",
-            _truth,
-            lambda value: "true" if value else "false",
         ),
-        _setting("prometheus_address", "Address of Prometheus for the monitoring of versions.", _anything),
+        variable("prometheus_address", "Address of Prometheus for the monitoring of versions.", str),
         _time("metrics_eval_interval", "Pause between two looks at versions that may be deleted."),
-        _time("prom_acquire_client_retry_delay", "Pause between two tries to reach Prometheus."),
+        _time(
+            "prom_acquire_client_retry_delay", "Accepted for compatibility: each look asks Prometheus, if it has to."
+        ),
         _time(
             "rollout_delay",
             "How long after a change of a binding Secret Deployments get the new credentials; at least 30s.",
             _rollout_delay,
         ),
-        _setting("client_qps", "Accepted for compatibility: the API server's own limits apply.", _anything),
-        _setting("client_burst", "Accepted for compatibility: the API server's own limits apply.", _anything),
+        variable("client_qps", "Accepted for compatibility: the API server's own limits apply.", str),
+        variable("client_burst", "Accepted for compatibility: the API server's own limits apply.", str),
     ),
     about="""\
 A value comes from its flag, else from its environment variable, else it is the default. A variable that cannot be read

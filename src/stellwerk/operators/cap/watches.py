@@ -8,25 +8,40 @@ from typing import Any
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
-from stellwerk.api.core import Secret
+from stellwerk.api.core import Secret, Service
 from stellwerk.api.istio import DestinationRule, VirtualService
 from stellwerk.api.networking import NetworkPolicy
+from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.delivery.children import controller_uid, owners
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.watches import BY_DOMAIN
-from stellwerk.operators.cap.version.resources import KINDS as VERSION_KINDS
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller, only_status_changed
 from stellwerk.runtime.process.manager import Manager
+
+AUTOSCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True)
+BUDGET = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True)
+
+VERSION_KINDS: Sequence[Resource] = (
+    Service.resource,
+    AUTOSCALER,
+    BUDGET,
+    NetworkPolicy.resource,
+    DestinationRule.resource,
+    ServiceMonitor.resource,
+)
+"""The kinds of objects of a version besides Deployments and Jobs."""
+
+_OPTIONAL_KINDS = (DestinationRule.resource, ServiceMonitor.resource)
 
 BY_OWNER = "owner"
 """Index: the uid of the controller."""
@@ -36,6 +51,9 @@ BY_APPLICATION = "application"
 
 BY_SECRET = "secret"  # noqa: S105  # an index
 """Index of applications: namespace and name of the Secrets of their services."""
+
+BY_FINALIZER = "finalizer"
+"""Index of the Secrets of a namespace: their finalizers. An application is looked at often, and has many of them."""
 
 BY_TENANT_ID = "tenant id"
 """Index of outputs of tenants: namespace and tenant id."""
@@ -76,12 +94,33 @@ class Caches:
             return self.cluster_domains.store.get(ObjectKey("", reference.name))
         return self.domains.store.get(ObjectKey(namespace, reference.name))
 
+    def hidden_tenants(self, namespace: str) -> Sequence[ObjectKey]:
+        """The tenants of a namespace that exist and could not be read since the process started."""
+        return [key for key in self.tenants.hidden if key.namespace == namespace]
+
     def secrets(self, namespace: str) -> Informer[PartialObjectMetadata]:
         """All Secrets of a namespace, as metadata; watched from the first call on."""
         if namespace not in self._secrets:
             made = self._secrets[namespace] = self.manager.informer(metadata_of(Secret), namespace=namespace)
+            made.store.add_index(BY_FINALIZER, _finalizers)
             made.on_change(self._on_secret)
         return self._secrets[namespace]
+
+    async def missing_secrets(self, application: CAPApplication) -> Sequence[str]:
+        """The Secrets of an application's services that do not exist."""
+        namespace = application.metadata.namespace
+        secrets = self.secrets(namespace)
+        await secrets.wait_settled()
+        wanted = dict.fromkeys(service.secret for service in application.spec.btp.services)
+        return [name for name in wanted if ObjectKey(namespace, name) not in secrets.store]
+
+    def ending_secrets(self, application: CAPApplication) -> Mapping[str, Sequence[str]]:
+        """The Secrets of an application's services that are being deleted, each with its finalizers."""
+        namespace = application.metadata.namespace
+        store = self.secrets(namespace).store
+        named = {service.secret for service in application.spec.btp.services}
+        found = {name: secret for name in named if (secret := store.get(ObjectKey(namespace, name))) is not None}
+        return {name: each.metadata.finalizers for name, each in found.items() if each.metadata.is_terminating}
 
     def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
         for wake in self._wakes:
@@ -103,11 +142,14 @@ def caches(manager: Manager) -> Caches:
         manager.informer(metadata_of(CAPTenantOutput), labels=names.TENANT_ID_LABEL, required=True),
         manager.informer(Domain, required=True),
         manager.informer(ClusterDomain, required=True),
-        manager.informer(live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL),
+        manager.informer(live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL, optional=True),
         manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True),
         manager.informer(Job, labels=f"{names.OWNER_HASH_LABEL},!{names.OPERATION_TYPE_LABEL}", required=True),
         manager.informer(Deployment, labels=names.OWNER_HASH_LABEL, required=True),
-        {kind: manager.informer(metadata_of(kind), labels=_label_of(kind)) for kind in VERSION_KINDS},
+        {
+            kind: manager.informer(metadata_of(kind), labels=_label_of(kind), optional=kind in _OPTIONAL_KINDS)
+            for kind in VERSION_KINDS
+        },
         manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True),
     )
     found.applications.store.add_index(BY_DOMAIN, naming.referenced_by)
@@ -135,6 +177,10 @@ def _secrets_of(application: CAPApplication) -> Sequence[str]:
     return [f"{namespace}/{name}" for name in {service.secret for service in application.spec.btp.services}]
 
 
+def _finalizers(secret: PartialObjectMetadata) -> Sequence[str]:
+    return secret.metadata.finalizers
+
+
 def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
     metadata = output.metadata
     return (f"{metadata.namespace}/{metadata.labels.get(names.TENANT_ID_LABEL, '')}",)
@@ -155,6 +201,7 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
     controller.watches(
         seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
     )
+    _wakes_deleted(seen.tenants, seen.applications, controller)
     controller.watches(seen.versions, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.application)])
     controller.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
     controller.watches(seen.cluster_domains, lambda delta: _users_of(seen, delta.latest))
@@ -167,32 +214,35 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
     """
     store = seen.versions.store
 
-    def of_application(application: ObjectKey) -> list[ObjectKey]:
-        return [each.key for each in store.by(BY_APPLICATION, str(application))]
-
     def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
         application = ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)
         versions = store.by(BY_APPLICATION, str(application))
         return [each.key for each in versions if each.metadata.is_terminating]
 
-    def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
-        applications = _users_of(seen, delta.latest)
-        return [version for application in applications for version in of_application(application)]
-
     def on_secret(secret: ObjectKey) -> None:
         for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            for key in of_application(application.key):
+            for key in _of_application(seen.versions, application.key):
                 controller.queue.add(key)
 
     controller.watches(seen.content_jobs, owners(CAPApplicationVersion.resource))
     controller.watches(seen.deployments, owners(CAPApplicationVersion.resource))
     for informer in seen.version_objects.values():
         controller.watches(informer, owners(CAPApplicationVersion.resource))
-    controller.watches(seen.applications, lambda delta: of_application(delta.key) if _is_changed(delta) else [])
+    _wire_surroundings(controller, seen)
     controller.watches(seen.tenants, of_tenant)
-    controller.watches(seen.domains, of_domain)
-    controller.watches(seen.cluster_domains, of_domain)
+    _wakes_deleted(seen.tenants, seen.versions, controller)
     seen.on_secret(on_secret)
+
+
+def _wakes_deleted(tenants: Informer[CAPTenant], users: Informer[Any], controller: Controller[Any, Any]) -> None:
+    """What is being deleted goes on when a tenant of its namespace cannot be read, or is gone after that."""
+
+    def wake(key: ObjectKey, _: Unreadable | None) -> None:
+        for user in users.store.all():
+            if user.metadata.is_terminating and user.metadata.namespace == key.namespace:
+                controller.queue.add(user.key)
+
+    tenants.on_unreadable(wake)
 
 
 def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Caches) -> None:
@@ -205,23 +255,32 @@ def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Cache
 
 def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     """A tenant goes on when its operations, its application, its versions, its domains or its routes change."""
-
-    def of_application(application: ObjectKey) -> list[ObjectKey]:
-        return [each.key for each in seen.tenants.store.by(BY_APPLICATION, str(application))]
-
-    def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
-        applications = _users_of(seen, delta.latest)
-        return [tenant for application in applications for tenant in of_application(application)]
-
     controller.watches(seen.operations, owners(CAPTenant.resource))
     controller.watches(seen.virtual_services, owners(CAPTenant.resource))
-    controller.watches(seen.applications, lambda delta: of_application(delta.key) if _is_changed(delta) else [])
+    _wire_surroundings(controller, seen)
     controller.watches(
         seen.versions,
-        lambda delta: of_application(ObjectKey(delta.key.namespace, delta.latest.spec.application)),
+        lambda delta: _of_application(seen.tenants, ObjectKey(delta.key.namespace, delta.latest.spec.application)),
+    )
+
+
+def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:
+    """What belongs to an application goes on when the application or one of its domains changes."""
+    primary = controller.primary
+
+    def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
+        return [key for application in _users_of(seen, delta.latest) for key in _of_application(primary, application)]
+
+    controller.watches(
+        seen.applications, lambda delta: _of_application(primary, delta.key) if _is_changed(delta) else []
     )
     controller.watches(seen.domains, of_domain)
     controller.watches(seen.cluster_domains, of_domain)
+
+
+def _of_application(informer: Informer[Any], application: ObjectKey) -> list[ObjectKey]:
+    """The versions, or the tenants, of an application."""
+    return [each.key for each in informer.store.by(BY_APPLICATION, str(application))]
 
 
 def _users_of(seen: Caches, domain: AnyDomain) -> list[ObjectKey]:

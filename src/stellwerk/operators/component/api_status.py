@@ -6,17 +6,13 @@ other has stopped. What is ours (the conditions besides Ready, the handled reque
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec.structs import force_setattr
-
 from stellwerk.apply.set.model.inventory_codec import Item
-from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
+from stellwerk.delivery.sets.inventory_status import InventoryStatus, documented_conditions
 from stellwerk.kube.schema.crd import documented
-from stellwerk.kube.types.model import JsonObject
-from stellwerk.kube.types.object_meta import Condition, Record, is_usable
+from stellwerk.kube.types.object_meta import Condition, Record
 
 NEVER_OBSERVED = -1
 """What the API server writes as observedGeneration of a Component before the first pass."""
@@ -55,40 +51,9 @@ class SourceStatus(Record, frozen=True, kw_only=True):
     digest: Annotated[str, documented("Fingerprint of the source object; part of processingDigest.")] = ""
 
 
-_CONDITION: JsonObject = {
-    "type": "object",
-    "description": "One observation of the Component's state.",
-    "required": ["status", "type"],
-    "properties": {
-        "type": {"type": "string", "description": "Ready; Reconciling or Stalled while they are true."},
-        "status": {"type": "string", "description": "Whether it holds.", "enum": ["True", "False", "Unknown"]},
-        "reason": {"type": "string", "description": "Why, as one word for programs. Example: Restarting"},
-        "message": {"type": "string", "description": "Why, as a sentence for people."},
-        "lastTransitionTime": {
-            "type": "string",
-            "format": "date-time",
-            "description": "When status last changed.",
-        },
-        "observedGeneration": {
-            "type": "integer",
-            "format": "int64",
-            "description": "The metadata.generation that this observation is about.",
-        },
-    },
-}
-"""The original's schema: no bounds, and only type and status are a must."""
-
-
-class ComponentStatus(Record, frozen=True, kw_only=True):
+class ComponentStatus(InventoryStatus, frozen=True, kw_only=True):
     """How the Component is. Written by the operator only."""
 
-    observed_generation: Annotated[int, documented("The metadata.generation that was last looked at; -1: none yet.")]
-    applied_generation: Annotated[int, documented("The metadata.generation that last became Ready.")] = 0
-    last_observed_at: Annotated[datetime | None, documented("When it was last looked at.")] = None
-    last_applied_at: Annotated[datetime | None, documented("When it last was Ready.")] = None
-    last_handled_reconcile_at: Annotated[
-        str, documented(f"Value of the annotation {REQUESTED_AT_ANNOTATION} that was last acted on.")
-    ] = ""
     source_ref: Annotated[SourceStatus | None, documented("What the source offered last.")] = None
     target_cluster: Annotated[
         str,
@@ -116,18 +81,7 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
     processing_digest: Annotated[
         str, documented("Fingerprint of spec, annotations, source and Secrets that are being worked on.")
     ] = ""
-    processing_since: Annotated[
-        datetime | None, documented("Since when objects are waited for; the timeout counts from here.")
-    ] = None
-    last_processing_digest: Annotated[str, documented("The processingDigest for which revision was last raised.")] = ""
-    revision: Annotated[int, documented("How many different contents were applied so far (Helm's revision).")] = 0
-    conditions: Annotated[
-        tuple[Condition, ...],
-        documented(
-            "Ready explains the state; Reconciling and Stalled are there only while they are true.",
-            schema={"items": _CONDITION},
-        ),
-    ] = ()
+    conditions: Annotated[tuple[Condition, ...], documented_conditions("Component", example="Restarting")] = ()
     state: Annotated[
         State | None,
         documented(
@@ -138,11 +92,6 @@ class ComponentStatus(Record, frozen=True, kw_only=True):
     ] = None
     inventory_summary: Annotated[str, documented("How many of the objects are ready.", example="12 of 14 ready")] = ""
     inventory: Annotated[tuple[Item, ...], documented("Every dependent object.")] = ()
-
-    def __post_init__(self) -> None:
-        """The timeout counts from `processing_since`; one that nothing can be counted from is absent."""
-        if self.processing_since is not None and not is_usable(self.processing_since):
-            force_setattr(self, "processing_since", None)
 
 
 NEW = ComponentStatus(observed_generation=NEVER_OBSERVED)

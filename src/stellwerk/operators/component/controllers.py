@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import gethostname
 
-from stellwerk.api.core import Namespace
 from stellwerk.apply.fields.managed_fields import beginning_with
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
 from stellwerk.delivery.operator_spec import Launch
 from stellwerk.delivery.rendering import add_renderer
 from stellwerk.delivery.server_addresses import Addresses
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.delivery.sets.cluster_identity import ClusterIdentity
 from stellwerk.operators.component import status_report
 from stellwerk.operators.component.api import CONTROLLER, LEASE_NAME, RECONCILER
 from stellwerk.operators.component.component.component_pass import ComponentMemo, Services
@@ -168,7 +167,7 @@ def _deployment(
     deployer = Deployer(
         renderer=renderer,
         targets=targets,
-        cluster_uid=ClusterIdentity(manager),
+        cluster_uid=ClusterIdentity(manager.client),
         options=ApplyOptions(
             beginning_with(*settings.reclaim_managers), repairs_drift=settings.drift_policy is DriftPolicy.REPAIR
         ),
@@ -272,18 +271,3 @@ def _receivers(manager: Manager, settings: Settings) -> tuple[PassObserver, ...]
     receiver = Receiver(settings.events_address, instance=gethostname(), clock=manager.clock, metrics=manager.metrics)
     manager.add_server("notifications", receiver)
     return (receiver,)
-
-
-class ClusterIdentity:
-    """The uid of the operator's own cluster, asked for once: that of its namespace kube-system."""
-
-    def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
-        self._uid = ""
-
-    async def __call__(self) -> str:
-        """The uid. Raises ApiError."""
-        if not self._uid:
-            found = await self._client.get(metadata_of(Namespace), "kube-system")
-            self._uid = found.metadata.uid
-        return self._uid

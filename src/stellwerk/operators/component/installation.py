@@ -8,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stellwerk.delivery.installation import Installation
-from stellwerk.kube.schema.crd import to_yaml
 from stellwerk.operators.component import api, rights
 
 
 def _files() -> Mapping[str, str]:
-    chart = "deploy/chart/component-operator"
     return {
-        **{f"{chart}/crds/{kind.name}.yaml": to_yaml(kind.body()) for kind in api.DEFINITIONS},
-        f"{chart}/files/rights.yaml": rights.rules_as_yaml(),
         "deploy/rbac/component-operator.yaml": rights.as_yaml(),
         "deploy/rbac/component-operator-cluster-admin.yaml": rights.cluster_admin_as_yaml(),
     }
@@ -26,7 +22,9 @@ INSTALLATION = Installation(
     namespace=rights.NAMESPACE,
     account=rights.ACCOUNT,
     lease=api.LEASE_NAME,
+    original="component-operator",
     definitions=api.DEFINITIONS,
+    grants=(*rights.GRANTS, *rights.LEASES),
     manifests=rights.manifests,
     cluster_admin=rights.cluster_admin,
     local_flags=lambda _: ["--egress-allow-networks=127.0.0.0/8"],

@@ -2,64 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from stellwerk.delivery.operator_spec import KindHelp, Launch, OperatorSpec, OwnKind, OwnMonitoring
+from stellwerk.delivery.operator_spec import OperatorSpec, OwnKind
 from stellwerk.kube.types.identifiers import Resource
+from stellwerk.lazy_imports import lazy_imports
 
-if TYPE_CHECKING:
-    from stellwerk.delivery.insight import KindInsight
-    from stellwerk.delivery.installation import Installation
-    from stellwerk.operators.component.settings import Settings as ComponentSettings
-    from stellwerk.runtime.settings.process_settings import ProcessSettings
-    from stellwerk.runtime.settings.table import SettingsTable
-
-
-def _settings() -> SettingsTable[ComponentSettings]:
-    from stellwerk.operators.component.settings import TABLE
-
-    return TABLE
-
-
-def _start(process: ProcessSettings, settings: ComponentSettings, environment: Mapping[str, str]) -> Launch:
-    from stellwerk.operators.component import controllers
-
-    return controllers.launch(process, settings, environment)
-
-
-def _installation() -> Installation:
-    from stellwerk.operators.component.installation import INSTALLATION
-
-    return INSTALLATION
-
-
-def _help() -> Mapping[str, KindHelp]:
-    from stellwerk.operators.component.insight.help_topics import HELP
-
-    return HELP
-
-
-def _insight() -> Mapping[str, KindInsight]:
-    from stellwerk.operators.component.insight.by_kind import INSIGHT
-
-    return INSIGHT
-
-
-def _monitoring() -> OwnMonitoring:
-    from stellwerk.operators.component.insight.monitoring import MONITORING
-
-    return MONITORING
-
+with lazy_imports(__name__):
+    from stellwerk.operators.component import controllers, installation, settings
+    from stellwerk.operators.component.insight import by_kind, help_topics, monitoring
 
 OPERATOR = OperatorSpec(
     name="component",
     title="Component operator",
     kinds=(OwnKind("comp", Resource("core.cs.sap.com", "v1alpha1", "Component", "components", True)),),
-    settings=_settings,
-    start=_start,
-    installation=_installation,
-    help=_help,
-    insight=_insight,
-    monitoring=_monitoring,
+    settings=lambda: settings.TABLE,
+    start=lambda process, own, environment: controllers.launch(process, own, environment),
+    installation=lambda: installation.INSTALLATION,
+    help=lambda: help_topics.HELP,
+    insight=lambda: by_kind.INSIGHT,
+    monitoring=lambda: monitoring.MONITORING,
 )

@@ -21,7 +21,7 @@ import yaml
 from stellwerk.api import flux, rbac
 from stellwerk.delivery import grants
 from stellwerk.delivery.grants import OperatorAccount, added_to, cluster_role, grant, rule
-from stellwerk.kube.types.model import JsonObject, to_json_object
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import api
 from stellwerk.runtime.access.permission_check import Rights
 
@@ -138,7 +138,8 @@ def manifests(namespace: str = NAMESPACE) -> list[JsonObject]:
     return [
         account.body(),
         cluster_role(NAME, [one.rule for one in GRANTS]),
-        account.is_given_everywhere(NAME, binding=NAME),
+        # Not NAME: an API server refuses another role in a binding, and the original's may be named so.
+        account.is_given_everywhere(NAME, binding=f"{NAME}-manager"),
         grants.role(NAME, namespace, [lease.rule for lease in LEASES]),
         account.is_given_at_home(NAME, binding=NAME),
         grants.collecting_role(dependents, AGGREGATE),
@@ -170,15 +171,3 @@ def as_yaml() -> str:
 def cluster_admin_as_yaml() -> str:
     """The binding to cluster-admin, as the file has it."""
     return str(yaml.safe_dump_all(cluster_admin(), sort_keys=False))
-
-
-def rules_as_yaml() -> str:
-    """The rules alone, for the chart, which names objects by itself."""
-    rules = {
-        "own": [one.rule for one in GRANTS],
-        "leases": [lease.rule for lease in LEASES],
-        "builtIn": _BUILT_IN_RULES,
-        "view": [_VIEW],
-    }
-    bodies = {part: [to_json_object(one) for one in some] for part, some in rules.items()}
-    return str(yaml.safe_dump(bodies, sort_keys=False))

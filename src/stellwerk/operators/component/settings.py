@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from stellwerk.kube.types import duration
 from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import Setting, SettingsTable
 
-if TYPE_CHECKING:
-    from stellwerk.render.sources.egress import EgressRules
+with lazy_imports(__name__):
+    from stellwerk.render.sources import egress as egress_rules
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -121,11 +122,9 @@ class Settings:
         )
 
     @property
-    def egress(self) -> EgressRules:
+    def egress(self) -> egress_rules.EgressRules:
         """What may be called for a URL of a Component."""
-        from stellwerk.render.sources.egress import EgressRules
-
-        return EgressRules(
+        return egress_rules.EgressRules(
             http=self.egress_allow_http.given(self.tenancy),
             private=self.egress_allow_private.given(self.tenancy),
             hosts=self.egress_allow_hosts,
@@ -134,11 +133,9 @@ class Settings:
         )
 
     @property
-    def flux_egress(self) -> EgressRules:
+    def flux_egress(self) -> egress_rules.EgressRules:
         """What may be called for an artifact of flux: its controller is in the cluster and serves plain HTTP."""
-        from stellwerk.render.sources.egress import IN_CLUSTER
-
-        return replace(IN_CLUSTER, networks=self.egress_allow_networks)
+        return replace(egress_rules.IN_CLUSTER, networks=self.egress_allow_networks)
 
 
 # ---- how each kind of value is read

@@ -1,4 +1,4 @@
-"""One HTTP exchange with a server that we do not trust: GET, HEAD, or a form; redirects followed by hand.
+"""One HTTP exchange with a server that we do not trust: GET, HEAD, a form, or JSON; redirects followed by hand.
 
 Each hop is checked against the rules before it is called, and each address where its socket is made. Credentials have
 an origin and are used nowhere else: neither the header nor the client certificate is shown to another server, and an
@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -32,10 +32,14 @@ from stellwerk.render.sources.egress import AddressRefused, EgressRules, guarded
 MOST_REDIRECTS = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 _LONGEST_HEADERS = 16 * 1024
+_CHUNK_BYTES = 16 * 1024
 _SHORTEST_REPEATED = 6
 """Characters of a password from which its appearance in a revision is no coincidence."""
 _CONTEXTS = 64
 """How many servers' TLS contexts are kept; making one takes milliseconds, and a connection is pooled under it."""
+
+
+Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +105,19 @@ class OriginCredentials:
 class HttpCall:
     """What to ask, and how."""
 
-    method: Literal["GET", "HEAD", "POST"]
+    method: Method
     url: URL
     rules: EgressRules
     credentials: OriginCredentials | None = None
     form: Mapping[str, str] | None = field(default=None, repr=False)
     """What a POST sends."""
+    json: bytes | None = field(default=None, repr=False)
+    """What a PUT sends."""
 
     @classmethod
     def of(
         cls,
-        method: Literal["GET", "HEAD", "POST"],
+        method: Method,
         url: str,
         rules: EgressRules,
         credentials: OriginCredentials | None = None,
@@ -149,9 +155,17 @@ class HttpClient:
     """Connections to the outside, one pool for each set of rules."""
 
     def __init__(
-        self, *, tls: ssl.SSLContext | None, user_agent: str, connect_seconds: float, silence_seconds: float
+        self,
+        *,
+        tls: ssl.SSLContext | None,
+        user_agent: str,
+        connect_seconds: float,
+        silence_seconds: float,
+        resolver: AbstractResolver | None = None,
     ) -> None:
+        """`tls`: the trusted authorities, by default the system's. `resolver`: by default the system's."""
         self._tls = tls
+        self._resolver = resolver
         self._agent = user_agent
         self._timeout = aiohttp.ClientTimeout(
             total=None, connect=connect_seconds, sock_connect=connect_seconds, sock_read=silence_seconds
@@ -174,10 +188,17 @@ class HttpClient:
         shown = call.credentials if call.credentials is not None and call.credentials.fits(call.url) else None
         if shown is not None and shown.header:
             headers["Authorization"] = shown.header
+        if call.json is not None:
+            headers["Content-Type"] = "application/json"
         tls = shown.tls.context() if shown is not None and shown.tls is not None else True  # True: as the session does
         with _translated(call):
             async with self._session(call.rules).request(
-                call.method, call.url, headers=headers, data=call.form, ssl=tls, allow_redirects=False
+                call.method,
+                call.url,
+                headers=headers,
+                data=call.form if call.json is None else call.json,
+                ssl=tls,
+                allow_redirects=False,
             ) as response:
                 yield response
 
@@ -188,7 +209,7 @@ class HttpClient:
             limit=0,
             limit_per_host=0,
             ssl=self._tls or _verifying(),
-            resolver=_Resolver(),
+            resolver=self._resolver or _Resolver(),
             socket_factory=partial(guarded, rules, self._sockets.make),
             ttl_dns_cache=10,
         )
@@ -203,6 +224,17 @@ class HttpClient:
             trust_env=False,
         )
         return session
+
+
+async def bounded_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+    """The whole body, in however many pieces it arrives. Raises Unavailable once it has more than `most_bytes`."""
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK_BYTES):  # which also bounds what a chunk unfolds to
+        body += chunk
+        if len(body) > most_bytes:
+            why = f"the answer has more than {most_bytes >> 10} KiB"
+            raise Unavailable(f"{response.method} {shown_url(response.url)}: {why}", why=why)
+    return bytes(body)
 
 
 def target_of(response: aiohttp.ClientResponse) -> URL | None:

@@ -53,11 +53,14 @@ class Need:
     """What does not work without it, as the end of a sentence."""
     at_home: bool = False
     """Needed in the operator's own namespace only, not in the whole cluster."""
+    name: str = ""
+    """Needed on the object of this name only."""
 
     def __str__(self) -> str:
         name, _, subresource = self.resource.partition("/")
         full = ".".join(part for part in (name, self.group) if part)
-        return f"{self.verb} {full}/{subresource}" if subresource else f"{self.verb} {full}"
+        what = f"{self.verb} {full}/{subresource}" if subresource else f"{self.verb} {full}"
+        return f"{what} {self.name}" if self.name else what
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ class RightsCheck:
             group=need.group,
             resource=resource,
             subresource=subresource,
+            name=need.name,
             namespace=self._namespace if need.at_home else "",
         )
         review = SelfSubjectAccessReview.resource

@@ -1,9 +1,12 @@
 """What a process knows of a cluster.
 
 informer           keeps a store equal to the cluster, and passes on what changed
+shared_strings     keeps each repeated string of cached objects once
 store              an indexed cache of objects (pure)
+definitions        has watches of absent kinds wait for the definition of their kind
 clusters           one cluster: its client, and the informers that readers share
 remote_clusters    clusters of kubeconfigs: opened for their first user, closed after the last, bounded
 read_your_writes   waits until a cache has seen a write of this process
+common_history     has all caches list again when the cluster was restored from a backup
 cache_audit        compares a cache with the API server
 """

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar, cast
 
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client, Target, view_of
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, Unreadable, View
+from stellwerk.kube.types.model import HasMetadata, Unreadable, View, metadata_of
 from stellwerk.kube.watch.watch import SILENCE_SECONDS
+from stellwerk.runtime.cache.common_history import CommonHistory
+from stellwerk.runtime.cache.definitions import Definitions
 from stellwerk.runtime.cache.informer import VERIFY_SECONDS, Informer
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.supervision.tasks import Border
@@ -48,16 +52,27 @@ class Cluster:
         self._metrics = metrics or Metrics()
         self.name = name
         self._clock = clock or SystemClock()
+        self._history = CommonHistory(self._clock)
         self._border = border or Border(self._metrics, self._clock)
         self._informers: dict[tuple[View[HasMetadata], str, str, str], Informer[HasMetadata]] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._optional: set[Informer[HasMetadata]] = set()
+        self._definitions: Definitions | None = None
 
     def informer(
-        self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "", required: bool = False
+        self,
+        target: Target[T],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        required: bool = False,
+        optional: bool = False,
     ) -> Informer[T]:
         """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs.
 
-        `required`: the operator cannot do its work without it, so a parked watch is reported as unready.
+        `required`: the operator cannot do its work without it, so a parked watch is reported as unready. `optional`:
+        the cluster may not have the kind, which a CustomResourceDefinition defines; see `definitions`.
         """
         view = view_of(target)
         identity = (cast("View[HasMetadata]", view), namespace, labels, fields)
@@ -74,8 +89,14 @@ class Cluster:
                 verify_seconds=self._verify_seconds,
                 silence_seconds=self._silence_seconds,
                 on_repair=self._on_repair,
+                history=self._history,
             )
             informer.on_unreadable(self._announce)
+            if optional:
+                self._optional.add(informer)
+                self._definitions = self._definitions or Definitions(
+                    self.informer(metadata_of(CustomResourceDefinition.resource))
+                )
             self._start(informer)
         if required:
             self._required.add(informer)
@@ -118,8 +139,13 @@ class Cluster:
     def _start(self, informer: Informer[HasMetadata]) -> None:
         if self._tasks is not None:
             name = f"the watch of {informer.name}{f' at {self.name}' if self.name else ''}"
-            watching = self._border.keep("informer", name, informer.run, parked=informer.broke)
+            watching = self._border.keep("informer", name, partial(self._watch, informer), parked=informer.broke)
             self._tasks.create_task(watching, name=f"watch {informer.name}")
+
+    async def _watch(self, informer: Informer[HasMetadata]) -> None:
+        if self._definitions is not None and informer in self._optional:
+            await self._definitions.follow(informer)
+        await informer.run()
 
 
 def _problem(informer: Informer[HasMetadata], *, required: bool) -> str:

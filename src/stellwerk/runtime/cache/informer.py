@@ -7,7 +7,8 @@ an indexed store and a stream of deltas. Four decisions:
   is remembered about the old one is taken for the new one.
 - After a re-list only differences are reported, marked as a replay: handlers may treat it as less urgent.
 - Now and then the cache is compared with the server; see `cache_audit`. What was missed is listed again.
-- Own writes are waited for; see `read_your_writes`.
+- Own writes are waited for; see `read_your_writes`. So are other caches, where history runs backwards; see
+  `common_history`.
 - Where the definition of a kind is watched, its deletion ends the watch of the kind (`suspend`). To find out by asking
   the API server takes requests for as long as its discovery still lists the kind, which may be seconds.
 - An object that cannot be decoded stays in the store as it was when it last could be, and is listed as `unreadable`.
@@ -36,6 +37,7 @@ from stellwerk.kube.types.model import HasMetadata, Unreadable, metadata_of
 from stellwerk.kube.watch.watch import SILENCE_SECONDS, Watcher
 from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.cache_audit import CacheAudit
+from stellwerk.runtime.cache.common_history import CommonHistory
 from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnWrite, version_number
 from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.clock import Clock, SystemClock
@@ -112,8 +114,12 @@ class Informer(Generic[T]):
         silence_seconds: float = SILENCE_SECONDS,
         name: str = "",
         on_repair: Callable[[], None] = lambda: None,
+        history: CommonHistory | None = None,
     ) -> None:
-        """`on_repair` is called when the store is full again after `broke`, which no delta shows."""
+        """`on_repair` is called when the store is full again after `broke`, which no delta shows.
+
+        `history` is shared by the caches of a cluster.
+        """
         self.view = view_of(target)
         self.name = name or _name(self.view.resource.group_resource, namespace, labels, fields)
         self.selection = Selection(namespace, labels, fields)
@@ -121,6 +127,8 @@ class Informer(Generic[T]):
         self.handler_failures = 0
         """How many exceptions handlers have raised: bugs of the handlers, logged with the stack."""
         self._clock = clock or SystemClock()
+        self.history = history or CommonHistory(self._clock)
+        self.history.join(self)
         self._metrics = metrics = metrics or Metrics()
         metrics.cache(self.name, self._watch_age_seconds, lambda: len(self._unreadable))
         self._watcher = Watcher(
@@ -147,7 +155,7 @@ class Informer(Generic[T]):
         self.is_ending = False
         """Whether the definition of the kind is being deleted, so that the end of the watch is expected."""
         self._gone: WatchSuspended | None = None
-        self._suspended, self._resumed = asyncio.Event(), asyncio.Event()
+        self._suspended, self._resumed, self._outdated = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._is_broken = False
         self._on_repair = on_repair
         self._full = asyncio.Event()
@@ -182,6 +190,11 @@ class Informer(Generic[T]):
         """The objects that exist and cannot be decoded. The store may hold a former version of each."""
         return self._unreadable
 
+    @property
+    def hidden(self) -> list[ObjectKey]:
+        """The objects that exist and could not be decoded so far, so that the store has no former content of them."""
+        return [key for key in self._unreadable if key not in self.store]
+
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
         while True:
@@ -190,13 +203,16 @@ class Informer(Generic[T]):
                 tasks.start(self._follow(), f"follow {self.name}")
                 missed = tasks.start(self._until_something_was_missed(), f"compare {self.name}")
                 suspended = tasks.start(self._suspended.wait(), f"suspension of {self.name}")
-                await asyncio.wait((missed, suspended), return_when=asyncio.FIRST_COMPLETED)
+                outdated = tasks.start(self._outdated.wait(), f"another history of {self.name}")
+                await asyncio.wait((missed, suspended, outdated), return_when=asyncio.FIRST_COMPLETED)
+            self._outdated.clear()
 
     async def _while_gone(self) -> None:
         """Return when the kind is not known to be gone. The store is emptied here, when no list is being taken over."""
         if self._gone is None:
             return
-        self.take(Synced((), ""))
+        if self._synced:
+            self.take(Synced((), ""))
         self._park(self._gone, expected=True)
         while self._gone is not None:
             await self._resumed.wait()
@@ -269,6 +285,11 @@ class Informer(Generic[T]):
         return self._synced and self._parked is None
 
     @property
+    def is_filled(self) -> bool:
+        """Whether the store has held the whole list once. What it holds may be outdated where the watch is parked."""
+        return self._synced
+
+    @property
     def parked(self) -> WatchSuspended | None:
         """Why there is no watch at the moment: the kind is not served, or we may not watch it. None while there is."""
         return self._parked
@@ -301,6 +322,10 @@ class Informer(Generic[T]):
         """Try a parked watch at once: the kind may be served now. A suspended one stays suspended."""
         self._watcher.wake()
 
+    def list_again(self) -> None:
+        """Replace all that the store holds by a new list, as soon as possible."""
+        self._outdated.set()
+
     def stale_seconds(self) -> float:
         """The seconds since the last message of the server."""
         return max(0.0, self._clock.monotonic() - self._watcher.last_contact)
@@ -332,6 +357,8 @@ class Informer(Generic[T]):
             raise TimeoutError(f"the cache of {self.name} does not show {key} at {resource_version} yet") from None
 
     def _replace(self, objects: dict[ObjectKey, T], version: str, unreadable: Iterable[Unreadable]) -> Iterator[None]:
+        if (reached := version_number(version)) > 0 and not self._progress.is_at_most(reached):
+            self.history.set_back(self, self.name)
         odd = {obj.key: obj for obj in unreadable}
         for obj in odd.values():
             known = self.store.get(obj.key)
@@ -343,7 +370,8 @@ class Informer(Generic[T]):
         readable = self._unreadable.keys() - odd.keys()
         for key in readable:
             del self._unreadable[key]
-        self._progress.restart(version_number(version))
+        self._progress.restart(reached)
+        self.history.caught_up(self)
         for delta in _differences(before, objects, is_first=is_first):
             self._notify(delta)
             yield
@@ -418,6 +446,8 @@ class Informer(Generic[T]):
             level = logging.INFO if expected else logging.WARNING
             _log.log(level, "the watch of %s is parked: %s", self.name, parked.why)
         self._parked = parked
+        if parked.is_not_served:
+            self.history.caught_up(self)
         self._settled.set()
 
     def _notify(self, delta: Delta[T]) -> None:

@@ -32,6 +32,10 @@ class CacheProgress:
         """Whether the cache shows everything up to this version."""
         return version <= self._reached
 
+    def is_at_most(self, version: int) -> bool:
+        """Whether the cache has shown nothing beyond this version."""
+        return self._reached <= version
+
     def advance(self, version: int) -> None:
         """The cache shows everything up to this version."""
         if version > self._reached:

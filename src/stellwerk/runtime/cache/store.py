@@ -14,6 +14,7 @@ from typing import Generic, TypeVar, cast
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata
+from stellwerk.runtime.cache.shared_strings import share
 from stellwerk.runtime.supervision.tasks import surprise
 from stellwerk.runtime.telemetry import logs
 
@@ -77,6 +78,7 @@ class Store(Generic[T]):
         """As `replace`, step by step; readers see what was held before until the last step."""
         indices = {name: _Index(name, index.values_of) for name, index in self._indices.items()}
         for obj in objects.values():
+            share(obj)
             for index in indices.values():
                 index.add(obj)
             yield
@@ -88,6 +90,7 @@ class Store(Generic[T]):
 
     def put(self, obj: T) -> T | None:
         """Hold an object in place of the one with its key. Returns that one."""
+        share(obj)
         old = self.remove(obj.key) if self._indices else self._objects.get(obj.key)
         self._objects[obj.key] = obj
         for index in self._indices.values():

@@ -34,7 +34,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured, View, dig, unstructured
 from stellwerk.runtime.certificates import certs
 from stellwerk.runtime.certificates.certs import KeyPair, Wish
-from stellwerk.runtime.clock import Clock, SystemClock
+from stellwerk.runtime.clock import Clock, SystemClock, happens_within
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.metrics import Metrics
 
@@ -187,6 +187,7 @@ class ServingCertificates:
         self._holding: Holding | None = None
         self._presented: KeyPair | None = None
         self._trusted: tuple[bytes, datetime] | None = None
+        self._doubted = asyncio.Event()
         if metrics is not None:
             metrics.certificate(str(secret), self._seconds_left)
 
@@ -199,10 +200,15 @@ class ServingCertificates:
                 _log.warning("no serving certificate yet: %s", error)
             await self._clock.sleep(_RETRY_SECONDS)
 
+    def doubt(self) -> None:
+        """A registration may have changed: look at once. A client that replaces one removes its caBundle."""
+        self._doubted.set()
+
     async def run(self) -> None:
-        """Look again, every half minute, until cancelled."""
+        """Look again, every half minute and at each doubt, until cancelled."""
         while True:
-            await self._clock.sleep(self._check_seconds)
+            await happens_within(self._clock, self._check_seconds, self._doubted)
+            self._doubted.clear()
             try:
                 await self.check()
             except ApiError as error:

@@ -291,6 +291,7 @@ class Controller(Generic[K, S]):
 
     async def _serve(self, key: ObjectKey) -> None:
         """One turn of a worker: a pass on the key's object, or the end of its memory, or neither yet."""
+        await self.primary.history.common()
         unseen = self.primary.expected(key)
         if unseen is not None:
             self.queue.add(key)

@@ -39,7 +39,7 @@ from stellwerk.kube.types.errors import (
     TooManyRequests,
     Unreachable,
 )
-from stellwerk.kube.types.model import JsonObject, Kind, Unreadable, metadata_of
+from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, Unreadable, dig, metadata_of, unstructured
 from stellwerk.kube.types.object_meta import Condition, Record
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock, SystemClock
@@ -62,6 +62,8 @@ class StatusWriter:
     clock: Clock = field(default_factory=SystemClock)
     patience_seconds: float = 10.0
     """For how long passing failures of the API server are tried again before the pass counts as failed."""
+    keeps_conditions: bool = False
+    """Whether `merge` keeps conditions of other types, at the price of reading the object: others decide by them."""
     _written: set[str] = field(default_factory=set)
     """The uids of objects whose status this process has written."""
 
@@ -98,11 +100,20 @@ class StatusWriter:
     async def merge(self, obj: Unreadable, fields: JsonObject) -> None:
         """Set these fields of the status of an object that cannot be decoded; all others stay. Raises ApiError.
 
-        Nothing happens where the object is gone or was replaced.
+        Nothing happens where the object is gone or was replaced. Where conditions are kept, a change since they were
+        read is a Conflict: a pass that was under way may have written the one that others decide by.
         """
         metadata = obj.metadata
-        patch = MergePatch({"metadata": {"uid": metadata.uid}, "status": fields})
-        with contextlib.suppress(NotFound, Conflict):
+        identity: JsonObject = {"uid": metadata.uid}
+        if self.keeps_conditions:
+            live = await self.client.find(unstructured(obj.resource), metadata.name, metadata.namespace)
+            if live is None or live.metadata.uid != metadata.uid:
+                return
+            fields = {**fields, "conditions": _with_others(live.at("status", "conditions"), fields["conditions"])}
+            identity["resourceVersion"] = live.metadata.resource_version
+        patch = MergePatch({"metadata": identity, "status": fields})
+        expected = (NotFound,) if self.keeps_conditions else (NotFound, Conflict)
+        with contextlib.suppress(*expected):
             await self.client.patch(
                 metadata_of(obj.resource),
                 metadata.name,
@@ -195,6 +206,14 @@ class StatusWriter:
 
 class Outdated(Conflict):
     """The object is not as a process has seen it that has never written to it, or a pass that is not at its end."""
+
+
+def _with_others(there: JsonValue, new: JsonValue) -> list[JsonValue]:
+    """The conditions that are there, without those of the types that are set now, which come last."""
+    assert isinstance(new, list)
+    types = {dig(condition, "type") for condition in new}
+    kept = there if isinstance(there, list) else []
+    return [*(condition for condition in kept if dig(condition, "type") not in types), *new]
 
 
 def differs(obj: Kind, status: Record) -> bool:

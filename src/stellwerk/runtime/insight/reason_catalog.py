@@ -126,10 +126,14 @@ class Catalogue(Generic[W, S]):
 
     def sections(self) -> list[str]:
         """All that is known about each reason, as Markdown."""
-        return [self._section(word, meaning) for word, meaning in self.meanings.items()]
+        return [f"## {word}\n\n{self._text(word, meaning)}" for word, meaning in self.meanings.items()]
 
-    def _section(self, word: W, meaning: Meaning[S]) -> str:
-        lines = [f"## {word}", "", f"State **{meaning.state}**. {meaning.meaning} {self.turn(word)}", ""]
+    def page(self, word: W, kind: str) -> str:
+        """All that is known about one reason of a kind, as a page of Markdown."""
+        return f"# {word}\n\nA reason of a {kind}.\n\n{self._text(word, self.meanings[word])}"
+
+    def _text(self, word: W, meaning: Meaning[S]) -> str:
+        lines = [f"State **{meaning.state}**. {meaning.meaning} {self.turn(word)}", ""]
         if meaning.message:
             lines += [f"Message: `{meaning.message}`", ""]
         for title, told in meaning.advice:

@@ -107,13 +107,23 @@ class Manager:
         """Readiness checks of parts, by name."""
 
     def informer(
-        self, target: Target[T], *, namespace: str = "", labels: str = "", fields: str = "", required: bool = False
+        self,
+        target: Target[T],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        required: bool = False,
+        optional: bool = False,
     ) -> Informer[T]:
         """The shared informer over these objects of the home cluster. Asked for while running, it starts at once.
 
-        `required`: the process is not ready while they cannot be watched.
+        `required`: the process is not ready while they cannot be watched. `optional`: the cluster may not have the
+        kind, which a CustomResourceDefinition defines; the watch waits for that and asks nothing meanwhile.
         """
-        return self.home.informer(target, namespace=namespace, labels=labels, fields=fields, required=required)
+        return self.home.informer(
+            target, namespace=namespace, labels=labels, fields=fields, required=required, optional=optional
+        )
 
     def add_server(self, name: str, server: Runnable) -> None:
         """Run this from the first moment to the last: health, metrics, webhooks, the Event recorder, the watchdog."""

@@ -27,6 +27,7 @@ from stellwerk.kube.http.transport import (
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.access.permission_check import Rights, RightsCheck
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.remote_clusters import RemoteClusters
@@ -44,6 +45,9 @@ from stellwerk.runtime.supervision.watchdog import Watchdog
 from stellwerk.runtime.telemetry import logs, traces
 from stellwerk.runtime.telemetry.metrics import Metrics
 
+with lazy_imports(__name__):  # X.509 takes 9 MB of memory, and metrics are in plain text by default
+    from stellwerk.runtime.serving import tls
+
 V = TypeVar("V")
 
 ALIVE_SECONDS = 10.0
@@ -57,11 +61,12 @@ _log = logging.getLogger(__name__)
 class OperatorIdentity:
     """Who an operator is to the cluster: its name in Events and user agents, its Lease, and what it must be allowed.
 
-    Without a namespace the Lease is in the namespace of the login: the pod's own, or the kubeconfig's.
+    Without a namespace the Lease is in the namespace of the login: the pod's own, or the kubeconfig's. A process
+    without a Lease serves requests: each replica works, and none sends Events about objects that it cannot read.
     """
 
     component: str
-    lease: str
+    lease: str = ""
     namespace: str = ""
     rights: Rights = field(default_factory=Rights)
 
@@ -91,6 +96,8 @@ class Parts:
     recorder: EventRecorder
     connect: Callable[[ClusterConfig], Client]
     """Opens a client for another cluster; its writes pass the leader's fence, too."""
+    unfenced: Callable[[], Client]
+    """Opens a client for what every replica does, whether it leads or not: answering requests. The caller closes it."""
 
     def remote_clusters(
         self, build: Callable[[Cluster, str], V], *, field_manager: str, wake: Callable[[ObjectKey], None]
@@ -119,7 +126,7 @@ async def run(process: ProcessSettings, identity: OperatorIdentity, install: Cal
     metrics = Metrics(object_limit=process.object_metrics_limit)
     metrics.operator(identity.component, identity.lease)
     asyncio.get_running_loop().set_exception_handler(partial(_report_callback, metrics))
-    fence = Fence(SystemClock()) if process.leader_elect else None
+    fence = Fence(SystemClock()) if process.leader_elect and identity.lease else None
     lines = _Lines(cluster_config(process.kubeconfig), identity.component, metrics, fence)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(traces.exported(identity.component, os.environ))
@@ -128,13 +135,14 @@ async def run(process: ProcessSettings, identity: OperatorIdentity, install: Cal
         renewing = await stack.enter_async_context(lines.unfenced())
         elector = _elector(renewing, identity, metrics, recorder, fence) if fence else None
         client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.invalidate(resource)))
-        manager = Manager(client, leadership=elector, metrics=metrics, recorder=recorder)
+        announcing = recorder if identity.lease else None
+        manager = Manager(client, leadership=elector, metrics=metrics, recorder=announcing)
         manager.add_server("events", recorder)
         rights = RightsCheck(
             own, identity.rights, namespace=identity.home(lines.home), metrics=metrics, regained=manager.try_again
         )
         manager.add_server("rights", rights)
-        install(Parts(manager, recorder, lines.fenced))
+        install(Parts(manager, recorder, lines.fenced, lines.unfenced))
         if elector is not None:
             manager.ready_when("lease", elector.refusal)
         strangers = await stack.enter_async_context(lines.unfenced())
@@ -228,12 +236,9 @@ def _metrics_server(manager: Manager, process: ProcessSettings, address: ListenA
         return Server("metrics", address, [route], metrics=manager.metrics)
     route = Guard(strangers).protect(route)
     folder = process.metrics_cert_path
-    # X.509 takes 9 MB of memory, and metrics are in plain text by default.
-    from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
-
-    certificate = MountedCertificates(Path(folder)) if folder else SelfSigned(names=("localhost",))
+    certificate = tls.MountedCertificates(Path(folder)) if folder else tls.SelfSigned(names=("localhost",))
     server = Server("metrics", address, [route], metrics=manager.metrics, tls=certificate.context)
-    return Certified(certificate, server, manager.border)
+    return tls.Certified(certificate, server, manager.border)
 
 
 def _silence(watchdog: Watchdog) -> str | None:

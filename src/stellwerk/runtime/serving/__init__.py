@@ -4,6 +4,7 @@ http               the server, and its routes
 http_connections   one connection, and what it may cost
 http_answers       JSON answers and refusals
 crowd              which connection is closed when there are too many
+rate_limit         how often each client may ask
 health             liveness and readiness probes
 webhook            admission webhooks
 metrics_auth       who may read the metrics: the API server decides

@@ -25,11 +25,20 @@ _log = logging.getLogger(__name__)
 
 
 class MountedCertificates:
-    """A certificate that another program, such as cert-manager, maintains in a folder: `tls.crt` and `tls.key`."""
+    """A certificate that another program, such as cert-manager, maintains in a folder."""
 
-    def __init__(self, folder: Path, *, check_seconds: float = 10.0, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        certificate: str = "tls.crt",
+        key: str = "tls.key",
+        check_seconds: float = 10.0,
+        clock: Clock | None = None,
+    ) -> None:
+        """`certificate` and `key` are files in the folder, or absolute paths."""
         self.context: ssl.SSLContext = certs.server_context()
-        self._folder = folder
+        self._certificate, self._key = folder / certificate, folder / key
         self._check_seconds = check_seconds
         self._clock = clock or SystemClock()
         self._presented: KeyPair | None = None
@@ -37,7 +46,7 @@ class MountedCertificates:
     async def ensure(self) -> None:
         """Return when the folder holds a certificate and its key."""
         while not self.check():
-            _log.warning("no serving certificate in %s yet: tls.crt and tls.key are expected", self._folder)
+            _log.warning("no serving certificate yet: %s and %s are expected", self._certificate, self._key)
             await self._clock.sleep(_RETRY_SECONDS)
 
     async def run(self) -> None:
@@ -49,7 +58,7 @@ class MountedCertificates:
     def check(self) -> bool:
         """Load the files if they have changed. Returns whether there is a certificate to present."""
         try:
-            pair = KeyPair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+            pair = KeyPair(self._certificate.read_bytes(), self._key.read_bytes())
         except OSError:
             return self._presented is not None
         # While a volume is being swapped the two may not fit; the old pair is kept until they do.

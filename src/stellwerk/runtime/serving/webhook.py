@@ -177,6 +177,10 @@ class AdmissionServer:
         """The port that is listened on. Raises RuntimeError before there is one."""
         return self._server.port
 
+    def unready(self) -> str | None:
+        """Why callers are not let in yet; None when they are. A readiness check of a manager."""
+        return None if self._server.is_listening else "no certificate yet"
+
     async def run(self) -> None:
         """Wait for a certificate; then serve, and keep the certificate fresh, until cancelled. Raises CannotListen."""
         await self._certificates.ensure()

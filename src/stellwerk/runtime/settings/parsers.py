@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from enum import StrEnum
 from typing import TypeVar
+
+from stellwerk.kube.types import duration
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -35,6 +38,14 @@ def number(lowest: int, highest: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def positive_duration(text: str) -> timedelta:
+    """A duration above zero, as Go writes it."""
+    value = duration.parse(text)
+    if value <= timedelta():
+        raise ValueError("expected a duration above zero such as 90s or 5m")
+    return value
 
 
 def one_of(choices: type[E]) -> Callable[[str], E]:

@@ -6,7 +6,7 @@ The originals' Deployments pass these flags, so every operator accepts all of th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stellwerk.runtime.settings import parsers
@@ -94,8 +94,25 @@ PROCESS = SettingsTable(
 )
 """The flags of every operator process."""
 
+_PORT = re.compile(r"[0-9]{1,5}")
 
-def page(operator: str, table: SettingsTable[Any]) -> str:
-    """The reference page of an operator's settings, as Markdown. `operator` is its title."""
-    head = [f"# Settings of the {operator}", "", table.about, ""]
-    return "\n".join([*head, *table.page(), "", "## The process", "", *PROCESS.page(), ""])
+
+def with_metrics_port(variable: str, port: int) -> SettingsTable[ProcessSettings]:
+    """The settings of a process whose port of metrics an environment variable sets, too. Without both it is `port`."""
+
+    def address(text: str) -> str:
+        return f":{text}" if _PORT.fullmatch(text) and int(text) else text
+
+    def named(row: Setting[Any]) -> Setting[Any]:
+        if row.field != "metrics_bind_address":
+            return row
+        return replace(row, environment=variable, read=address, help=f"{row.help} A number is a port.")
+
+    defaults = replace(PROCESS.defaults, metrics_bind_address=f":{port}")
+    return SettingsTable(defaults, tuple(named(row) for row in PROCESS.rows))
+
+
+def page(program: str, table: SettingsTable[Any], process: SettingsTable[ProcessSettings] = PROCESS) -> str:
+    """The reference page of a program's settings, as Markdown. `program` is its title."""
+    head = [f"# Settings of the {program}", "", table.about, ""]
+    return "\n".join([*head, *table.page(), "", "## The process", "", *process.page(), ""])

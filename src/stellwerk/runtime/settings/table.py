@@ -9,6 +9,7 @@ reported. A key or a whole ConfigMap that is removed restores the value of befor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -109,6 +110,19 @@ class SettingsTable(Generic[S]):
         own = {row.field for row in self.rows if row.has_flag}
         given = {name: value for name, value in values.items() if name in own and value is not None}
         return replace(self.defaults if base is None else base, **given)
+
+    def of_process(self, words: Sequence[str], variables: Mapping[str, str]) -> S:
+        """The settings of a process that runs elsewhere with these arguments, as `--flag=value`, and variables.
+
+        What cannot be read has no effect.
+        """
+        given = {word.lstrip("-").partition("=")[0]: word.partition("=")[2] for word in words if word.startswith("-")}
+        values: dict[str, object] = {}
+        for row in self.rows:
+            if row.flag in given and not row.is_switch:
+                with suppress(ValueError):
+                    values[row.field] = row.read(_bounded(given[row.flag]))
+        return replace(self.from_environment(variables).settings, **values)
 
     def default(self, row: Setting[Any]) -> str:
         """The default of a setting as text."""

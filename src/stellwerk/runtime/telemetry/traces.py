@@ -30,7 +30,13 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from stellwerk.kube.http.transport import RequestFacts
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.telemetry import logs
+
+with lazy_imports(__name__):
+    from opentelemetry import trace
+
+    from stellwerk.runtime.telemetry import otlp
 
 Fact: TypeAlias = str | int
 
@@ -100,9 +106,6 @@ class Spans:
 
     def __init__(self, provider: Any) -> None:
         """`provider`: a TracerProvider."""
-        from opentelemetry import trace
-
-        self._trace = trace
         self._provider = provider
         self._tracer = provider.get_tracer("stellwerk")
 
@@ -115,12 +118,12 @@ class Spans:
 
     def requested(self, facts: RequestFacts) -> None:
         """A request of the pass that is under way in this task, if one is, has ended."""
-        if not self._trace.get_current_span().get_span_context().is_valid:
+        if not trace.get_current_span().get_span_context().is_valid:
             return
         now = time.time_ns()
         span = self._tracer.start_span(
             f"{facts.verb or facts.method.lower()} {facts.resource}".rstrip(),
-            kind=self._trace.SpanKind.CLIENT,
+            kind=trace.SpanKind.CLIENT,
             start_time=now - int(facts.seconds * 1e9),
             attributes={
                 "http.request.method": facts.method,
@@ -129,7 +132,7 @@ class Spans:
             },
         )
         if facts.code == 0 or facts.code >= 500:
-            span.set_status(self._trace.StatusCode.ERROR)
+            span.set_status(trace.StatusCode.ERROR)
         span.end(now)
 
     def shut_down(self) -> None:
@@ -203,8 +206,6 @@ async def exported(service: str, environment: Mapping[str, str]) -> AsyncIterato
     for name in _HEADERS:  # they hold the key to the collector
         logs.hide(*(part.partition("=")[2].strip() for part in environment.get(name, "").split(",")))
     try:
-        from stellwerk.runtime.telemetry import otlp
-
         spans = Spans(otlp.provider(service, environment))
     except ImportError:
         _log.warning("the environment asks for traces (OTEL_*), but the extra is missing: install stellwerk[otel]")

@@ -9,6 +9,12 @@
 A rule is a condition (`requests`, `events`, WRITES, joined by & | ~), a fault, and the occasions on which it happens
 (`nth`, `first`, `chance`). We refused to fake the server: what an operator must withstand is the real one's timing,
 versions and refusals, with a bad line before it.
+
+proxy        takes a request, lets the rules act, and passes on what is left; upstream: its connections to the server
+rules        when a fault happens
+on_requests  what can go wrong with a request; on_events: with a watch; stale_reads: with a read
+reply        what goes back to the operator
+traffic      what was asked, in order
 """
 
 from stellwerk.testing.faults.on_events import (

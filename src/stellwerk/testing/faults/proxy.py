@@ -21,14 +21,14 @@ from pathlib import Path
 from aiohttp import web
 from multidict import CIMultiDict
 
-from stellwerk.local.private_files import write_private
+from stellwerk.local.host.private_files import write_private
 from stellwerk.testing.faults.on_events import Arrivals, EventFault, WatchFrame, treated
 from stellwerk.testing.faults.on_requests import Proceed, RequestFault
 from stellwerk.testing.faults.reply import ConnectionCut, Reply, refusal
 from stellwerk.testing.faults.rules import FaultRule, Occasions, When, always
 from stellwerk.testing.faults.traffic import Exchange, RecordedRequest, TrafficHistory, understand
 from stellwerk.testing.faults.upstream import HOP_BY_HOP, Upstream
-from stellwerk.testing.tls_server import TlsServer
+from stellwerk.testing.servers.tls_server import TlsServer
 
 
 class FaultNeverHappened(AssertionError):

@@ -23,8 +23,8 @@ from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.telemetry.metrics import Metrics
+from stellwerk.testing.checks.surprises import Saboteur
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.surprises import Saboteur
 
 SETTLED_WITHIN_SECONDS = 60.0
 

@@ -11,7 +11,7 @@ from stellwerk.api.core import Namespace
 from stellwerk.api.events import Event
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import Invalid
+from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, View, metadata_of, unstructured
 from stellwerk.kube.watch.watch import Watcher
@@ -91,7 +91,7 @@ class ObjectActions:
             patch = MergePatch({"metadata": {"annotations": {"probe": "yes"}}})
             try:
                 await self.client.patch(metadata_of(target), name, namespace, patch, dry_run=True)
-            except Invalid as error:
+            except ApiError as error:  # before the policy is in force everywhere, the server may refuse otherwise
                 return "refused by the test" in str(error)
             return False
 

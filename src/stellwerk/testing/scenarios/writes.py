@@ -29,5 +29,13 @@ class Writes:
             and entry.status < HTTPStatus.BAD_REQUEST
         ]
 
+    def history(self) -> str:
+        """Every write of every client to the namespace, a line each, for the message of a test that fails."""
+        entries = self.audit.entries(lambda entry: entry.is_write and entry.namespace == self.namespace)
+        return "\n".join(
+            f"{entry.user}: {entry.verb} {entry.resource}/{entry.name} {entry.subresource} -> {entry.status}"
+            for entry in entries
+        )
+
 
 _VERBS = {"patch": "apply"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from datetime import datetime
 
@@ -14,18 +15,22 @@ from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import Changed
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
-from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 PROVIDER: JsonObject = {"subDomain": "provider", "tenantId": "provider-id"}
 
 
+@pytest.mark.req("CAP-03")
 async def test_a_missing_secret_is_waited_for_with_an_event_and_the_work_goes_on_when_it_comes(
     running: Running, shop: Shop
 ) -> None:
@@ -44,14 +49,109 @@ async def test_a_missing_secret_is_waited_for_with_an_event_and_the_work_goes_on
     await shop.shows_application("WaitingForReadyCAPApplicationVersion", state="Processing")
 
 
+@pytest.mark.req("CAP-01", "CAP-02")
+async def test_metadata_comes_before_any_status_and_the_first_status_shows_that_work_begins(
+    running: Running, shop: Shop, audit: AuditLog
+) -> None:
+    seen: list[CAPApplication] = []
+    watcher = Watcher(shop.client, CAPApplication, shop.namespace, clock=SystemClock())
+
+    async def watch() -> None:
+        async for change in watcher.changes():
+            match change:
+                case Changed(obj=obj):
+                    seen.append(obj)
+                case _:
+                    continue
+
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(watch(), name="watch")
+        await shop.apply()
+        await shop.shows_application("ProcessingSecrets", state="Processing")
+        await eventually(lambda: bool(seen) and ready_of(seen[-1]) == "ProcessingSecrets")
+        watching.cancel()
+
+    prepared = next(each for each in seen if each.metadata.finalizers)
+    assert prepared.status.state == ""
+    assert prepared.metadata.labels[names.APP_HASH_LABEL]
+    assert prepared.metadata.annotations[names.APP_ANNOTATION] == "subaccount.shop"
+    first = next(each for each in seen if each.status.state)
+    assert (first.status.state, ready_of(first)) == ("Processing", "ApplicationProcessing")
+    assert first.status.observed_generation == first.metadata.generation
+
+
+def ready_of(application: CAPApplication) -> str:
+    shown = conditions.find(application.status.conditions, "Ready")
+    return shown.reason if shown is not None else ""
+
+
+async def test_a_secret_in_use_that_is_being_deleted_is_reported_until_another_one_is_there(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.shows_application("AllTenantsReady", state="Consistent", condition="AllTenantsReady")
+    held = MergePatch({"metadata": {"finalizers": ["example.com/backup"]}})
+    await shop.client.patch(metadata_of(Secret), "uaa-secret", shop.namespace, held)
+    await shop.client.delete(metadata_of(Secret), "uaa-secret", shop.namespace)
+
+    application = await shop.shows_application("SecretBeingDeleted", state="Consistent", condition="SecretsAvailable")
+    shown = conditions.find(application.status.conditions, "SecretsAvailable")
+    assert shown is not None
+    assert not shown.is_true
+    assert "uaa-secret (held by example.com/backup)" in shown.message
+    assert conditions.is_true(application.status.conditions, "Ready"), "pods that run have their credentials"
+    await running.has_sent_events()
+    events = (await shop.client.list(Event, shop.namespace)).items
+    assert [each.type for each in events if each.reason == "SecretBeingDeleted"] == ["Warning"]
+
+    free = MergePatch({"metadata": {"finalizers": None}})
+    await shop.client.patch(metadata_of(Secret), "uaa-secret", shop.namespace, free)
+    await shop.shows_application("ProcessingSecrets", state="Consistent")
+    await shop.bind()
+    await shop.shows_application("SecretsAvailable", state="Consistent", condition="SecretsAvailable")
+
+
+async def test_two_applications_of_a_namespace_may_have_the_same_subscriber(running: Running, shop: Shop) -> None:
+    """An operation by hand belongs to the tenant whose application has its version."""
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    twin = (await shop.client.get(unstructured(CAPApplication.resource), "shop", shop.namespace)).at("spec")
+    metadata: JsonObject = {"name": "twin", "namespace": shop.namespace}
+    assert isinstance(twin, dict)
+    await shop.client.apply(CAPApplication, {"metadata": metadata, "spec": {**twin, "btpAppName": "twin"}})
+    spec: JsonObject = {"capApplicationInstance": "twin", "subDomain": "other", "tenantId": "acme-id"}
+    labels: JsonObject = {"sme.sap.com/tenant-type": "consumer", "sme.sap.com/btp-tenant-id": "acme-id"}
+    other: JsonObject = {"name": "other", "namespace": shop.namespace, "labels": labels}
+    await shop.client.apply(CAPTenant, {"metadata": other, "spec": spec})
+
+    await shop.operate("upgrade")
+    operation = await shop.ends()
+
+    assert operation.metadata.controller is not None
+    assert operation.metadata.controller.name == "acme"
+    hashes = {
+        (await shop.client.get(CAPTenant, name, shop.namespace)).metadata.labels[names.APP_HASH_LABEL]
+        for name in ("acme", "other")
+    }
+    assert len(hashes) == 2
+
+
+@pytest.mark.req("CAP-04", "CAP-05")
 async def test_a_missing_domain_is_waited_for_and_one_in_error_is_shown_with_its_message(
     running: Running, shop: Shop
 ) -> None:
     await shop.bind()
     await shop.apply(domainRefs=[{"kind": "Domain", "name": "primary"}])
     await shop.shows_application("ProcessingDomainReferences", state="Processing")
+    await running.has_sent_events()
+    events = (await shop.client.list(Event, shop.namespace)).items
+    assert "MissingDomainReferences" in {each.reason for each in events}
     await shop.serve("shop.example.com")
     await shop.shows_application("WaitingForReadyCAPApplicationVersion", state="Processing")
+    await shop.shows_application(
+        "WaitingForReadyCAPApplicationVersion", state="Processing", condition="LatestVersionReady"
+    )
 
     failed: JsonObject = {
         "type": "Ready",
@@ -68,6 +168,29 @@ async def test_a_missing_domain_is_waited_for_and_one_in_error_is_shown_with_its
     assert shown.message == "the certificate is refused"
 
 
+@pytest.mark.req("CAP-06")
+async def test_with_ready_domains_and_no_version_the_application_waits_for_one_and_has_no_tenant(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com", provider=PROVIDER)
+    reason = "WaitingForReadyCAPApplicationVersion"
+    application = await shop.shows_application(reason, state="Processing", condition="LatestVersionReady")
+    shown = {each.type: (each.status, each.reason) for each in application.status.conditions}
+    assert shown["Ready"] == shown["LatestVersionReady"] == ("False", reason)
+    await running.settled(shop.client)
+    assert (await shop.client.list(CAPTenant, shop.namespace)).items == []
+
+    await shop.release("1", ready=False)
+    await shop.version_shows("WaitingForWorkloads", state="Processing")
+    await running.settled(shop.client)
+    await shop.shows_application(reason, state="Processing", condition="LatestVersionReady")
+    await shop.make_ready()
+    application = await shop.shows_application("VersionExists", state="Consistent")
+    assert conditions.is_true(application.status.conditions, "LatestVersionReady")
+
+
+@pytest.mark.req("CAP-07", "CAP-08")
 async def test_the_provider_has_a_tenant_that_owns_the_payload_of_its_subscription(
     running: Running, shop: Shop
 ) -> None:
@@ -94,6 +217,7 @@ async def test_the_provider_has_a_tenant_that_owns_the_payload_of_its_subscripti
     )
 
 
+@pytest.mark.req("CAP-09")
 async def test_a_provider_that_cannot_be_provisioned_puts_the_application_into_error(
     running: Running, shop: Shop
 ) -> None:
@@ -108,6 +232,7 @@ async def test_a_provider_that_cannot_be_provisioned_puts_the_application_into_e
     assert "Last exit code 1" in shown.message
 
 
+@pytest.mark.req("CAP-10")
 async def test_an_application_for_services_alone_has_no_tenants(running: Running, shop: Shop) -> None:
     await shop.bind()
     await shop.apply(host="shop.example.com")
@@ -117,6 +242,18 @@ async def test_an_application_for_services_alone_has_no_tenants(running: Running
 
     assert application.status.services_only is True
     assert (await shop.client.list(CAPTenant, shop.namespace)).items == []
+
+
+@pytest.mark.req("CAP-11")
+async def test_an_application_for_services_refuses_a_version_for_tenants_until_one_for_services_follows(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com")
+    service: JsonObject = {"type": "Service", "image": "service:1"}
+    workload: JsonObject = {"name": "service", "consumedBTPServices": [], "deploymentDefinition": service}
+    await shop.release("1", workload)
+    await shop.shows_application("VersionExists", state="Consistent")
     await shop.release("2")
 
     async def is_refused() -> bool:
@@ -125,8 +262,25 @@ async def test_an_application_for_services_alone_has_no_tenants(running: Running
         return shown is not None and "Use another CAPApplication" in shown.message
 
     await eventually(is_refused, within=30)
+    await running.settled(shop.client)
+    application = await shop.shows_application(
+        "LatestVersionNotReady", state="Consistent", condition="LatestVersionReady"
+    )
+    assert not conditions.is_true(application.status.conditions, "LatestVersionReady")
+    assert application.status.services_only is True
+    assert (await shop.client.list(CAPTenant, shop.namespace)).items == []
+    events = (await shop.client.list(Event, shop.namespace)).items
+    assert ("Warning", "LatestVersionNotReady") in {(each.type, each.reason) for each in events}
+    counted = f'cap_op_reconcile_errors{{kind="CAPApplication",name="shop",namespace="{shop.namespace}"}}'
+    assert counted in running.exposition()
+
+    await shop.release("3", workload)
+    await shop.version_shows("WorkloadsReady", "3")
+    application = await shop.shows_application("LatestVersionReady", state="Consistent", condition="LatestVersionReady")
+    assert conditions.is_true(application.status.conditions, "LatestVersionReady")
 
 
+@pytest.mark.req("CAP-12", "CAP-13")
 async def test_tenants_follow_to_a_new_version_as_soon_as_it_is_ready_unless_they_never_do(
     running: Running, shop: Shop
 ) -> None:
@@ -156,6 +310,7 @@ async def test_tenants_follow_to_a_new_version_as_soon_as_it_is_ready_unless_the
     assert (await shop.client.get(CAPTenant, "acme", shop.namespace)).spec.version == "2.0.0"
 
 
+@pytest.mark.req("CAP-14")
 async def test_a_deletion_waits_for_the_consumers_and_takes_the_provider_along(running: Running, shop: Shop) -> None:
     await shop.bind()
     await shop.apply(host="shop.example.com", provider=PROVIDER)
@@ -178,7 +333,7 @@ async def test_a_deletion_waits_for_the_consumers_and_takes_the_provider_along(r
     await eventually(application_is_gone, within=30)
 
 
-@pytest.mark.req("R-303")
+@pytest.mark.req("R-303", "CAP-55")
 async def test_a_consistent_application_that_is_left_alone_is_not_written(
     running: Running, shop: Shop, audit: AuditLog
 ) -> None:
@@ -239,11 +394,7 @@ async def test_an_application_of_the_first_releases_is_served_with_the_domains_t
     running: Running, shop: Shop
 ) -> None:
     host = f"{shop.namespace}.example.com"
-    inline: JsonObject = {
-        "primary": host,
-        "secondary": [f"other.{host}"],
-        "istioIngressGatewayLabels": [{"name": "istio", "value": "gateway"}],
-    }
+    inline = shop.inline_domains(host)
     await shop.bind()
     await shop.apply(domains=inline, providerSubaccountId="", globalAccountId="account")
 

@@ -18,9 +18,9 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import Kind, metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.domain.rights import GRANTS
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.scenarios.writes import Writes
 

@@ -20,10 +20,10 @@ from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, Unstructured, metadata_of, unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.testing.eventually import eventually
 
 DNS_TARGET = "lb.example.com"
@@ -69,9 +69,9 @@ class Given:
         metadata: JsonObject = {"name": name, "namespace": self.namespace}
         return await self.client.create(Domain, self._domain(Domain, host, spec, metadata))
 
-    async def a_cluster_domain(self, host: str, **spec: JsonValue) -> ClusterDomain:
-        """A ClusterDomain; its name is that of the test's namespace."""
-        body = self._domain(ClusterDomain, host, spec, {"name": self.namespace})
+    async def a_cluster_domain(self, host: str, name: str = "", **spec: JsonValue) -> ClusterDomain:
+        """A ClusterDomain; without a name it has that of the test's namespace."""
+        body = self._domain(ClusterDomain, host, spec, {"name": name or self.namespace})
         return await self.client.create(ClusterDomain, body)
 
     async def changed(self, obj: AnyDomain, /, **spec: JsonValue) -> None:

@@ -6,7 +6,6 @@ A domain is created, gets another host, and is deleted.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,14 +21,15 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, Unstructured, decode_json, encode_json, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.ports import free_port
+from stellwerk.local.host.ports import free_port
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import Domain, DomainSpec
-from stellwerk.testing.crash_sweep import MakeFault, Sweep, SweepStep, killed_after, killed_before, odd
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import Domain, DomainSpec
 from stellwerk.testing.faults import FaultProxy
-from stellwerk.testing.operator_process import OperatorProcess
-from stellwerk.testing.recorder import Run
+from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.processes.operator_process import OperatorProcess
+from stellwerk.testing.scenarios.crash_sweep import ALONE, MakeFault, Sweep, SweepStep, killed_after, killed_before, odd
+from stellwerk.testing.scenarios.recorder import Run
 
 SHARES = 2
 GARBAGE_SECONDS = 60.0
@@ -98,18 +98,19 @@ def _content(obj: Unstructured) -> bytes:
 
 @pytest.fixture
 async def sweep(
-    domain_cluster: LocalCluster, admin: Client, given: Given, then: Then, tmp_path: Path
+    domain_cluster: LocalCluster, admin: Client, given: Given, then: Then, tmp_path: Path, nursery: ForkServer
 ) -> AsyncIterator[Sweep]:
     port = free_port()
     environment = {name: os.environ[name] for name in ("HOME", "STELLWERK_CACHE") if name in os.environ}
     async with (
         FaultProxy(domain_cluster.kubeconfig_for(OPERATOR)) as proxy,
         OperatorProcess(
-            [sys.executable, "-m", "tests.cluster.cap.domain.program", str(port), given.namespace],
+            ["-m", "tests.cluster.cap.domain.program", str(port), given.namespace],
             log=tmp_path / "operator.log",
             kubeconfig=proxy.kubeconfig,
-            environment={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+            environment=environment,
             health_url=f"http://127.0.0.1:{port}/readyz",
+            nursery=nursery,
         ) as process,
     ):
         await process.start()
@@ -126,4 +127,4 @@ async def sweep(
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
     (share,) = odd(SHARES)
-    await sweep.run(fault, share=share, shares=SHARES)
+    await sweep.run(fault, share=share, shares=SHARES, gap=ALONE)

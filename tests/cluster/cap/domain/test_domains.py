@@ -1,4 +1,4 @@
-"""Domains on the real API server: certificates, gateways, network policies and DNS entries. Scenarios 44 to 50."""
+"""Domains on the real API server: certificates, gateways, network policies and DNS entries."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from stellwerk.operators.cap.domain.plan import CertManager, DnsManager
 CHILDREN = (GardenerCertificate.resource, Gateway.resource, NetworkPolicy.resource, DnsEntry.resource)
 
 
+@pytest.mark.req("CAP-44")
 async def test_given_a_wildcard_domain_on_gardener_then_it_is_ready_after_its_certificate_and_dns_entry(
     given: Given, then: Then, running: RunningDomains
 ) -> None:
-    """Scenario 44."""
     await running.start()
     domain = await given.a_domain("app.example.com", dnsMode="Wildcard", tlsMode="Mutual")
     await given.an_application(domain)
@@ -58,6 +58,20 @@ async def test_given_a_wildcard_domain_on_gardener_then_it_is_ready_after_its_ce
     assert status.observed_domain == "app.example.com"
 
 
+async def test_a_cluster_domain_with_dots_in_its_name_follows_its_certificate(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    """The original splits owner ids at their dots, and loses such a domain."""
+    await running.start()
+    domain = await given.a_cluster_domain("dotted.example.com", name="team.shop.cluster", dnsMode="Wildcard")
+    (certificate,) = await then.count(domain, GardenerCertificate.resource, 1)
+    assert certificate.metadata.name.startswith("team--shop--cluster-")
+    await then.becomes(domain, "Processing", "Processing", "Certificate")
+    await given.certificates_are(domain, "Ready")
+    await given.dns_entries_are(domain, "Ready")
+    await then.becomes(domain, "Ready", "Ready")
+
+
 async def test_a_cluster_domain_serves_applications_of_all_namespaces(
     given: Given, then: Then, running: RunningDomains
 ) -> None:
@@ -74,10 +88,11 @@ async def test_a_cluster_domain_serves_applications_of_all_namespaces(
     await then.the(domain, NetworkPolicy.resource, lambda obj: obj.metadata.namespace == given.namespace)
 
 
+@pytest.mark.req("CAP-45")
 async def test_given_another_host_then_gateway_certificate_and_dns_entry_follow(
     given: Given, then: Then, running: RunningDomains
 ) -> None:
-    """Scenario 45, as far as the domain goes; the hosts of tenants are the tenants'."""
+    """The hosts of tenants follow as well; that is the work of the tenants."""
     await running.start()
     domain = await given.a_domain("old.example.com", dnsMode="Wildcard")
     await given.is_ready(domain)
@@ -97,10 +112,10 @@ async def test_given_another_host_then_gateway_certificate_and_dns_entry_follow(
     assert ready.metadata.labels[names.HOST_HASH_LABEL] != domain.metadata.labels.get(names.HOST_HASH_LABEL)
 
 
+@pytest.mark.req("CAP-46")
 async def test_given_two_domains_with_one_host_then_both_report_it_until_one_goes(
     given: Given, then: Then, running: RunningDomains
 ) -> None:
-    """Scenario 46."""
     await running.start()
     first = await given.a_domain("twice.example.com", "first")
     await given.is_ready(first)
@@ -113,10 +128,10 @@ async def test_given_two_domains_with_one_host_then_both_report_it_until_one_goe
     await then.becomes(first, "Ready", "Ready")
 
 
+@pytest.mark.req("CAP-47")
 async def test_given_a_referenced_domain_is_deleted_then_it_stays_with_its_objects_until_the_reference_goes(
     given: Given, then: Then, running: RunningDomains, admin: Client
 ) -> None:
-    """Scenario 47."""
     await running.start()
     domain = await given.a_domain("kept.example.com", dnsMode="Wildcard", certConfig={"additionalCACertificate": "ca"})
     application = await given.an_application(domain)
@@ -136,10 +151,10 @@ async def test_given_a_referenced_domain_is_deleted_then_it_stays_with_its_objec
         assert all(controller is not None and controller.uid == domain.metadata.uid for controller in controllers)
 
 
+@pytest.mark.req("CAP-48")
 async def test_given_cert_manager_then_the_certificate_is_next_to_the_gateway_and_another_issuer_changes_it_in_place(
     given: Given, then: Then, running: RunningDomains
 ) -> None:
-    """Scenario 48."""
     await running.start(cert_manager=CertManager.CERT_MANAGER, dns_manager=DnsManager.KUBERNETES)
     issuer: JsonObject = {"issuerRef": {"name": "first", "kind": "Issuer", "group": "cert-manager.io"}}
     domain = await given.a_domain("cm.example.com", dnsMode="Wildcard", certConfig={"certManager": issuer})
@@ -163,10 +178,10 @@ async def test_given_cert_manager_then_the_certificate_is_next_to_the_gateway_an
     assert await then.objects(domain, DnsEntry.resource) == []
 
 
+@pytest.mark.req("CAP-49")
 async def test_given_an_additional_ca_then_its_secret_is_created_changed_and_deleted(
     given: Given, then: Then, running: RunningDomains, admin: Client
 ) -> None:
-    """Scenario 49."""
     await running.start()
     domain = await given.a_domain("ca.example.com", certConfig={"additionalCACertificate": "first"})
 
@@ -183,10 +198,10 @@ async def test_given_an_additional_ca_then_its_secret_is_created_changed_and_del
     await then.count(domain, Secret.resource, 0)
 
 
+@pytest.mark.req("CAP-50")
 async def test_given_templates_with_subdomains_then_each_has_an_entry_while_it_is_used(
     given: Given, then: Then, running: RunningDomains
 ) -> None:
-    """Scenario 50."""
     await running.start()
     templates: list[JsonValue] = [
         {"name": "{{.subDomain}}.{{.domain}}", "target": "{{.dnsTarget}}"},
@@ -255,3 +270,26 @@ async def test_a_template_that_fails_is_named_and_what_exists_stays(
     await then.count(domain, DnsEntry.resource, 1)
     await given.changed(domain, dnsTemplates=[template])
     await given.is_ready(domain)
+
+
+@pytest.mark.req("R-404")
+@pytest.mark.parametrize(
+    "template",
+    [
+        '{{ repeat 2000000000 "x" }}',
+        "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ $j }}{{ end }}{{ end }}",
+        '{{ define "t" }}{{ template "t" . }}{{ end }}{{ template "t" . }}',
+        '{{ env "HOME" }}.{{ .domain }}',
+        "*.*.{{ .domain }}",
+    ],
+    ids=["a long text", "a long loop", "an endless recursion", "the environment", "no DNS name"],
+)
+async def test_a_hostile_template_costs_only_its_domain(
+    given: Given, then: Then, running: RunningDomains, template: str
+) -> None:
+    await running.start()
+    templates: list[JsonValue] = [{"name": template, "target": "{{ .dnsTarget }}"}]
+    hostile = await given.a_domain("hostile.example.com", dnsMode="Custom", dnsTemplates=templates)
+    other = await given.a_domain("other.example.com", name="other", dnsMode="Wildcard")
+    await given.is_ready(other)
+    await then.becomes(hostile, "Error", "ProcessingError", "spec.dnsTemplates")

@@ -18,13 +18,13 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Invalid
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, owner_reference, to_json_object, unstructured
-from stellwerk.local import published_definitions
-from stellwerk.operators.cap import api_application, names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import Domain
+from stellwerk.local.build import published_definitions
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming, resources
 from stellwerk.operators.cap.domain.plan import CertManager
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
+from stellwerk.operators.cap.kinds.application import DEFINITION, CAPApplication
+from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.writes import Writes
 
@@ -113,10 +113,10 @@ async def test_a_kind_that_is_not_served_is_named_and_used_when_it_comes(
     await given.is_ready(domain)
 
 
+@pytest.mark.req("CAP-55")
 async def test_an_unchanged_domain_costs_no_write_also_after_a_restart(
     given: Given, then: Then, running: RunningDomains, admin: Client, writes: Writes
 ) -> None:
-    """Scenario 55 for domains."""
     await running.start()
     domain = await given.a_domain("calm.example.com", dnsMode="Wildcard", certConfig={"additionalCACertificate": "ca"})
     await given.an_application(domain)
@@ -232,7 +232,7 @@ async def test_an_application_that_cannot_be_read_blocks_a_deletion_until_it_is_
     await then.becomes(domain, "Deleting", "DeletionBlocked", "cannot be read")
     await given.deleted(application)
     await then.gone(domain)
-    await admin.apply(view, api_application.DEFINITION.body())
+    await admin.apply(view, DEFINITION.body())
 
 
 async def _is_taken(admin: Client, given: Given, application: CAPApplication) -> bool:

@@ -6,9 +6,9 @@ from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
 
 from stellwerk.kube.types.model import Unstructured, unstructured
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant
 from stellwerk.operators.cap.insight.why import CapDiagnostician
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.runtime.insight.diagnosis import Diagnosis, root_causes
 
 
@@ -29,9 +29,7 @@ async def test_a_tenant_whose_job_failed_is_explained_by_the_last_words_of_the_j
     (root,) = root_causes(answer.findings)
     assert root.reason == "StepFailed"
     assert "Last exit code 1" in root.text
-    assert answer.next_step.endswith(
-        f"kubectl annotate ctop {operation.metadata.name} -n {shop.namespace} sme.sap.com/retry=true"
-    )
+    assert answer.next_step.endswith(f"stellwerk cap retry ctop/{operation.metadata.name} -n {shop.namespace}")
 
 
 async def test_an_application_without_a_ready_version_is_explained_by_the_pod_that_cannot_start(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import base64
+import json
+from typing import Any
 
+import msgspec
 import pytest
 from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.shop import Shop, job, ready
+from tests.cluster.cap.shop import Shop, job, ready, router
 
+from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_tenant import CAPTenantOperation
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
@@ -58,6 +62,47 @@ async def test_the_job_reads_its_credentials_from_a_secret_of_the_operation(runn
     )
 
 
+@pytest.mark.req("CAP-26")
+async def test_properties_of_a_binding_with_metadata_become_those_of_the_service(running: Running, shop: Shop) -> None:
+    await shop.open(follows=False)
+    described: JsonObject = {
+        "metaDataProperties": [
+            {"name": "label", "sourceName": "type", "format": "text"},
+            {"name": "plan", "format": "text"},
+            {"name": "instance_name", "format": "text"},
+        ],
+        "credentialProperties": [{"name": "credentials", "format": "json", "container": True}],
+    }
+    values = {
+        ".metadata": json.dumps(described),
+        "type": "xsuaa",
+        "plan": "application",
+        "instance_name": "my-uaa",
+        "credentials": '{"clientid": "id", "nested": {"a": 1}}',
+    }
+    data: JsonObject = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+    metadata: JsonObject = {"name": "uaa-secret", "namespace": shop.namespace}
+    await shop.client.apply(Secret, {"metadata": metadata, "data": data}, force=True)
+    await running.settled(shop.client)
+    await shop.operate("provisioning")
+    await shop.ends()
+
+    listed = (await shop.client.list(Secret, shop.namespace, labels=names.SECRET_OWNER_HASH_LABEL)).items
+    (secret,) = (each for each in listed if each.metadata.controller and each.metadata.controller.name == "acme-op")
+    assert json.loads(secret.decoded()["VCAP_SERVICES"]) == {
+        "xsuaa": [
+            {
+                "name": "my-uaa",
+                "label": "xsuaa",
+                "plan": "application",
+                "instance_name": "my-uaa",
+                "credentials": {"clientid": "id", "nested": {"a": 1}},
+            }
+        ]
+    }
+
+
+@pytest.mark.req("CAP-37")
 @pytest.mark.parametrize("may_fail", [True, False], ids=["a step that may fail", "a step that must not"])
 async def test_a_failed_step_ends_the_operation_unless_it_may_fail(
     running: Running, shop: Shop, may_fail: bool
@@ -82,22 +127,67 @@ async def test_a_failed_step_ends_the_operation_unless_it_may_fail(
     assert "Last exit code 1" in message
 
 
-async def test_a_failed_step_runs_again_on_request(running: Running, shop: Shop) -> None:
+async def test_a_failed_operation_shows_where_its_log_is_and_how_its_pod_ended(running: Running, shop: Shop) -> None:
+    await shop.open(job("mtxs", fate="fail"), follows=False)
+    await shop.operate("upgrade")
+    operation = await shop.ends()
+
+    (failed,) = (await shop.jobs()).values()
+    message = ready(operation)[1]
+    assert f"Read its logs with: kubectl logs job/{failed.metadata.name} -n {shop.namespace}" in message
+    assert message.endswith("Last exit code 1 (Error)")
+    assert operation.status.failed_step == 1
+
+
+async def test_a_failed_step_runs_again_once_for_each_request(running: Running, shop: Shop) -> None:
     await shop.open(job("mtxs", fate="fail"), follows=False)
     await shop.operate("upgrade")
     await shop.ends()
-    (failed,) = (await shop.jobs()).values()
-    request = MergePatch({"metadata": {"annotations": {names.RETRY_ANNOTATION: "true"}}})
-    await shop.client.patch(metadata_of(CAPTenantOperation), "acme-op", shop.namespace, request)
+    for attempt, request in enumerate(("one", "two"), start=2):
+        (failed,) = (await shop.jobs()).values()
+        await shop.ask_again(CAPTenantOperation, "acme-op", request)
+        operation = await shop.fails_again("acme-op", request)
+        await running.settled(shop.client)
+        (again,) = (await shop.jobs()).values()
+        assert again.metadata.uid != failed.metadata.uid
+        assert operation.status.state == "Failed"
+        assert ready(operation)[1].endswith(f"It was tried {attempt} times")
 
-    async def runs_again() -> bool:
-        jobs = [*(await shop.jobs()).values()]
-        return [each.metadata.uid for each in jobs] not in ([], [failed.metadata.uid])
 
-    await eventually(runs_again, within=30)
+async def test_a_retry_reads_the_credentials_as_they_are_now(running: Running, shop: Shop) -> None:
+    await shop.open(job("mtxs", fate="fail"), follows=False)
+    await shop.operate("upgrade")
+    await shop.ends()
+    renewed: JsonObject = {"credentials": base64.b64encode(b'{"clientid": "renewed"}').decode()}
+    await shop.client.patch(metadata_of(Secret), "uaa-secret", shop.namespace, MergePatch({"data": renewed}))
+    await running.settled(shop.client)
+    await shop.ask_again(CAPTenantOperation, "acme-op", "one")
+    await shop.fails_again("acme-op", "one")
+
+    (again,) = (await shop.jobs()).values()
+    job_body = await shop.client.get(unstructured(Job.resource), again.metadata.name, shop.namespace)
+    (source,) = msgspec.convert(job_body.at("spec", "template", "spec", "containers"), list[dict[str, Any]])[0][
+        "envFrom"
+    ]
+    secret = await shop.client.get(Secret, source["secretRef"]["name"], shop.namespace)
+    assert b"renewed" in secret.decoded()["VCAP_SERVICES"]
+
+
+async def test_a_failed_step_runs_again_by_itself_as_often_as_the_application_asks(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(jobRetry={"maxAttempts": 3, "delaySeconds": 0})
+    await shop.release("1", job("mtxs", fate="fail"), router())
+    await shop.version_shows("WorkloadsReady")
+    await shop.subscribe(follows=False)
+    await shop.operate("upgrade")
     operation = await shop.ends()
+
     assert operation.status.state == "Failed"
-    assert names.RETRY_ANNOTATION not in operation.metadata.annotations
+    assert ready(operation)[1].endswith("It was tried 3 times")
+    assert operation.status.retry is not None
+    assert operation.status.retry.attempts == 3
 
 
 async def test_a_deletion_waits_for_the_end_of_the_operation(running: Running, shop: Shop) -> None:

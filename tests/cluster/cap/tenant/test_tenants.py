@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.shop import Shop, job, router
+from tests.cluster.cap.shop import FATE, Shop, job, router
 
+from stellwerk.api.core import Namespace, Pod
 from stellwerk.api.istio import VirtualService
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
@@ -22,6 +26,7 @@ def destinations(routes: VirtualService | None) -> list[str]:
     return [target.destination.host for route in routes.spec.http for target in route.route]
 
 
+@pytest.mark.req("CAP-41")
 async def test_a_tenant_without_a_version_waits_and_is_released_at_once_when_deleted(
     running: Running, shop: Shop
 ) -> None:
@@ -37,6 +42,7 @@ async def test_a_tenant_without_a_version_waits_and_is_released_at_once_when_del
     assert await shop.operations() == []
 
 
+@pytest.mark.req("CAP-36")
 async def test_a_tenant_is_provisioned_upgraded_and_deprovisioned(
     running: Running, shop: Shop, audit: AuditLog
 ) -> None:
@@ -84,6 +90,7 @@ async def test_a_tenant_is_provisioned_upgraded_and_deprovisioned(
     assert len([name for name in created if name.startswith("acme-mtxs-")]) == 1
 
 
+@pytest.mark.req("CAP-55")
 async def test_a_ready_tenant_that_is_left_alone_is_not_asked_about(
     running: Running, shop: Shop, audit: AuditLog
 ) -> None:
@@ -98,6 +105,7 @@ async def test_a_ready_tenant_that_is_left_alone_is_not_asked_about(
     assert [entry for entry in shop.requests(audit) if entry.is_write] == []
 
 
+@pytest.mark.req("CAP-38")
 async def test_a_failed_provisioning_shows_its_cause_and_is_repeated_when_its_operation_is_deleted(
     running: Running, shop: Shop
 ) -> None:
@@ -106,15 +114,78 @@ async def test_a_failed_provisioning_shows_its_cause_and_is_repeated_when_its_op
     condition = conditions.find(tenant.status.conditions, "Ready")
     assert condition is not None
     assert "Last exit code 1" in condition.message
-    assert "sme.sap.com/retry=true" in condition.message
+    assert "stellwerk cap retry ctop/" in condition.message
     await running.settled(shop.client)
     (failed,) = await shop.operations()
+    await running.stop()
+    await running.start()
+    await running.settled(shop.client)
+    assert [each.metadata.uid for each in await shop.operations()] == [failed.metadata.uid], (
+        "it is not repeated by itself"
+    )
     await shop.client.delete(metadata_of(CAPTenantOperation), failed.metadata.name, shop.namespace)
 
     async def repeated() -> bool:
         return any(each.metadata.uid != failed.metadata.uid for each in await shop.operations())
 
     await eventually(repeated, within=30)
+
+
+@pytest.mark.req("CAP-38")
+async def test_a_failed_provisioning_is_repeated_for_another_version(running: Running, shop: Shop) -> None:
+    await shop.open(job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("ProvisioningFailed", state="ProvisioningError")
+    (failed,) = await shop.operations()
+    await shop.release("2", job("mtxs"), router())
+    await shop.set_version("2.0.0")
+
+    tenant = await shop.tenant_shows("ProvisioningCompleted")
+    assert tenant.status.current_version == "shop-v2"
+    assert failed.metadata.uid not in {each.metadata.uid for each in await shop.operations()}
+
+
+async def test_a_failed_tenant_is_provisioned_on_request_once_its_cause_is_corrected(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("ProvisioningFailed", state="ProvisioningError")
+    await shop.mend(job("mtxs"))
+    (failed,) = await shop.operations()
+    await shop.ask_again(CAPTenant, "acme", "one")
+
+    tenant = await shop.tenant_shows("ProvisioningCompleted")
+    assert tenant.status.last_handled_retry == "one"
+    (operation,) = await shop.operations()
+    assert operation.metadata.uid == failed.metadata.uid
+
+
+async def test_a_failed_deprovisioning_goes_on_at_the_request_of_the_tenant(running: Running, shop: Shop) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.mend(job("mtxs", fate="fail"))
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+    await shop.tenant_shows("DeprovisioningFailed", state="Deleting")
+    await shop.mend(job("mtxs"))
+    await shop.ask_again(CAPTenant, "acme", "one")
+
+    async def gone() -> bool:
+        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
+
+    await eventually(gone, within=30)
+
+
+async def test_a_request_to_a_tenant_that_has_not_failed_is_noted_and_starts_nothing(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    before = {each.metadata.uid for each in await shop.all_jobs()}
+    await shop.ask_again(CAPTenant, "acme", "one")
+    await running.settled(shop.client)
+
+    tenant = await shop.tenant_shows("ProvisioningCompleted")
+    assert tenant.status.last_handled_retry == "one"
+    assert {each.metadata.uid for each in await shop.all_jobs()} == before
 
 
 async def test_a_failed_upgrade_leaves_the_tenant_ready_on_its_former_version(running: Running, shop: Shop) -> None:
@@ -131,6 +202,77 @@ async def test_a_failed_upgrade_leaves_the_tenant_ready_on_its_former_version(ru
     assert tenant.status.current_version == "shop-v3"
 
 
+@pytest.mark.req("CAP-40")
+async def test_the_oldest_of_many_previous_versions_goes(running: Running, shop: Shop) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    former = [f"shop-v0{number}" for number in range(10)]
+    patch = MergePatch({"status": {"previousCAPApplicationVersions": [*former]}})
+    await shop.client.patch(metadata_of(CAPTenant), "acme", shop.namespace, patch, subresource="status")
+
+    await shop.release("2")
+    tenant = await shop.tenant_shows("UpgradeCompleted")
+
+    assert tenant.status.previous_versions == (*former[1:], "shop-v1")
+
+
+@pytest.mark.req("CAP-41")
+async def test_a_tenant_is_deprovisioned_with_its_version_though_that_is_not_ready(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    broken: JsonObject = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "ErrorInWorkloadStatus",
+        "message": "broken",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    patch = MergePatch({"status": {"state": "Error", "conditions": [broken]}})
+    version = metadata_of(CAPApplicationVersion)
+    await running.stop()
+    await shop.client.patch(version, "shop-v1", shop.namespace, patch, subresource="status")
+    pod = MergePatch({"metadata": {"annotations": {FATE: "unready"}}})
+    for name in await shop.names_of_pods(f"{names.VERSION_LABEL}=1.0.0"):
+        await shop.client.patch(metadata_of(Pod), name, shop.namespace, pod)
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+    await running.start()
+
+    async def gone() -> bool:
+        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
+
+    await eventually(gone, within=30)
+
+
+@pytest.mark.req("R-208")
+@pytest.mark.req("R-112")
+async def test_a_tenant_whose_namespace_is_deleted_shows_what_keeps_it(running: Running, shop: Shop) -> None:
+    """No Job can run there, so that the data of the tenant would stay behind: a user has to decide."""
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.client.delete(metadata_of(Namespace), shop.namespace)
+
+    async def is_shown() -> bool:
+        tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+        shown = conditions.find(tenant.status.conditions, "Ready")
+        assert shown is not None
+        assert shown.message.startswith(f"Namespace {shop.namespace} is being deleted"), shown.message
+        assert f"kubectl patch cat acme -n {shop.namespace}" in shown.message
+        return True
+
+    await eventually(is_shown)
+    free = MergePatch({"metadata": {"finalizers": None}})
+    await shop.client.patch(metadata_of(CAPTenant), "acme", shop.namespace, free)
+
+    async def gone() -> bool:
+        return await shop.client.find(metadata_of(Namespace), shop.namespace) is None
+
+    await eventually(gone, within=90, describe="the namespace is gone")
+
+
+@pytest.mark.req("CAP-45")
 async def test_routes_follow_the_host_of_the_domain(running: Running, shop: Shop) -> None:
     await shop.open(host="shop.example.com")
     await shop.tenant_shows("ProvisioningCompleted")
@@ -158,3 +300,14 @@ async def test_a_virtual_service_of_another_owner_is_named_and_left_alone(runnin
     routes = await shop.routes()
     assert routes is not None
     assert routes.spec.hosts == ("elsewhere.example.com",)
+
+
+async def test_a_change_that_needs_nothing_is_shown_as_seen(running: Running, shop: Shop) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    never = MergePatch({"spec": {"versionUpgradeStrategy": "never"}})
+    changed = await shop.client.patch(metadata_of(CAPTenant), "acme", shop.namespace, never)
+    await running.settled(shop.client)
+
+    tenant = await shop.tenant_shows("ProvisioningCompleted")
+    assert tenant.status.observed_generation == changed.metadata.generation

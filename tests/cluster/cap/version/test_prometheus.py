@@ -1,13 +1,14 @@
-"""Questions to a real Prometheus."""
+"""Questions to a real Prometheus, and to a double where an answer has to be large."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from tests.cluster.cap.version.metrics import metrics
 from tests.prometheus import prometheus
 
-from stellwerk.local.ports import HOST, free_port
+from stellwerk.local.host.ports import HOST, free_port
 from stellwerk.operators.cap.version.monitoring import Answer
 from stellwerk.operators.cap.version.prometheus import Prometheus, PrometheusFailed
 
@@ -29,3 +30,16 @@ async def test_a_server_that_is_not_there_is_reported() -> None:
     async with Prometheus.connected(f"http://{HOST}:{free_port()}") as client:
         with pytest.raises(PrometheusFailed, match="Prometheus does not answer"):
             await client.ask("up")
+
+
+async def test_an_answer_that_comes_in_many_pieces_is_read_to_its_end() -> None:
+    async with metrics() as server, Prometheus.connected(server.address) as client:
+        server.samples = [0.5] * 10_000
+        assert await client.ask("current_sessions") == Answer(is_scalar=False, values=(0.5,) * 10_000)
+
+
+async def test_an_answer_of_more_than_a_mebibyte_is_an_error() -> None:
+    async with metrics() as server, Prometheus.connected(server.address) as client:
+        server.samples = [0.5] * 40_000
+        with pytest.raises(PrometheusFailed, match="the answer has more than 1024 KiB"):
+            await client.ask("current_sessions")

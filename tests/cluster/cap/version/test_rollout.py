@@ -54,6 +54,7 @@ async def credentials(shop: Shop) -> Sequence[Secret]:
     return (await shop.client.list(Secret, shop.namespace, labels=f"{names.SECRET_OWNER_HASH_LABEL}={mark}")).items
 
 
+@pytest.mark.req("CAP-54")
 async def test_changed_credentials_reach_the_pods_by_a_new_secret_and_the_former_one_goes(
     quick: Running, shop: Shop
 ) -> None:
@@ -87,6 +88,7 @@ async def test_changed_credentials_reach_the_pods_by_a_new_secret_and_the_former
     ]
 
 
+@pytest.mark.req("CAP-54")
 async def test_a_binding_that_is_written_again_with_the_same_content_restarts_nothing(
     quick: Running, shop: Shop
 ) -> None:
@@ -117,11 +119,24 @@ async def test_credentials_are_left_alone_where_the_application_does_not_ask_for
     assert [entry for entry in shop.requests(audit) if entry.is_write or entry.verb == "get"] == []
 
 
+@pytest.mark.req("CAP-54")
 async def test_changed_credentials_wait_for_the_delay(running: Running, shop: Shop) -> None:
     await opened(shop)
     await running.settled(shop.client)
     (former,) = await credentials(shop)
+    worker = await deployment(shop, "worker")
     await rotate(shop, "other")
+    await running.settled(shop.client)
+    await running.clock.skip(minutes=59)
     await running.settled(shop.client)
     (only,) = await credentials(shop)
     assert only.metadata.uid == former.metadata.uid
+
+    await running.clock.skip(minutes=1)
+
+    async def renewed() -> bool:
+        return [each.metadata.uid for each in await credentials(shop)] not in ([former.metadata.uid], [])
+
+    await eventually(renewed)
+    await running.settled(shop.client)
+    assert (await deployment(shop, "worker")).metadata.generation == worker.metadata.generation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.cluster.cap.shop import FATE, Shop, job, router, server
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
-from stellwerk.api.core import Secret, Service
+from stellwerk.api.core import Pod, Secret, Service
 from stellwerk.api.istio import DestinationRule
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
@@ -19,9 +20,9 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_tenant import CAPTenant
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
-from stellwerk.operators.cap.version.resources import AUTOSCALER, BUDGET
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.watches import AUTOSCALER, BUDGET
 from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
@@ -42,6 +43,7 @@ def message(version: CAPApplicationVersion) -> str:
     return condition.message
 
 
+@pytest.mark.req("CAP-21")
 async def test_a_version_becomes_ready_with_all_objects_of_its_workloads(
     running: Running, shop: Shop, audit: AuditLog
 ) -> None:
@@ -87,6 +89,97 @@ async def test_a_version_becomes_ready_with_all_objects_of_its_workloads(
     assert asked["update capapplicationversions"] <= 4, "one status for each Deployment that it waits for, at most"
 
 
+@pytest.mark.req("CAP-23", "CAP-24")
+async def test_the_api_server_takes_what_workloads_ask_for_as_it_is_meant(running: Running, shop: Shop) -> None:
+    spread: JsonObject = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    srv = server(
+        "srv",
+        ports=[{"name": "web", "port": 4004, "routerDestinationName": "srv-api"}],
+        topologySpreadConstraints=[spread],
+        podDisruptionBudget={"maxUnavailable": 1},
+        horizontalPodAutoscaler={"minReplicas": 1, "maxReplicas": 2},
+    )
+    await begin(shop, srv, router(), job("mtxs"))
+    await shop.version_shows("WorkloadsReady")
+    pods = (await spec_of(shop, Deployment.resource, "shop-v1-srv"))["template"]
+    labels = {"matchLabels": pods["metadata"]["labels"]}
+    (constraint,) = pods["spec"]["topologySpreadConstraints"]
+    assert constraint == {**spread, "labelSelector": labels, "matchLabelKeys": ["pod-template-hash"]}
+    assert (await spec_of(shop, BUDGET, "shop-v1-srv"))["selector"] == labels
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop-v1-srv"}
+    assert (await spec_of(shop, AUTOSCALER, "shop-v1-srv"))["scaleTargetRef"] == target
+
+
+async def spec_of(shop: Shop, resource: Resource, name: str) -> Any:
+    found = await shop.client.get(unstructured(resource), name, shop.namespace)
+    return found.body["spec"]
+
+
+@pytest.mark.req("CAP-19")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="the port of its type"),
+        pytest.param({"ports": [{"name": "web", "port": 4004, "routerDestinationName": "srv-api"}]}, id="its own port"),
+    ],
+)
+async def test_a_destination_of_the_router_leads_to_the_server_and_keeps_what_its_user_configured(
+    running: Running, shop: Shop, fields: dict[str, Any]
+) -> None:
+    given: list[JsonValue] = [
+        {"name": "srv-api", "url": "http://elsewhere", "timeout": 60000},
+        {"name": "other", "url": "https://other.example.com"},
+    ]
+    variables: list[JsonValue] = [
+        {"name": "BEFORE", "value": "1"},
+        {"name": "destinations", "value": json.dumps(given)},
+        {"name": "AFTER", "value": "2"},
+    ]
+    await begin(shop, server("srv", **fields), server("app", "Router", env=variables), job("mtxs"))
+    await shop.version_shows("WorkloadsReady")
+
+    (container,) = (await spec_of(shop, Deployment.resource, "shop-v1-app"))["template"]["spec"]["containers"]
+    names_of_variables = [each["name"] for each in container["env"]]
+    assert names_of_variables == ["CAPOP_APP_VERSION", "BEFORE", "destinations", "AFTER"]
+    (service,) = (await spec_of(shop, Service.resource, "shop-v1-srv-svc"))["ports"]
+    assert service["port"] == 4004
+    assert json.loads(container["env"][2]["value"]) == [
+        {"name": "srv-api", "url": "http://shop-v1-srv-svc:4004", "timeout": 60000},
+        {"name": "other", "url": "https://other.example.com"},
+    ]
+
+
+@pytest.mark.req("CAP-22")
+async def test_a_port_for_the_whole_cluster_is_opened_by_a_policy_of_its_own_and_no_other_port_is(
+    running: Running, shop: Shop
+) -> None:
+    ports: list[JsonValue] = [
+        {"name": "web", "port": 4004, "routerDestinationName": "srv-api"},
+        {"name": "metrics", "port": 9000, "networkPolicy": "Cluster"},
+    ]
+    await begin(shop, server("srv", ports=ports), server("worker", "Additional"), router(), job("mtxs"))
+    await shop.version_shows("WorkloadsReady")
+
+    assert await shop.names_of(NetworkPolicy.resource) == ["shop-v1", "shop-v1-srv"]
+    opened, inside = [await spec_of(shop, NetworkPolicy.resource, name) for name in ("shop-v1-srv", "shop-v1")]
+    assert opened["policyTypes"] == inside["policyTypes"] == ["Ingress"]
+    assert opened["ingress"] == [
+        {"ports": [{"port": 9000, "protocol": "TCP"}], "from": [{"namespaceSelector": {}}]},
+    ]
+    assert inside["ingress"] == [{"from": [{"podSelector": inside["podSelector"]}]}]
+    all_pods = await shop.names_of(Pod.resource)
+    assert len(all_pods) == 3
+    assert await selected(shop, opened) == [name for name in all_pods if name.startswith("shop-v1-srv-")]
+    assert await selected(shop, inside) == all_pods
+
+
+async def selected(shop: Shop, policy: Any) -> list[str]:
+    """The pods that a network policy is about."""
+    labels = ",".join(f"{key}={value}" for key, value in policy["podSelector"]["matchLabels"].items())
+    return sorted(await shop.names_of_pods(labels))
+
+
+@pytest.mark.req("CAP-55")
 async def test_a_ready_version_that_is_left_alone_costs_no_write_and_no_restart(
     running: Running, shop: Shop, audit: AuditLog
 ) -> None:
@@ -136,6 +229,7 @@ async def test_a_version_waits_for_its_application(running: Running, shop: Shop)
     await shop.version_shows("WorkloadsReady")
 
 
+@pytest.mark.req("CAP-15", "CAP-17")
 async def test_content_jobs_run_one_after_the_other_and_their_deletion_changes_nothing(
     running: Running, shop: Shop
 ) -> None:
@@ -156,6 +250,7 @@ async def test_content_jobs_run_one_after_the_other_and_their_deletion_changes_n
     assert await shop.all_jobs() == []
 
 
+@pytest.mark.req("CAP-16")
 @pytest.mark.parametrize("way", ["annotation", "deletion"])
 async def test_a_failed_content_job_stops_the_next_one_and_runs_again_on_request(
     running: Running, shop: Shop, way: str
@@ -165,7 +260,7 @@ async def test_a_failed_content_job_stops_the_next_one_and_runs_again_on_request
     version = await shop.version_shows("ErrorInWorkloadStatus", state="Error")
     assert f"Job {shop.namespace}/shop-v1-first failed" in message(version)
     assert "Last exit code 1" in message(version)
-    assert "sme.sap.com/retry=true" in message(version)
+    assert f"stellwerk cap retry cav/shop-v1 -n {shop.namespace}" in message(version)
     (failed,) = await shop.all_jobs()
 
     if way == "annotation":
@@ -180,7 +275,8 @@ async def test_a_failed_content_job_stops_the_next_one_and_runs_again_on_request
 
     await eventually(runs_again)
     version = await shop.version_shows("ErrorInWorkloadStatus", state="Error")
-    assert names.RETRY_ANNOTATION not in version.metadata.annotations
+    assert version.status.last_handled_retry == ("true" if way == "annotation" else "")
+    assert ("It was tried 2 times" in message(version)) == (way == "annotation")
     assert [each.metadata.name for each in await shop.all_jobs()] == ["shop-v1-first"]
 
 
@@ -214,6 +310,7 @@ async def test_a_content_job_of_the_original_is_taken_over_while_it_runs(running
     assert [each.metadata.uid for each in await shop.all_jobs()] == [made.metadata.uid]
 
 
+@pytest.mark.req("CAP-18")
 async def test_a_variable_of_the_operator_in_a_workload_is_an_error_that_names_it(running: Running, shop: Shop) -> None:
     await begin(shop, server("srv", env=[{"name": "VCAP_SERVICES", "value": "{}"}]), router(), job("mtxs"))
     version = await shop.version_shows("ErrorInServerDeployment", state="Error")
@@ -241,6 +338,7 @@ async def test_a_deployment_that_belongs_to_another_is_left_alone_and_named(runn
     await shop.version_shows("WorkloadsReady")
 
 
+@pytest.mark.req("CAP-25")
 async def test_a_version_without_the_kind_of_its_monitors_becomes_ready_without_them(
     running: Running, shop: Shop
 ) -> None:
@@ -251,6 +349,7 @@ async def test_a_version_without_the_kind_of_its_monitors_becomes_ready_without_
     assert await shop.names_of(ServiceMonitor.resource) == []
 
 
+@pytest.mark.req("CAP-25")
 async def test_a_port_that_no_workload_has_is_an_error_of_the_service(running: Running, shop: Shop) -> None:
     await begin(shop, server("srv", monitoring={"scrapeConfig": {"port": "other"}}), router(), job("mtxs"))
     version = await shop.version_shows("ErrorInServerService", state="Error")
@@ -263,6 +362,7 @@ async def test_what_the_api_server_refuses_is_reported_in_its_words(running: Run
     assert "serviceAccountName" in message(version)
 
 
+@pytest.mark.req("CAP-20")
 async def test_a_deployment_without_quota_is_an_error_with_the_cause(running: Running, shop: Shop) -> None:
     quota: JsonObject = {"metadata": {"name": "none", "namespace": shop.namespace}, "spec": {"hard": {"pods": "0"}}}
     await shop.client.apply(unstructured(QUOTA), quota)

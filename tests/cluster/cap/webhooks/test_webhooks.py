@@ -8,26 +8,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.cluster import permissions
+from tests.cluster import rights as audited
 from tests.cluster.cap.shop import OPERATOR, Shop, job, router
 from tests.cluster.cap.shop import server as server_of
 
+from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.http import warnings
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import GroupVersionKind
-from stellwerk.kube.types.model import JsonObject, Unstructured, View, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
-from stellwerk.operators.cap.api_tenant import CAPTenant
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
-from stellwerk.operators.cap.webhooks import registration, server
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.webhooks import registration, rights, server
+from stellwerk.runtime.certificates.store import ServingCertificates
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.serving.http import ListenAddress
 from stellwerk.runtime.serving.webhook import AdmissionServer
+from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.harness import OperatorHarness
+
+WEBHOOKS = "cap-webhooks"
+"""The user that the webhooks are, with their rights and nothing more."""
+ALL = (*rights.GRANTS, *rights.HOME_GRANTS)
 
 
 @dataclass
@@ -36,18 +46,20 @@ class Serving(OperatorHarness):
 
     namespace: str
     _server: AdmissionServer | None = field(default=None, init=False)
+    _certificates: ServingCertificates | None = field(default=None, init=False)
 
     async def start(self) -> None:
-        client = Client.connect(ClusterConfig.load(self.kubeconfig), user_agent=OPERATOR)
+        client = Client.connect(ClusterConfig.load(self.kubeconfig), user_agent=WEBHOOKS)
         manager = self._begin(client, component="cap-webhooks", grace_seconds=2.0)
-        self._server = server.install(manager, ListenAddress("127.0.0.1", 0), self.namespace, ["127.0.0.1"])
+        self._certificates = server.shared_certificate(manager, self.namespace, ["127.0.0.1"])
+        self._server = server.install(manager, ListenAddress("127.0.0.1", 0), self._certificates)
         self._start()
         await eventually(self.listens)
 
     async def trusted(self) -> None:
         """The registrations trust the certificate."""
-        assert self._server is not None
-        await self._server._certificates.ensure()
+        assert self._certificates is not None
+        await self._certificates.ensure()
 
     def listens(self) -> bool:
         with contextlib.suppress(RuntimeError):
@@ -66,11 +78,11 @@ class Serving(OperatorHarness):
 
 @pytest.fixture
 async def serving(cap_cluster: LocalCluster, admin: Client, home: str) -> AsyncIterator[Serving]:
-    """The webhooks, registered for one namespace, and in force."""
-    running = Serving(cap_cluster.kubeconfig, home)
+    """The webhooks, registered for one namespace, and in force. They are an account of their own, with its rights."""
+    await permissions.grant(admin, WEBHOOKS, ALL)
+    running = Serving(cap_cluster.kubeconfig_for(WEBHOOKS), home)
     await running.start()
-    validate, mutate = ({"url": f"https://127.0.0.1:{running.port}{path}"} for path in registration.paths())
-    bodies = registration.configurations({**validate}, {**mutate})
+    bodies = registration.configurations(lambda path: {"url": f"https://127.0.0.1:{running.port}{path}"}, OPERATOR)
     for body in bodies:
         webhooks = body["webhooks"]
         assert isinstance(webhooks, list)
@@ -110,6 +122,7 @@ async def refused(action: Awaitable[object]) -> str:
     return str(raised.value)
 
 
+@pytest.mark.req("CAP-51")
 async def test_what_cannot_work_is_refused_with_the_cause(serving: Serving, shop: Shop) -> None:
     assert f"no valid CAPApplication found for: {shop.namespace}.shop-v1" in await refused(shop.release("1"))
     await shop.bind()
@@ -131,15 +144,12 @@ async def test_what_cannot_work_is_refused_with_the_cause(serving: Serving, shop
     assert problem in await refused(shop.client.patch(application, "shop", shop.namespace, other))
 
 
+@pytest.mark.req("CAP-52")
 async def test_domains_that_are_written_into_an_application_become_objects_and_a_dry_run_makes_none(
     serving: Serving, shop: Shop
 ) -> None:
     host = f"{shop.namespace}.example.com"
-    inline: JsonObject = {
-        "primary": host,
-        "secondary": [f"other.{host}"],
-        "istioIngressGatewayLabels": [{"name": "istio", "value": "gateway"}],
-    }
+    inline = shop.inline_domains(host)
     spec: JsonObject = {
         "btpAppName": "shop",
         "providerSubaccountId": "subaccount",
@@ -151,7 +161,11 @@ async def test_domains_that_are_written_into_an_application_become_objects_and_a
     assert [reference.kind for reference in rehearsed.spec.domain_refs] == ["Domain", "ClusterDomain"]
     assert not (await shop.client.list(Domain, shop.namespace)).items
 
-    made = await shop.client.apply(CAPApplication, {**body})
+    with warnings.Listening() as received:
+        made = await shop.client.apply(CAPApplication, {**body})
+    deprecated, converted = received
+    assert deprecated == "CAPApplication Spec.Domains is deprecated, use Spec.DomainRefs instead"
+    assert "was converted to Domains and ClusterDomains" in converted
     assert made.spec.domains is None
     assert made.spec.domain_refs == rehearsed.spec.domain_refs
     assert (await shop.client.get(Domain, "shop-primary", shop.namespace)).spec.domain == host
@@ -163,3 +177,39 @@ async def test_domains_that_are_written_into_an_application_become_objects_and_a
     problem = f"Domain shop-primary already exist in namespace {shop.namespace} with domain {host}"
     assert problem in await refused(shop.client.apply(Domain, {**twice}, dry_run=True))
     await shop.client.delete(metadata_of(ClusterDomain), cluster_wide)
+
+
+@pytest.mark.req("R-706")
+async def test_a_registration_that_is_replaced_is_trusted_again_at_once(serving: Serving, admin: Client) -> None:
+    target = unstructured(ValidatingWebhookConfiguration.resource)
+    body = (await admin.get(target, registration.NAME)).body
+    webhooks = body["webhooks"]
+    assert isinstance(webhooks, list)
+    bare = [_without_bundle(webhook) for webhook in webhooks]
+    assert bare != webhooks
+    await admin.update(target, {**body, "webhooks": [*bare]})
+
+    async def trusts() -> bool:
+        return (await admin.get(target, registration.NAME)).body["webhooks"] == webhooks
+
+    await eventually(trusts, within=5, describe="the caBundle is back, long before the next regular look")
+
+
+def _without_bundle(webhook: JsonValue) -> JsonObject:
+    assert isinstance(webhook, dict)
+    config = webhook["clientConfig"]
+    assert isinstance(config, dict)
+    return {**webhook, "clientConfig": {key: value for key, value in config.items() if key != "caBundle"}}
+
+
+@pytest.mark.req("R-504")
+async def test_every_right_of_the_webhooks_is_used_or_its_rare_occasion_is_named(
+    audit: AuditLog, serving: Serving, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply()
+    await shop.release("1", server_of("srv"), router(), job("mtxs"))
+    requests = audit.entries(lambda entry: entry.user == WEBHOOKS)
+    unused = audited.unused(ALL, requests)
+    assert not unused, f"granted and not used: {unused}"
+    assert not [entry for entry in requests if entry.status == 403]

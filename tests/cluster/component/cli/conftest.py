@@ -8,8 +8,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
-from tests.cluster import program
-from tests.cluster.program import Ended
+from tests.cluster.program import CommandLine, Ended
 
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
@@ -18,13 +17,13 @@ Stellwerk = Callable[..., Coroutine[None, None, Ended]]
 
 
 @pytest.fixture
-def stellwerk(component_cluster: LocalCluster, home: str) -> Stellwerk:
+def stellwerk(component_cluster: LocalCluster, home: str, command_line: CommandLine) -> Stellwerk:
     """Runs the program as administrator, in the test's namespace; the operator of the test goes on meanwhile."""
 
     async def run(*arguments: str, namespace: str = home, kubeconfig: Path | None = None) -> Ended:
         login = kubeconfig or component_cluster.kubeconfig
         options = ["--kubeconfig", str(login), *(["-n", namespace] if namespace else [])]
-        return await asyncio.to_thread(program.run, [*arguments, *options])
+        return await asyncio.to_thread(command_line.run, [*arguments, *options])
 
     return run
 

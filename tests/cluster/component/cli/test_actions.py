@@ -157,10 +157,11 @@ async def test_all_components_are_suspended_and_resumed_and_waited_for(
 
 async def test_what_an_operator_knows_nothing_of_is_wrong_usage(given: Given, stellwerk: Stellwerk) -> None:
     await given.config("plain", a="b")
-    for verb, able in (("reconcile", "btp, comp"), ("suspend", "comp"), ("resume", "comp")):
+    for verb in ("reconcile", "suspend", "resume"):
         done = await stellwerk(verb, "configmap/plain")
         assert done.returncode == 2, done
-        assert f"Fix:     of our kinds this can be done with: {able}\n" in done.stderr
+        _, _, able = done.stderr.partition("Fix:     of our kinds this can be done with: ")
+        assert "comp" in able.splitlines()[0].split(", ")
 
 
 async def test_an_action_without_the_right_ends_with_five(given: Given, stellwerk: Stellwerk) -> None:

@@ -67,6 +67,32 @@ async def test_why_names_a_dependency_that_nobody_has_made_and_how_to_go_on(
     assert lines(told.stdout)[-1].startswith(f"Next: create Component {then.namespace}/warehouse, or take it out of")
 
 
+async def test_why_without_an_object_explains_all_that_need_attention_once(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk
+) -> None:
+    await given.source(ONE)
+    await given.component("ready")
+    await given.component("back", dependencies=[{"name": "warehouse"}])
+    await given.component("front", dependencies=[{"name": "back"}])
+    await running.start()
+    await then.shows("Pending", "Retrying", "back")
+    await then.shows("Pending", "Retrying", "front")
+    await then.ready("ready")
+    told = await stellwerk("why")
+    headlines = [line for line in lines(told.stdout) if line.startswith("◌")]
+    assert [line.partition(" is ")[0] for line in headlines] == [f"◌ Component {then.namespace}/front"]
+    assert roots(told.stdout) == [f"Component {then.namespace}/warehouse does not exist NotFound"]
+    for_programs = json.loads((await stellwerk("why", "-o", "json")).stdout)
+    assert [each["object"]["name"] for each in for_programs] == ["back", "front"]
+
+    await given.deleted("back")
+    await given.deleted("front")
+    await then.gone("back")
+    await then.gone("front")
+    told = await stellwerk("why")
+    assert (told.stdout, told.stderr) == ("", f"Nothing needs attention in namespace {then.namespace}: 1 looked at.\n")
+
+
 async def test_why_passes_on_what_a_source_says(
     given: Given, running: Running, then: Then, stellwerk: Stellwerk
 ) -> None:

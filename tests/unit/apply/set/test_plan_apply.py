@@ -33,6 +33,7 @@ from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.model import JsonObject
 
 NOT_READY = {"Deployment": NO_STATUS}
+NOT_YET: JsonObject = {"conditions": [{"type": "Ready", "status": "False", "message": "it waits"}]}
 RUNNING: JsonObject = {
     "replicas": 1,
     "updatedReplicas": 1,
@@ -94,6 +95,38 @@ def test_a_wave_waits_until_the_one_before_is_ready() -> None:
     assert phases(inventory) == {"first": "Ready", "slow": "Creating", "last": "ScheduledForApplication"}
     assert [str(each.ref) for each in stage.waits] == ["Deployment there/slow"]
     assert not stage.done
+
+
+def a_hook(kind: str, name: str) -> str:
+    """A hook of a chart, for after the installation."""
+    text = document(kind, name, apply_order=101)
+    return text.replace("annotations: {", 'annotations: {"helm.sh/hook": post-install, ')
+
+
+def test_a_hook_that_is_a_custom_resource_does_not_wait_for_resources_of_its_own_group() -> None:
+    text = document("Thing", "application") + a_hook("Thing", "version") + config_map("last", apply_order=102)
+    world, inventory, stage = rolled_out(text, World(status={"Thing": NOT_YET}))
+    assert made(world) == ["application", "version"]
+    assert phases(inventory)["last"] == "ScheduledForApplication"
+    assert [each.ref.key.name for each in stage.waits] == ["application", "version"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(document("Deployment", "slow") + a_hook("Job", "hook"), id="a hook of Kubernetes' own kinds"),
+        pytest.param(document("Alien", "slow") + a_hook("Thing", "hook"), id="a resource of another group"),
+        pytest.param(
+            document("Thing", "slow") + document("Deployment", "app") + a_hook("Thing", "hook"),
+            id="a Deployment besides",
+        ),
+        pytest.param(document("Thing", "slow") + document("Thing", "hook", apply_order=101), id="no hook"),
+    ],
+)
+def test_everything_else_in_its_wave_is_waited_for(text: str) -> None:
+    status = {"Thing": NOT_YET, "Alien": NOT_YET, "Deployment": NO_STATUS}
+    world, _, _ = rolled_out(text, World(status=status))
+    assert "hook" not in made(world)
 
 
 def test_a_wave_falls_back_when_an_earlier_one_falters() -> None:

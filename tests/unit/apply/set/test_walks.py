@@ -36,6 +36,8 @@ from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
+pytestmark = pytest.mark.heavy
+
 RUNNING: JsonObject = {
     "replicas": 1,
     "updatedReplicas": 1,

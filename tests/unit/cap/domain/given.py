@@ -12,12 +12,12 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain, DomainSpec, DomainStatus
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import DomainSettings, DomainSnapshot, World
 from stellwerk.operators.cap.domain.resources import DomainResource
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainSpec, DomainStatus
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SETTINGS = DomainSettings(namespace="cap-system")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.cap.domain.given import domain, reference
 
-from stellwerk.operators.cap.api_domain import DNSTemplate
 from stellwerk.operators.cap.domain import dns
 from stellwerk.operators.cap.domain.errors import DomainProblem
 from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.operators.cap.kinds.domain import DNSTemplate
 
 HOST = "app.example.com"
 NOBODY = dns.subdomains(HOST, [])

@@ -16,7 +16,6 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_domain import CertificateConfig, Domain, DomainStatus
 from stellwerk.operators.cap.domain import plan, readiness, resources
 from stellwerk.operators.cap.domain.plan import (
     Begin,
@@ -31,6 +30,7 @@ from stellwerk.operators.cap.domain.plan import (
 )
 from stellwerk.operators.cap.domain.readiness import Progress
 from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.operators.cap.kinds.domain import CertificateConfig, Domain, DomainStatus
 
 CREDENTIAL = resources.gardener_credential(domain(), "cap-system", "istio-system")
 KEY = ObjectKey("shop", "primary--one-x7k2p")

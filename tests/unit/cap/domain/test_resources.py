@@ -12,9 +12,9 @@ from tests.unit.cap.domain.given import cluster_domain, domain
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_domain import CertificateConfig, CertManagerConfig, IssuerRef
 from stellwerk.operators.cap.domain import naming, resources
 from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.operators.cap.kinds.domain import CertificateConfig, CertManagerConfig, IssuerRef
 
 KEY = ObjectKey("shop", "primary--one-x7k2p")
 CREDENTIAL = resources.gardener_credential(domain(), "cap-system", "istio-system")

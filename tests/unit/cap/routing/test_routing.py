@@ -44,8 +44,8 @@ def test_a_tenant_is_routed_to_the_router_of_its_version() -> None:
     assert virtual_services.spec_hash(spec) == hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.req("CAP-42")
 def test_with_affinity_and_a_previous_version_there_are_five_routes_in_order() -> None:
-    """Scenario 42."""
     spec = virtual_services.of_tenant(
         TenantRouting(
             subdomain="acme",

@@ -6,18 +6,20 @@ import hashlib
 from typing import Any
 
 import msgspec
+import pytest
 from tests.unit.cap.domain.given import cluster_domain, domain
 
 from stellwerk.api.istio import ConsistentHash, StickyCookie, VirtualServiceSpec
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import ApplicationSpec, BtpServices, CAPApplication, DomainRef
-from stellwerk.operators.cap.api_domain import DomainStatus
-from stellwerk.operators.cap.api_tenant import CAPTenant, TenantSpec
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, HttpCookie, StickinessHash
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServices, CAPApplication, DomainRef
+from stellwerk.operators.cap.kinds.domain import DomainStatus
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantSpec
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, HttpCookie, StickinessHash
 from stellwerk.operators.cap.routing import objects, stickiness, targets, virtual_services
+from stellwerk.operators.cap.routing.targets import UnusableSubdomain
 from stellwerk.operators.cap.routing.virtual_services import ServedDomain
 
 SPEC = VirtualServiceSpec(hosts=("acme.app.example.com",), gateways=("primary",))
@@ -154,3 +156,15 @@ def test_a_destination_rule_has_no_labels() -> None:
 def test_the_hash_is_that_of_the_spec_alone() -> None:
     text = '{"hosts":["acme.app.example.com"],"gateways":["primary"]}'
     assert virtual_services.spec_hash(SPEC) == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.req("R-408")
+@pytest.mark.parametrize("subdomain", ["*", "", "a b", "-a", "a.", "a/b", "x" * 64, "a.*.b", "é"])
+def test_a_subdomain_that_can_be_no_part_of_a_host_is_refused(subdomain: str) -> None:
+    with pytest.raises(UnusableSubdomain, match="cannot be a part of a host"):
+        targets.check_subdomain(subdomain, "CAPTenant shop/acme")
+
+
+@pytest.mark.parametrize("subdomain", ["acme", "a", "Acme_1", "my-own.shop", "x" * 63])
+def test_a_subdomain_of_letters_and_digits_is_taken(subdomain: str) -> None:
+    targets.check_subdomain(subdomain, "CAPTenant shop/acme")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap.api_application import ServiceInfo
+from stellwerk.operators.cap.kinds.application import ServiceInfo
 from stellwerk.operators.cap.subscription import dependencies
 
 NAMED: JsonObject = {"xsappname": "app!b1"}
@@ -17,6 +17,7 @@ def entries(class_name: str, credentials: JsonObject, *, plan: str = "", depende
     return dependencies.of_services([(service, plan, credentials)])
 
 
+@pytest.mark.req("CAP-35")
 @pytest.mark.parametrize(
     ("class_name", "plan"), [("destination", "lite"), ("connectivity", ""), ("auditlog", "oauth2")]
 )
@@ -24,6 +25,7 @@ def test_well_known_services_are_named_by_class(class_name: str, plan: str) -> N
     assert entries(class_name, NAMED, plan=plan) == [{"appName": class_name, "appId": "app!b1"}]
 
 
+@pytest.mark.req("CAP-35")
 def test_auditlog_of_another_plan_is_no_dependency() -> None:
     assert entries("auditlog", NAMED, plan="standard") == []
 

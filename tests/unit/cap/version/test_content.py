@@ -10,7 +10,7 @@ from tests.unit.cap.given import NAMESPACE, job, version
 
 from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import dig
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version import content
 from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepsDone

@@ -10,9 +10,9 @@ from tests.unit.cap import given
 
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version import monitoring
 from stellwerk.operators.cap.version.monitoring import Answer, Question, UnusableRule
 

@@ -8,9 +8,10 @@ import msgspec
 from tests.unit.cap.given import NAMESPACE, application, tenant, version
 
 from stellwerk.api.apps import Deployment
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionState, VersionStatus
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import plan
 from stellwerk.operators.cap.version.plan import Prepare, Release, Report, RunWorkloads, VersionSnapshot
@@ -138,6 +139,9 @@ def test_a_deleted_version_is_kept_while_a_tenant_uses_it() -> None:
     assert begun.again
     deleting = msgspec.structs.replace(found, status=plan.status_of(found, begun, NOW))
     assert isinstance(plan.next_action(VersionSnapshot(version=deleting)), Release)
+    hidden = plan.next_action(VersionSnapshot(version=deleting, hidden_tenants=(ObjectKey("shop", "acme"),)))
+    assert isinstance(hidden, Report)
+    assert "cannot be read" in hidden.message
 
 
 def test_the_status_of_a_new_version_is_empty() -> None:

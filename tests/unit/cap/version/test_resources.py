@@ -9,9 +9,9 @@ import pytest
 from tests.unit.cap.given import NAMESPACE, application, deployment, job, version
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
 from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
-from stellwerk.operators.cap.workload_pods import ReservedVariable
 
 
 def objects_of(made: CAPApplicationVersion) -> VersionObjects:

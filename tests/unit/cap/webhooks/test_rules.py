@@ -9,9 +9,9 @@ import pytest
 from tests.unit.cap.given import NAMESPACE, application, metadata, tenant
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOutput
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.webhooks import rules
 
 READY: JsonObject = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}

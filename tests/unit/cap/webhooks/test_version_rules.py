@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.unit.cap.given import application, deployment, job, version
 
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.webhooks.version import problem_of_change, problem_of_new
 
 USUAL = (deployment("srv", "CAP"), deployment("app", "Router"), job("mtxs", "TenantOperation"))

@@ -54,11 +54,13 @@ class Ownership(ABC):
     """The field manager, and the finalizer where one is needed."""
     takes_all: bool = False
     """Whether an object that the caches do not show is taken over, so that its creation may change one that exists."""
+    hash_key: str = ""
+    """The annotation with the hash of an object's content; empty where there is none."""
 
     @property
-    @abstractmethod
     def evidence(self) -> Evidence:
-        """What proves that an object is as it was written."""
+        """What proves that an object is as it was written: the hash, where the objects carry one."""
+        return Evidence.HASH if self.hash_key else Evidence.LAST_ANSWER
 
     @abstractmethod
     def standing(self, metadata: ObjectMeta) -> Standing:
@@ -76,9 +78,14 @@ class Ownership(ABC):
         """The owner that the object names, for messages."""
         return ""
 
+    @property
+    def digest_key(self) -> str:
+        """The annotation with the digest or hash; empty where the last answer is the evidence."""
+        return self.hash_key
+
     def digest_on(self, metadata: ObjectMeta) -> str:
         """The digest that the object carries; empty where it carries none."""
-        return ""
+        return metadata.annotations.get(self.digest_key, "") if self.digest_key else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ class Owner(Ownership):
 
     @property
     def digest_key(self) -> str:
-        """The key of the annotation with the digest."""
+        """The annotation with the applied digest."""
         return f"{self.prefix}/digest"
 
     def standing(self, metadata: ObjectMeta) -> Standing:
@@ -127,10 +134,6 @@ class Owner(Ownership):
         """The owner that the object names, as people read it."""
         return metadata.annotations.get(self.mark) or metadata.labels.get(self.mark, "")
 
-    def digest_on(self, metadata: ObjectMeta) -> str:
-        """The digest that the object carries; empty where it carries none."""
-        return metadata.annotations.get(self.digest_key, "")
-
     def stamped(self, body: JsonObject, digest: str) -> JsonObject:
         """The object with the owner's marks."""
         labelled = json_edit.with_labels(body, {self.mark: self.label_value})
@@ -146,26 +149,17 @@ class LabelOwner(Ownership):
     """Must not be empty: without a label every object would belong to the set."""
     takes_all: bool = True
     hash_key: str = ""
-    """The annotation with the hash of an object's content; empty where the last answer is the evidence."""
+    """Empty where the last answer is the evidence: a digest would show in the diffs of users, and others could copy
+    it."""
 
     def __post_init__(self) -> None:
         if not self.labels:
             raise ValueError("without a label every object would belong to the set")
 
-    @property
-    def evidence(self) -> Evidence:
-        """The hash, where the objects carry one. Otherwise nothing on the object: a digest would show in the diffs of
-        users, and others could copy it."""
-        return Evidence.HASH if self.hash_key else Evidence.LAST_ANSWER
-
     def standing(self, metadata: ObjectMeta) -> Standing:
         """Ours with all labels; otherwise of no owner."""
         is_ours = all(metadata.labels.get(name) == value for name, value in self.labels.items())
         return Standing.OURS if is_ours else Standing.UNOWNED
-
-    def digest_on(self, metadata: ObjectMeta) -> str:
-        """The hash that the object carries."""
-        return metadata.annotations.get(self.hash_key, "") if self.hash_key else ""
 
     def stamped(self, body: JsonObject, digest: str) -> JsonObject:
         """The object with the labels and the hash."""
@@ -184,11 +178,6 @@ class ControllerOwner(Ownership):
     hash_key: str = ""
     """The annotation with the hash of an object's content; empty where the last answer is the evidence."""
 
-    @property
-    def evidence(self) -> Evidence:
-        """The hash, where the objects carry one."""
-        return Evidence.HASH if self.hash_key else Evidence.LAST_ANSWER
-
     def standing(self, metadata: ObjectMeta) -> Standing:
         """Whose the object is, by its controller."""
         controller = metadata.controller
@@ -200,10 +189,6 @@ class ControllerOwner(Ownership):
         """Kind and name of the controller."""
         controller = metadata.controller
         return f"{controller.kind} {controller.name}" if controller is not None else ""
-
-    def digest_on(self, metadata: ObjectMeta) -> str:
-        """The hash that the object carries."""
-        return metadata.annotations.get(self.hash_key, "") if self.hash_key else ""
 
     def stamped(self, body: JsonObject, digest: str) -> JsonObject:
         """The object with its controller, the labels and the hash. An owner that is not stored yet has no reference."""

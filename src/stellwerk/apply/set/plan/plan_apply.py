@@ -4,6 +4,10 @@ Objects go in waves by their apply order; a wave waits until everything in the o
 are three steps: what is plain; then APIServices, which need what they point to; then instances of kinds that the set
 itself brings, which need their controllers. Within a step, kinds go in a fixed order, without waiting for readiness.
 
+A hook of a chart that is a custom resource is the exception: it does not wait for resources of its own API group. Helm
+waits for no custom resource before the hooks after an installation, and charts for operators count on it: an
+application may become ready only with the version that a hook brings. Everything else in the wave is waited for.
+
 `plan_object` decides what a single object needs. At the end of a wave what was only needed for it is purged. After the
 last wave, and only when everything new is ready, what is no longer wanted goes.
 
@@ -13,7 +17,7 @@ is no state here but the inventory, and nothing is assumed about what was done b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -33,6 +37,10 @@ from stellwerk.apply.set.plan.plan_input import PlanInput
 from stellwerk.apply.set.plan.plan_object import decide
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready, grouped
 from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.model import dig
+
+_HOOK = "helm.sh/hook"
+"""Helm's annotation, which the renderer leaves where it is."""
 
 
 def next_stage(wanted: Sequence[DesiredObject], inventory: Inventory, state: PlanInput) -> Stage:
@@ -108,6 +116,13 @@ def _waves(wanted: Sequence[DesiredObject]) -> list[list[DesiredObject]]:
     return [list(wave) for _, wave in groupby(ordered, key=lambda one: one.directive.apply_order)]
 
 
+def _is_hook_in(obj: DesiredObject, groups: Collection[str]) -> bool:
+    """Whether an object is a hook of a chart and a custom resource of one of these API groups."""
+    group = obj.address.resource.group
+    is_custom = "." in group and not group.endswith(".k8s.io")
+    return is_custom and group in groups and dig(obj.desired.body, "metadata", "annotations", _HOOK) is not None
+
+
 class _Steps:
     """One walk through the waves; collects what becomes of the entries."""
 
@@ -132,8 +147,20 @@ class _Steps:
         for step in self._parts(wave):
             stage = self._step(step)
             if stage is not None:
-                return stage
+                return self._with_hooks(stage)
         return self._purge(wave[0].directive.apply_order)
+
+    def _with_hooks(self, stage: Stage) -> Stage:
+        """The stage, with the hooks of later waves that only it would make wait for kinds of their own API group."""
+        groups = {unready.ref.gvk.group for unready in stage.waits}
+        if stage.groups or stage.refused or len(groups) != 1:
+            return stage
+        hooks = [one for one in self._wanted if one not in self._reached and _is_hook_in(one, groups)]
+        further = self._step(hooks)
+        if further is None:
+            return replace(stage, inventory=self.inventory())
+        again = min((at for at in (stage.again_at, further.again_at) if at is not None), default=None)
+        return replace(further, waits=(*stage.waits, *further.waits), again_at=again)
 
     def _parts(self, wave: Sequence[DesiredObject]) -> Iterator[list[DesiredObject]]:
         """Plain objects, then APIServices, then instances of the set's own kinds."""

@@ -299,6 +299,8 @@ def drift(obj: DesiredObject, live: Live, last: Confirmation | None, state: Plan
 
 def _doubt(is_written: bool, known: Confirmation | None, comparison: FieldComparison | None, owned: bool) -> str:
     """Why an object without proved changes has to be written all the same; empty where it is proved to be as wanted."""
+    if known is not None and known.is_interrupted:
+        return "fields of others were taken over and not yet removed"
     if known is None:
         if comparison is not None and comparison.is_equal and owned:
             return ""

@@ -85,7 +85,7 @@ class TokenServer:
         shown = replace(http.OriginCredentials.anonymous(request.url), tls=tls)
         call = replace(http.HttpCall.of("POST", request.url, self._rules, shown), form=request.form)
         async with self._client.hop(call) as response:
-            return judged(response.status, await response.content.read(_LARGEST_ANSWER_BYTES))
+            return judged(response.status, await http.bounded_body(response, _LARGEST_ANSWER_BYTES))
 
 
 class TokenService(Protocol):

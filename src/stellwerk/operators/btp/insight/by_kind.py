@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.insight import KindInsight, Previewer
+from stellwerk.delivery.insight import KindInsight
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.btp.insight import actions
 from stellwerk.operators.btp.insight.related_objects import kinship
 from stellwerk.operators.btp.insight.why import diagnostician
 
-
-def _previewer() -> Previewer:
-    from stellwerk.operators.btp.insight.preview import previewer
-
-    return previewer
-
+with lazy_imports(__name__):
+    from stellwerk.operators.btp.insight import preview
 
 INSIGHT = {
     "BtpOperator": KindInsight(
@@ -20,6 +17,6 @@ INSIGHT = {
         kinship=kinship,
         reconcile=actions.RECONCILE,
         unstick=actions.UNSTICK,
-        previewer=_previewer,
+        previewer=lambda: preview.previewer,
     )
 }

@@ -14,10 +14,10 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.model import Unstructured, metadata_of, owner_reference
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication, DomainRef
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
 
 
@@ -40,42 +40,20 @@ class ServiceNetworking:
     async def keep(self, application: CAPApplication, version: CAPApplicationVersion) -> bool:
         """Have a VirtualService for each subdomain that the version exposes, and no other.
 
-        Returns whether anything was written. Raises ExposureFailed, ApiError; InvalidHeaders.
+        Returns whether anything was written. Raises ExposureFailed, ApiError; InvalidHeaders, UnusableSubdomain.
         """
         live = self.live(application)
-        by_subdomain = {_subdomain(each): each for each in reversed(live)}
-        wanted = self._wanted(application, version, by_subdomain)
-        owner = ControllerOwner(names.OPERATOR_NAME, owner_reference(application), {}, names.RESOURCE_HASH_ANNOTATION)
-        shown = {address: each for each in live if (address := _address(each)) in wanted}
+        wanted = routes(application, version, live, self.find_domain, self.operator_namespace)
+        shown = {address: each for each in live if (address := address_of(each)) in wanted}
         written = Written()
-        await self.objects.apply(owner, wanted, shown, ObservedState(), written)
+        await self.objects.apply(owner_of(application), wanted, shown, ObservedState(), written)
         for each in live:
-            if _address(each) not in wanted:
+            if address_of(each) not in wanted:
                 written.is_changed = True
                 await self._delete(each)
         if written.problems:
             raise ExposureFailed("; ".join(written.problems))
         return written.is_changed
-
-    def _wanted(
-        self, application: CAPApplication, version: CAPApplicationVersion, live: dict[str, Live]
-    ) -> dict[Address, tuple[Desired, str]]:
-        namespace = application.metadata.namespace
-        domains = targets.served_domains(
-            application, lambda reference: self.find_domain(namespace, reference), self.operator_namespace
-        )
-        if not domains:
-            return {}
-        wanted: dict[Address, tuple[Desired, str]] = {}
-        route_headers = headers.of_annotations(application.metadata.annotations, str(application.ref))
-        for exposure in version.spec.service_exposures:
-            routes = targets.routes_of(version, exposure)
-            spec = virtual_services.of_exposure(exposure.sub_domain, domains, routes, route_headers)
-            existing = live.get(exposure.sub_domain)
-            name = existing.metadata.name if existing is not None else ""
-            desired = objects.of_exposure(application, exposure.sub_domain, spec, name)
-            wanted[desired.address] = desired, virtual_services.spec_hash(spec)
-        return wanted
 
     async def _delete(self, live: Live) -> None:
         metadata = live.metadata
@@ -87,7 +65,42 @@ class ServiceNetworking:
             return  # gone, or another object has its name
 
 
-def _address(live: Live) -> Address:
+def owner_of(application: CAPApplication) -> ControllerOwner:
+    """The application as the owner of its VirtualServices."""
+    return ControllerOwner(names.OPERATOR_NAME, owner_reference(application), {}, names.RESOURCE_HASH_ANNOTATION)
+
+
+def routes(
+    application: CAPApplication,
+    version: CAPApplicationVersion,
+    live: Sequence[Live],
+    find_domain: Callable[[str, DomainRef], AnyDomain | None],
+    operator_namespace: str,
+) -> dict[Address, tuple[Desired, str]]:
+    """A VirtualService for each subdomain that the version exposes, with its hash (pure).
+
+    Raises InvalidHeaders, UnusableSubdomain. Those in `live`, which the application controls, keep their names.
+    """
+    namespace = application.metadata.namespace
+    domains = targets.served_domains(application, lambda each: find_domain(namespace, each), operator_namespace)
+    if not domains:
+        return {}
+    by_subdomain = {_subdomain(each): each for each in reversed(live)}
+    wanted: dict[Address, tuple[Desired, str]] = {}
+    route_headers = headers.of_annotations(application.metadata.annotations, str(application.ref))
+    for exposure in version.spec.service_exposures:
+        targets.check_subdomain(exposure.sub_domain, str(version.ref))
+        targeted = targets.routes_of(version, exposure)
+        spec = virtual_services.of_exposure(exposure.sub_domain, domains, targeted, route_headers)
+        existing = by_subdomain.get(exposure.sub_domain)
+        name = existing.metadata.name if existing is not None else ""
+        desired = objects.of_exposure(application, exposure.sub_domain, spec, name)
+        wanted[desired.address] = desired, virtual_services.spec_hash(spec)
+    return wanted
+
+
+def address_of(live: Live) -> Address:
+    """The address of a VirtualService."""
     return Address(VirtualService.resource, live.key)
 
 

@@ -15,8 +15,8 @@ from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
-from stellwerk.operators.cap.api_domain import ClusterDomain, DNSMode, Domain, TLSMode
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, DNSMode, Domain, TLSMode
 
 _SECONDARY = "cap-operator-domains"
 
@@ -55,7 +55,7 @@ def conversion(
         if host not in existing:
             resource, body = make(application, host)
             created.append((resource, body))
-            existing[host] = DomainRef(kind=resource.kind, name=str(_metadata(body)["name"]))
+            existing[host] = DomainRef(kind=resource.kind, name=Unstructured.of(body).metadata.name)
         references.append(existing[host])
     return DomainConversion(tuple(references), tuple(created))
 
@@ -84,12 +84,6 @@ def _body(application: CAPApplication, host: str, mode: DNSMode, metadata: JsonO
         spec["dnsTarget"] = inline.dns_target
     annotations: JsonObject = {names.MIGRATED_ANNOTATION: f"{key.namespace}/{key.name}"}
     return {"metadata": {**metadata, "annotations": annotations}, "spec": spec}
-
-
-def _metadata(body: JsonObject) -> JsonObject:
-    metadata = body["metadata"]
-    assert isinstance(metadata, dict)
-    return metadata
 
 
 async def create(client: Client, found: DomainConversion) -> None:

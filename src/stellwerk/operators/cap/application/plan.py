@@ -13,12 +13,18 @@ from typing import TypeAlias
 
 import msgspec
 
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_application import (
+from stellwerk.operators.cap.application.inline_domains import DomainConversion
+from stellwerk.operators.cap.application.waves import described, next_wave
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.application import (
     ALL_TENANTS_READY,
     LATEST_VERSION_READY,
+    SECRETS_AVAILABLE,
     ApplicationState,
     ApplicationStatus,
     CAPApplication,
@@ -26,16 +32,13 @@ from stellwerk.operators.cap.api_application import (
     UpgradePhase,
     UpgradeProgress,
 )
-from stellwerk.operators.cap.api_domain import DomainState
-from stellwerk.operators.cap.api_status import READY, condition
-from stellwerk.operators.cap.api_tenant import CAPTenant, TenantState, UpgradeStrategy
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, JobType
-from stellwerk.operators.cap.application.inline_domains import DomainConversion
-from stellwerk.operators.cap.application.waves import next_wave
-from stellwerk.operators.cap.domain import naming
-from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.domain import DomainState
+from stellwerk.operators.cap.kinds.status import READY, condition
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy, hidden_message
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason
+from stellwerk.operators.cap.tenant.subscription_objects import provider_name
 from stellwerk.operators.cap.version.order import latest, latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, Severity
@@ -51,9 +54,13 @@ class ApplicationSnapshot:
     versions: Sequence[CAPApplicationVersion] = ()
     tenants: Sequence[CAPTenant] = ()
     """All that name the application, or carry its label."""
+    hidden_tenants: Sequence[ObjectKey] = ()
+    """Tenants of the namespace that could not be read so far: they may belong to the application."""
     domains: Mapping[DomainRef, AnyDomain | None] = field(default_factory=dict[DomainRef, AnyDomain | None])
     missing_secrets: Sequence[str] = ()
     """Secrets of services that do not exist."""
+    ending_secrets: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Secrets of services that are being deleted, each with the finalizers that still hold it."""
     held_secrets: Sequence[PartialObjectMetadata] = ()
     """Secrets of the namespace with the finalizer that the first releases of the original gave them."""
     conversion: DomainConversion | None = None
@@ -105,7 +112,7 @@ class OwnContext:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTenants:
-    """The tenants of the provider have to be deleted."""
+    """The tenants of the provider have to be deleted; on request, all."""
 
     tenants: Sequence[CAPTenant]
 
@@ -141,6 +148,8 @@ class Decision:
     """When another pass is due though nothing changes."""
     exposes: CAPApplicationVersion | None = None
     """The version whose service exposures have to be reached."""
+    has_failed: bool = False
+    """Whether the pass counts as a failed one, although there is nothing to repeat."""
 
 
 def decide(seen: ApplicationSnapshot, now: datetime) -> Decision:
@@ -190,7 +199,13 @@ class _Plan:
     def _metadata(self) -> Decision | None:
         spec = self.application.spec
         labels, annotations = names.application_labels(spec), names.application_annotations(spec)
-        lacking = preparation.absent(self.application, names.APPLICATION_FINALIZER, labels, annotations)
+        lacking = preparation.absent(
+            self.application,
+            names.APPLICATION_FINALIZER,
+            labels,
+            annotations,
+            former=names.former_identity(spec),
+        )
         return Decision(write=Prepare(lacking), again=True) if lacking is not None else None
 
     def _held_secrets(self) -> Decision | None:
@@ -285,7 +300,10 @@ class _Plan:
         )
         reason = ApplicationReason.LatestVersionNotReady
         changed = self._with(self._condition(LATEST_VERSION_READY, False, reason, message))
-        return Decision(status=changed)
+        shown = conditions.find(status.conditions, LATEST_VERSION_READY)
+        is_news = shown is None or shown.message != conditions.truncated(message)
+        notice = Notice(reason, message, Severity.WARNING, "CheckForVersion")
+        return Decision(status=changed, notices=(notice,) if is_news else (), has_failed=True)
 
     def _provider(self) -> Decision | None:
         provider = self.application.spec.provider
@@ -323,14 +341,17 @@ class _Plan:
         due = wave.tenants
         if due:
             reason = ApplicationReason.NewCAVTriggeredTenantUpgrade
-            message = f"{len(due)} tenants follow to version {version.spec.version}"
+            follow = "tenant follows" if len(due) == 1 else "tenants follow"
+            named = conditions.first_of([tenant.metadata.name for tenant in due])
+            message = f"{len(due)} {follow} to version {version.spec.version}: {named}"
             notice = Notice(reason, message, action="CheckForVersion")
-            waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, message)
+            far = described(wave.progress) if wave.progress is not None else message
+            waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, far)
             decision = self._report(ApplicationState.PROCESSING, reason, message, notice, more=(waits,))
             decision = replace(decision, write=SetVersions(due, version.spec.version))
         else:
             ready = all(_is_settled(tenant, newest) for tenant in self.seen.tenants)
-            decision = self._consistent(version, newest, tenants_ready=ready)
+            decision = self._consistent(version, newest, tenants_ready=ready, progress=wave.progress)
         assert decision.status is not None
         status = msgspec.structs.replace(decision.status, tenant_upgrade=wave.progress)
         notices = (*decision.notices, *self._pause(wave.progress))
@@ -349,7 +370,12 @@ class _Plan:
         return (Notice(ApplicationReason.UpgradePaused, message, Severity.WARNING, "CheckForVersion"),)
 
     def _consistent(
-        self, version: CAPApplicationVersion, newest: CAPApplicationVersion, *, tenants_ready: bool
+        self,
+        version: CAPApplicationVersion,
+        newest: CAPApplicationVersion,
+        *,
+        tenants_ready: bool,
+        progress: UpgradeProgress | None = None,
     ) -> Decision:
         is_ready = conditions.is_true(newest.status.conditions, READY)
         reason = ApplicationReason.LatestVersionReady if is_ready else ApplicationReason.LatestVersionNotReady
@@ -361,10 +387,9 @@ class _Plan:
             )
         ]
         if not self.application.status.services_only:
-            total = len(self.seen.tenants)
-            more.append(
-                self._condition(ALL_TENANTS_READY, tenants_ready, tenants, f"{count}/{total} tenants are ready")
-            )
+            far = f"{count}/{len(self.seen.tenants)} tenants are ready"
+            far += f"; {described(progress)}" if progress is not None else ""
+            more.append(self._condition(ALL_TENANTS_READY, tenants_ready, tenants, far))
         message = f"version {version.spec.version} is in use"
         return self._report(ApplicationState.CONSISTENT, ApplicationReason.VersionExists, message, more=more)
 
@@ -376,18 +401,22 @@ class _Plan:
             return Decision()
         if status.state != ApplicationState.DELETING:
             return self._report(ApplicationState.DELETING, ApplicationReason.DeleteTriggered, _DELETING, again=True)
-        if status.services_only or not self.seen.tenants:
+        if status.services_only or not (self.seen.tenants or self.seen.hidden_tenants):
             return Decision(write=Release())
-        providers = [
+        if not self.seen.tenants:
+            message = hidden_message(self.seen.hidden_tenants)
+            return self._report(ApplicationState.DELETING, ApplicationReason.TenantsExist, message)
+        takes_all = metadata.annotations.get(names.DELETE_TENANTS_ANNOTATION, "").lower() == "true"
+        due = [
             tenant
             for tenant in self.seen.tenants
-            if tenant.metadata.labels.get(names.TENANT_TYPE_LABEL) == names.PROVIDER
+            if (takes_all or tenant.metadata.labels.get(names.TENANT_TYPE_LABEL) == names.PROVIDER)
             and not tenant.metadata.is_terminating
         ]
         total = len(self.seen.tenants)
         message = f"waiting for {total} tenants to be deleted: stellwerk get cat -n {metadata.namespace}"
         decision = self._report(ApplicationState.DELETING, ApplicationReason.TenantsExist, message)
-        return replace(decision, write=DeleteTenants(providers)) if providers else decision
+        return replace(decision, write=DeleteTenants(due)) if due else decision
 
     # ---- the status
 
@@ -403,12 +432,34 @@ class _Plan:
         ready = self._condition(READY, state is ApplicationState.CONSISTENT, reason, message)
         shown = conditions.find(self.application.status.conditions, READY)
         is_news = shown is None or (shown.reason, shown.message) != (reason, conditions.truncated(message))
+        at_risk, warnings = self._secrets_in_use()
         status = msgspec.structs.replace(
-            self._with(ready, *more),
+            self._with(ready, *more, *at_risk),
             state=state,
             observed_subdomains=observed_subdomains(self.seen),
         )
-        return Decision(status=status, notices=notices if is_news else (), again=again)
+        return Decision(status=status, notices=(*(notices if is_news else ()), *warnings), again=again)
+
+    def _secrets_in_use(self) -> tuple[Sequence[Condition], Sequence[Notice]]:
+        """The condition about Secrets of services that are being deleted, and an Event when that is news.
+
+        An application of which no Secret was ever deleted does not show the condition.
+        """
+        ending = self.seen.ending_secrets
+        shown = conditions.find(self.application.status.conditions, SECRETS_AVAILABLE)
+        if not ending:
+            reason = ApplicationReason.SecretsAvailable
+            over = self._condition(SECRETS_AVAILABLE, True, reason, "no Secret is being deleted")
+            return ((over,) if shown is not None else ()), ()
+        listed = conditions.first_of([f"{name} (held by {', '.join(by)})" for name, by in sorted(ending.items())])
+        message = (
+            f"Secrets that the services of {self.application.ref} use are being deleted: {listed}. Pods that start "
+            "without them have no credentials: create the service bindings again when the Secrets are gone"
+        )
+        reason = ApplicationReason.SecretBeingDeleted
+        risk = self._condition(SECRETS_AVAILABLE, False, reason, message)
+        is_news = shown is None or shown.message != conditions.truncated(message)
+        return (risk,), ((Notice(reason, message, Severity.WARNING, reason),) if is_news else ())
 
     def _with(self, *changed: Condition) -> ApplicationStatus:
         status = self.application.status
@@ -428,11 +479,6 @@ def is_services_only(application: CAPApplication, version: CAPApplicationVersion
     jobs = (workload.job for workload in version.spec.workloads)
     has_tenant_jobs = any(job is not None and job.type != JobType.CONTENT for job in jobs)
     return not has_tenant_jobs and (provider is None or provider.is_empty)
-
-
-def provider_name(application: CAPApplication) -> str:
-    """The name of the tenant of the provider."""
-    return f"{application.metadata.name}-provider"
 
 
 def observed_subdomains(seen: ApplicationSnapshot) -> tuple[str, ...]:

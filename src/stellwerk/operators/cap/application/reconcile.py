@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,28 +12,28 @@ import msgspec
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AlreadyExists, NotFound
+from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import (
-    JsonObject,
     PartialObjectMetadata,
     metadata_of,
-    owner_reference,
 )
 from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_application import ApplicationState, ApplicationStatus, CAPApplication
-from stellwerk.operators.cap.api_status import condition
-from stellwerk.operators.cap.api_tenant import CAPTenant
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import DomainConversion, HostTaken
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
+from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.kinds.status import condition
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.metrics import CapMetrics
-from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason, VersionReason
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
-from stellwerk.operators.cap.watches import BY_APPLICATION, Caches
+from stellwerk.operators.cap.routing.targets import UnusableSubdomain
+from stellwerk.operators.cap.tenant import subscription_objects
+from stellwerk.operators.cap.tenant.subscription_objects import provider_name
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_FINALIZER, Caches
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
@@ -71,6 +70,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             await self._expose(application, decision.exposes)
         if decision.write is not None:
             await self._write(application, decision.write)
+        if decision.has_failed:
+            self.counts.failed(application, is_bug=False)
         answer = Next(decision.status, 0.0 if decision.again else decision.again_seconds)
         return answer.without_event().with_events(*decision.notices)
 
@@ -90,16 +91,16 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     async def _snapshot(self, application: CAPApplication) -> ApplicationSnapshot:
         caches, namespace = self.caches, application.metadata.namespace
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
-        secrets = caches.secrets(namespace)
-        await secrets.wait_settled()
-        wanted = dict.fromkeys(service.secret for service in application.spec.btp.services)
+        missing = await caches.missing_secrets(application)
         return ApplicationSnapshot(
             application=application,
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
             tenants=tenants,
+            hidden_tenants=caches.hidden_tenants(namespace),
             domains={each: caches.domain(namespace, each) for each in application.spec.domain_refs},
-            missing_secrets=[name for name in wanted if ObjectKey(namespace, name) not in secrets.store],
-            held_secrets=[each for each in secrets.store.all() if finalizer.present(each, names.APPLICATION_FINALIZER)],
+            missing_secrets=missing,
+            ending_secrets=caches.ending_secrets(application),
+            held_secrets=caches.secrets(namespace).store.by(BY_FINALIZER, names.APPLICATION_FINALIZER),
             conversion=inline_domains.conversion(
                 application, caches.domains.store.all(), caches.cluster_domains.store.all()
             ),
@@ -107,7 +108,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         )
 
     def _unowned_context(self, application: CAPApplication, tenants: Sequence[CAPTenant]) -> str:
-        name, namespace = plan.provider_name(application), application.metadata.namespace
+        name, namespace = provider_name(application), application.metadata.namespace
         tenant = next((each for each in tenants if each.metadata.name == name), None)
         context = tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if tenant is not None else ""
         secret = self.caches.secrets(namespace).store.get(ObjectKey(namespace, context)) if context else None
@@ -123,9 +124,12 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             case plan.ConvertDomains(conversion):
                 await self._convert(application, conversion)
             case plan.CreateProvider(version):
-                await self._create_provider(application, version)
+                try:
+                    await self._create_provider(application, version)
+                except (BadRequest, Forbidden, Invalid) as error:  # a tenant id that cannot be a label, for example
+                    raise ApplicationFailed(str(error)) from error
             case plan.OwnContext(secret):
-                key = ObjectKey(application.metadata.namespace, plan.provider_name(application))
+                key = ObjectKey(application.metadata.namespace, provider_name(application))
                 tenant = self.caches.tenants.store.get(key)
                 if tenant is not None:
                     await self._own_context(tenant, secret)
@@ -170,7 +174,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         action = "ReconcileServiceNetworking"
         try:
             is_changed = await self.networking.keep(application, version)
-        except (ExposureFailed, InvalidHeaders) as error:
+        except (ExposureFailed, InvalidHeaders, UnusableSubdomain) as error:
             reason = VersionReason.ServiceVirtualServiceModificationFailed
             self._send(version, Notice(reason, str(error), Severity.WARNING, action))
             self.counts.routed(version, failed=True)
@@ -194,58 +198,18 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _create_provider(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
         """Create Secret and tenant under names that do not change, so that a crash between the two loses nothing."""
-        spec, namespace, provider = application.spec, application.metadata.namespace, application.spec.provider
+        provider = application.spec.provider
         assert provider is not None
-        name = plan.provider_name(application)
-        context = f"{name}-{names.sha1(application.metadata.uid)[:5]}"
-        account = spec.global_account_id or application.metadata.annotations.get(names.GLOBAL_ACCOUNT_ANNOTATION, "")
-        payload: JsonObject = {
-            "subscriptionAppName": spec.btp_app_name,
-            "subscribedTenantId": provider.tenant_id,
-            "subscribedSubaccountId": spec.provider_subaccount_id,
-            "subscribedSubdomain": provider.sub_domain,
-            "globalAccountGUID": account,
-        }
-        secret: JsonObject = {
-            "metadata": {
-                "name": context,
-                "namespace": namespace,
-                "labels": {names.TENANT_ID_LABEL: provider.tenant_id},
-            },
-            "data": {names.CONTEXT_KEY: base64.b64encode(go_json(payload).encode()).decode()},
-        }
+        wanted = subscription_objects.of_provider(application, provider, version.spec.version)
         with contextlib.suppress(AlreadyExists):  # created before a crash: its content is the same
-            await self.client.create(Secret, secret)
-        labels = {
-            names.TENANT_TYPE_LABEL: names.PROVIDER,
-            names.TENANT_ID_LABEL: provider.tenant_id,
-            **names.application_labels(spec),
-        }
-        resource = CAPTenant.resource
-        body: JsonObject = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {**labels},
-                "annotations": {names.CONTEXT_SECRET_ANNOTATION: context},
-            },
-            "spec": {
-                "capApplicationInstance": application.metadata.name,
-                "subDomain": provider.sub_domain,
-                "tenantId": provider.tenant_id,
-                "version": version.spec.version,
-            },
-        }
+            await self.client.create(Secret, wanted.secret)
         try:
-            tenant = await self.client.create(CAPTenant, body)
+            tenant = await self.client.create(CAPTenant, wanted.tenant)
         except AlreadyExists:
             return  # the cache is behind, and its change wakes the application
         self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)
-        await self._own_context(tenant, context)
+        await self._own_context(tenant, tenant.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION])
 
     async def _own_context(self, tenant: CAPTenant, secret: str) -> None:
-        references = [msgspec.to_builtins(owner_reference(tenant))]
-        patch = MergePatch({"metadata": {"ownerReferences": references}})
+        patch = MergePatch(subscription_objects.owned_by(tenant))
         await self.client.patch(metadata_of(Secret), secret, tenant.metadata.namespace, patch)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import (
+from stellwerk.operators.cap.kinds.application import (
     CAPApplication,
     TenantUpgrade,
     UpgradePhase,
@@ -20,8 +20,8 @@ from stellwerk.operators.cap.api_application import (
     UpgradeWindow,
     Weekday,
 )
-from stellwerk.operators.cap.api_tenant import CAPTenant, TenantState, UpgradeStrategy
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 
 _BUSY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING)
 _WEEKDAYS = tuple(Weekday)
@@ -47,6 +47,14 @@ def next_wave(
     if policy is None:
         return Wave(tenants=due)
     return _Upgrade(application, policy, tenants, version).wave(due, now)
+
+
+def described(progress: UpgradeProgress) -> str:
+    """How far an upgrade is, for messages."""
+    return (
+        f"upgrade to version {progress.version}, phase {progress.phase}: {progress.upgraded} upgraded, "
+        f"{progress.upgrading} under way, {progress.failed} failed, {progress.waiting} waiting"
+    )
 
 
 def follows(tenant: CAPTenant) -> bool:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain, DomainStatus
 from stellwerk.operators.cap.domain import reasons, watches
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.domain.reconcile import DomainReconciler
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
 from stellwerk.operators.cap.hashed_objects import HashedObjects
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainStatus
+from stellwerk.operators.cap.requests import Answering
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
@@ -60,7 +61,7 @@ def install(
         made: Controller[K, DomainStatus] = Controller(
             name,
             primary,
-            reconciler,
+            Answering(reconciler),
             write_status=StatusWriter(client=client, clock=clock),
             workers=count,
             tenant_of=lambda key: key.namespace,

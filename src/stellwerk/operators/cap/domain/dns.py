@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.cap.api_domain import DNSMode
 from stellwerk.operators.cap.domain.errors import DomainProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.operators.cap.kinds.domain import DNSMode
 from stellwerk.render.request.request import Texts
 
 MOST_RECORDS = 20_000

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.names import sha1
 
 AnyDomain: TypeAlias = Domain | ClusterDomain

@@ -26,13 +26,13 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_domain import DomainState
 from stellwerk.operators.cap.domain import naming, readiness, resources
 from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainReason
 from stellwerk.operators.cap.domain.resources import Credential, DnsRecord, DomainResource
+from stellwerk.operators.cap.kinds.domain import DomainState
 from stellwerk.runtime.control import finalizer
 
 

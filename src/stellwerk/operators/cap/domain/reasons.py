@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from enum import StrEnum
 
 from stellwerk.kube.types.model import JsonObject, Unreadable
-from stellwerk.kube.types.object_meta import rfc3339
-from stellwerk.operators.cap.api_domain import DomainState
-from stellwerk.operators.cap.api_status import READY
+from stellwerk.operators.cap.kinds.domain import DomainState
+from stellwerk.operators.cap.kinds.status import READY, unreadable_condition
 
 
 class DomainReason(StrEnum):
@@ -33,21 +31,9 @@ class DomainEvent(StrEnum):
 
 
 def unreadable(obj: Unreadable) -> JsonObject:
-    """The fields of the status that report a domain that cannot be decoded. Equal for an equal cause.
-
-    When it became unreadable is not known, so the time of its creation is given.
-    """
-    since = obj.metadata.creation_timestamp or datetime.fromtimestamp(0, UTC)
-    ready: JsonObject = {
-        "type": READY,
-        "status": "False",
-        "reason": DomainReason.ProcessingError.value,
-        "message": f"object cannot be read: {obj.why}; correct the field",
-        "lastTransitionTime": rfc3339(since),
-        "observedGeneration": obj.metadata.generation,
-    }
+    """The fields of the status that report a domain that cannot be decoded. Equal for an equal cause."""
     return {
         "state": DomainState.ERROR.value,
-        "conditions": [ready],
+        "conditions": [unreadable_condition(obj, READY, "False", DomainReason.ProcessingError.value)],
         "observedGeneration": obj.metadata.generation,
     }

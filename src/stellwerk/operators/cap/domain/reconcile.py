@@ -12,8 +12,6 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject, Kind
 from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_domain import DNSMode, DomainState, DomainStatus
-from stellwerk.operators.cap.api_status import READY, condition
 from stellwerk.operators.cap.domain import dns, ingress, naming, plan
 from stellwerk.operators.cap.domain.dns import Subdomains
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem, NotWritten
@@ -37,6 +35,8 @@ from stellwerk.operators.cap.domain.reasons import DomainEvent, DomainReason
 from stellwerk.operators.cap.domain.resources import DnsRecord
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
+from stellwerk.operators.cap.kinds.domain import DNSMode, DomainState, DomainStatus
+from stellwerk.operators.cap.kinds.status import READY, condition
 from stellwerk.render.errors import Unrenderable
 from stellwerk.render.request.request import Texts
 from stellwerk.render.worker.renderer import Renderer
@@ -48,6 +48,7 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity
 
 PROCESSING = "Processing domain resources"
+_TEMPLATES = "dnsTemplates"
 
 
 @dataclass(slots=True)
@@ -217,7 +218,8 @@ class DomainPass:
         except DomainProblem as problem:
             problems.append(str(problem))
         except Unrenderable as error:
-            problems.append(f"spec.{error}: correct the template")
+            place = "spec." if str(error).startswith(_TEMPLATES) else f"spec.{_TEMPLATES}: "
+            problems.append(f"{place}{error}: correct the template")
         return None
 
     async def _executed(self, texts: Texts) -> Sequence[Mapping[str, str]]:

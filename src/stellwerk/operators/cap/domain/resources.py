@@ -23,9 +23,9 @@ from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_domain import Domain, TLSMode
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.domain import Domain, TLSMode
 from stellwerk.operators.cap.names import go_json, sha1, sha256
 
 DEFAULT_ISSUER = cert_manager.IssuerReference(name="cluster-ca", kind="ClusterIssuer")

@@ -8,15 +8,15 @@ from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.delivery.grants import Grant, grant
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.operators.cap.api_status import GROUP
+from stellwerk.operators.cap.kinds.status import GROUP
 
 _CONFLICT = "another client changed the object during a pass"
 _CHANGED = "another client changed the object during a pass, or a client of before server-side apply wrote it"
 
 
-def _children(resource: Resource, purpose: str) -> Grant:
+def _children(resource: Resource, purpose: str, **occasions: str) -> Grant:
     verbs = "get list watch create patch delete"
-    return grant(resource.group, resource.plural, verbs, purpose, get=_CHANGED)
+    return grant(resource.group, resource.plural, verbs, purpose, get=_CHANGED, **occasions)
 
 
 GRANTS = (
@@ -40,7 +40,11 @@ GRANTS = (
     grant(GROUP, "capapplications", "list watch", "domains do not find the applications that refer to them"),
     _children(GardenerCertificate.resource, "domains have no certificate of Gardener"),
     _children(CertManagerCertificate.resource, "domains have no certificate of cert-manager"),
-    _children(Gateway.resource, "the ingress gateway does not serve the hosts of domains"),
+    _children(
+        Gateway.resource,
+        "the ingress gateway does not serve the hosts of domains",
+        delete="the operator has moved to another namespace, where the Gateways of ClusterDomains are",
+    ),
     _children(NetworkPolicy.resource, "the ingress gateway does not reach workloads"),
     _children(DnsEntry.resource, "domains have no DNS entries of Gardener"),
     grant(

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Pod, Secret, Service
 from stellwerk.api.discovery import EndpointSlice
 from stellwerk.api.gardener import DnsEntry
@@ -24,13 +23,13 @@ from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import DnsManager, DomainSettings, DomainSnapshot, is_kept_by_label
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
@@ -76,7 +75,7 @@ class DomainCaches:
         return DomainSnapshot(
             domain=domain,
             duplicates=tuple(other for other in others if other.metadata.uid != domain.metadata.uid),
-            references=tuple(map(_reference, self.applications_of(domain))),
+            references=tuple(map(reference_of, self.applications_of(domain))),
             hidden=self._hidden(domain),
             live=self.live(domain),
         )
@@ -88,11 +87,7 @@ class DomainCaches:
     def _hidden(self, domain: AnyDomain) -> tuple[ObjectKey, ...]:
         """Applications that could not be read so far: they may refer to any domain in reach."""
         namespace = domain.metadata.namespace
-        return tuple(
-            key
-            for key in self.applications.unreadable
-            if key not in self.applications.store and namespace in ("", key.namespace)
-        )
+        return tuple(key for key in self.applications.hidden if namespace in ("", key.namespace))
 
     def check_complete(self) -> None:
         """Raise DomainProblem where objects that only their label assigns to a domain may exist unseen."""
@@ -189,12 +184,6 @@ class DomainCaches:
                 ]
                 self.wake(other for other in others if other.metadata.uid != uid)
 
-    def on_definition(self, delta: Delta[PartialObjectMetadata]) -> None:
-        """A kind came or changed: a watch that was waiting for it tries at once."""
-        for resource, informer in self.children.items():
-            if resource.group_resource == delta.key.name and informer.parked is not None:
-                informer.wake()
-
     def _on_pod(self, selector: str, delta: Delta[PartialObjectMetadata]) -> None:
         """Pods of an ingress gateway came or went. What else changes of a pod concerns no domain."""
         if delta.old is None or delta.new is None:
@@ -209,10 +198,13 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
     """The watches that are open from the start, indexed and connected."""
     domains, cluster_domains = manager.informer(Domain, required=True), manager.informer(ClusterDomain, required=True)
     applications = manager.informer(CAPApplication, required=True)
-    kinds = [settings.certificate_kind, Secret.resource, Gateway.resource, NetworkPolicy.resource]
+    optional = [settings.certificate_kind, Gateway.resource]
     if settings.dns_manager is DnsManager.GARDENER:
-        kinds.append(DnsEntry.resource)
-    children = {resource: manager.informer(live_view(resource), labels=names.OWNER_HASH_LABEL) for resource in kinds}
+        optional.append(DnsEntry.resource)
+    children = {
+        resource: manager.informer(live_view(resource), labels=names.OWNER_HASH_LABEL, optional=resource in optional)
+        for resource in (*optional, Secret.resource, NetworkPolicy.resource)
+    }
     found = DomainCaches(manager, settings, domains, cluster_domains, applications, children)
     applications.store.add_index(BY_DOMAIN, naming.referenced_by)
     for informer in children.values():
@@ -231,8 +223,6 @@ def wire(found: DomainCaches) -> None:
     for informer in found.children.values():
         informer.on_change(found.on_child)
         informer.on_served(lambda: found.wake(found.all_domains()))
-    definitions = found.manager.informer(metadata_of(CustomResourceDefinition), required=True)
-    definitions.on_change(found.on_definition)
 
 
 def _index(informer: Informer[Domain] | Informer[ClusterDomain]) -> None:
@@ -257,7 +247,8 @@ def _relevant(application: CAPApplication) -> tuple[object, ...]:
     return naming.referenced_by(application), status.observed_subdomains
 
 
-def _reference(application: CAPApplication) -> Reference:
+def reference_of(application: CAPApplication) -> Reference:
+    """An application as a domain sees it."""
     created, status = application.metadata.creation_timestamp, application.status
     return Reference(
         key=application.key,

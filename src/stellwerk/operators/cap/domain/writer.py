@@ -46,7 +46,7 @@ class DomainWriter:
         for kept_by_label in (True, False):
             part = [each for each in resources if is_kept_by_label(each.address.resource) is kept_by_label]
             wanted = {each.address: (each.desired, each.hash) for each in part}
-            owner = _owner(domain, kept_by_label=kept_by_label)
+            owner = owner_of(domain, kept_by_label=kept_by_label)
             await self.objects.apply(owner, wanted, live, memory, written)
         return written
 
@@ -69,7 +69,8 @@ class DomainWriter:
         return is_changed
 
 
-def _owner(domain: AnyDomain, *, kept_by_label: bool) -> Ownership:
+def owner_of(domain: AnyDomain, *, kept_by_label: bool) -> Ownership:
+    """The domain as the owner of its objects: by an owner reference, or by its label alone."""
     found = naming.owner_labels(domain)
     if kept_by_label:
         return LabelOwner(names.OPERATOR_NAME, found, takes_all=False, hash_key=names.RESOURCE_HASH_ANNOTATION)

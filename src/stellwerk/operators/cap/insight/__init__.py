@@ -1,7 +1,9 @@
 """What verbs of the command line ask about objects of the CAP Operator.
 
 why           findings, from an application down to the Job or pod that is the root cause
+previews      what the next passes over an object would write
 by_kind       all of it, by kind
 help_topics   the texts of `stellwerk explain`
 facts         the state that each reason belongs to
+monitoring    alerts and panels of its own
 """

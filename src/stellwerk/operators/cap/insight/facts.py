@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stellwerk.operators.cap.api_application import ApplicationState
-from stellwerk.operators.cap.api_domain import DomainState
-from stellwerk.operators.cap.api_tenant import OperationState, TenantState
-from stellwerk.operators.cap.api_version import VersionState
 from stellwerk.operators.cap.domain.reasons import DomainReason
+from stellwerk.operators.cap.kinds.application import ApplicationState
+from stellwerk.operators.cap.kinds.domain import DomainState
+from stellwerk.operators.cap.kinds.tenant import OperationState, TenantState
+from stellwerk.operators.cap.kinds.version import VersionState
 from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason, TenantReason, VersionReason
 from stellwerk.runtime.insight.reason_catalog import ITSELF, NOBODY, ReasonFacts
 
@@ -32,6 +32,8 @@ APPLICATION: Mapping[ApplicationReason, ReasonFacts[ApplicationState]] = {
     ApplicationReason.LatestVersionNotReady: ReasonFacts(ApplicationState.CONSISTENT),
     ApplicationReason.AllTenantsReady: ReasonFacts(ApplicationState.CONSISTENT),
     ApplicationReason.NotAllTenantsReady: ReasonFacts(ApplicationState.CONSISTENT),
+    ApplicationReason.SecretsAvailable: ReasonFacts(ApplicationState.CONSISTENT),
+    ApplicationReason.SecretBeingDeleted: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
     ApplicationReason.RecoveredPanic: ReasonFacts(ApplicationState.ERROR),
 }
 APPLICATION_TURNS = {

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from stellwerk.api.apps import Deployment
 from stellwerk.delivery import workloads
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import Unstructured, dig
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
-from stellwerk.operators.cap.api_status import READY
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, OperationState
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.kube.types.model import JsonValue, Unstructured, dig
 from stellwerk.operators.cap.insight.help_topics import HELP
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.runtime.insight.diagnosis import ClusterReader, Diagnosis, Finding
 
@@ -124,10 +124,10 @@ async def _of_application(reader: ClusterReader, obj: Unstructured) -> Sequence[
     return [each for each in (*domains, newest, *tenants) if each is not None]
 
 
-async def _domain(reader: ClusterReader, reference: object, namespace: str) -> Unstructured | None:
-    is_cluster_wide = dig(reference, "kind") == ClusterDomain.resource.kind  # type: ignore[arg-type]
+async def _domain(reader: ClusterReader, reference: JsonValue, namespace: str) -> Unstructured | None:
+    is_cluster_wide = dig(reference, "kind") == ClusterDomain.resource.kind
     resource = ClusterDomain.resource if is_cluster_wide else Domain.resource
-    name = str(dig(reference, "name") or "")  # type: ignore[arg-type]
+    name = str(dig(reference, "name") or "")
     return await reader.find(resource, name, "" if is_cluster_wide else namespace)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap import names, workload_pods
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOperation, Operation, OperationStep, StepType
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, JobDetails, Workload
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, OperationStep, StepType
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobDetails, Workload
+from stellwerk.operators.cap.pods import workload_pods
 
 MTXS_COMMAND = ("node", "./node_modules/@sap/cds-mtxs/bin/cds-mtx")
 """What a TenantOperation runs unless it names a command: the tenant commands of CAP."""

@@ -1,7 +1,8 @@
 """What an operation on a tenant needs next (pure; spec section 10).
 
 An operation whose condition Ready is True has ended, well or not; its reason shows which. A deletion waits for the end.
-An operation that failed runs its failed step again on request (`names.RETRY_ANNOTATION`).
+An operation that failed runs its failed step again on request; a step that has failed runs again by itself where the
+application asks for that, before the operation ends (see `cap.retries`).
 """
 
 from __future__ import annotations
@@ -11,22 +12,33 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+import msgspec
+
 from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_status import READY, condition
-from stellwerk.operators.cap.api_tenant import (
+from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition
+from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
     OperationState,
     OperationStatus,
     OperationStep,
 )
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import OperationReason
 from stellwerk.runtime import conditions
-from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStep, JobStepFailed, StepDecision, next_step
+from stellwerk.runtime.control.jobs import (
+    Advance,
+    AwaitJob,
+    JobStep,
+    JobStepFailed,
+    RestartJob,
+    StepDecision,
+    failure_message,
+    next_step,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +84,34 @@ class RunStep:
     number: int
     step: OperationStep
     decision: StepDecision
-    is_retry: bool = False
-    """Whether a user has asked to run a failed Job again."""
 
 
-Action: TypeAlias = Rest | Release | Prepare | Refuse | RunStep
+@dataclass(frozen=True, slots=True)
+class RunAgain:
+    """The failed Job of a step has to run again. This is recorded before the Job is deleted."""
+
+    number: int
+    retry: RetryProgress
+    job: Job | None
+    """The failed one; None where it is gone."""
 
 
-def next_action(seen: Snapshot) -> Action:
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """There is a request to run a failed Job again, and none has failed: show it as handled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A failed Job runs again after this time."""
+
+    seconds: float
+
+
+Action: TypeAlias = Rest | Release | Prepare | Refuse | RunStep | RunAgain | Acknowledge | Pause
+
+
+def next_action(seen: Snapshot, now: datetime) -> Action:
     """Decide what the operation needs next."""
     operation = seen.operation
     if operation.metadata.is_terminating:
@@ -89,15 +121,49 @@ def next_action(seen: Snapshot) -> Action:
             return Release()
     elif (lacking := _absent(seen)) is not None:
         return Prepare(lacking)
-    asks_again = names.RETRY_ANNOTATION in operation.metadata.annotations
-    if has_ended(operation) and not (asks_again and operation.status.state == OperationState.FAILED):
-        return Rest()
+    if has_ended(operation):
+        return _after_the_end(seen)
     if not operation.spec.steps:
         return Refuse(f"{operation.ref} has no steps")
-    number = _number(seen)
+    number, status = _number(seen), operation.status
     finished = [str(earlier) for earlier in range(1, number)]
-    decision = next_step(operation, _job_steps(seen), seen.jobs, finished=finished, retry=asks_again)
-    return RunStep(number, operation.spec.steps[number - 1], decision, is_retry=asks_again)
+    is_retry = retries.is_recorded(status.retry, seen.jobs)
+    decision = next_step(operation, _job_steps(seen), seen.jobs, finished=finished, retry=is_retry)
+    is_asked = retries.is_pending(operation.metadata, status.last_handled_retry)
+    failed = failed_job(seen, number) if isinstance(decision, JobStepFailed) else None
+    if failed is not None:
+        retry = retries.on_request(status.retry, failed) if is_asked else None
+        retry = retry or retries.by_itself(seen.application, status.retry, failed, now)
+        return RunAgain(number, retry, failed) if retry is not None else _step(seen, number, decision)
+    seconds = retries.seconds_left(status.retry, now) if isinstance(decision, RestartJob) else 0.0
+    if seconds and is_asked and status.retry is not None:
+        return RunAgain(number, retries.at_once(status.retry), failed_job(seen, number))
+    if retries.is_unread(operation.metadata, status.last_handled_retry):
+        return Acknowledge()
+    if seconds:
+        return Pause(seconds)
+    return _step(seen, number, decision)
+
+
+def _step(seen: Snapshot, number: int, decision: StepDecision) -> RunStep:
+    return RunStep(number, seen.operation.spec.steps[number - 1], decision)
+
+
+def _after_the_end(seen: Snapshot) -> Action:
+    """An operation that has ended rests, until a user asks for its failed step."""
+    operation, status = seen.operation, seen.operation.status
+    has_failed = status.state == OperationState.FAILED and bool(operation.spec.steps)
+    if has_failed and retries.is_pending(operation.metadata, status.last_handled_retry):
+        number = _number(seen)
+        failed = failed_job(seen, number)
+        return RunAgain(number, retries.on_request(status.retry, failed), failed)
+    return Acknowledge() if retries.is_unread(operation.metadata, status.last_handled_retry) else Rest()
+
+
+def failed_job(seen: Snapshot, number: int) -> Job | None:
+    """The Job of a step that failed; None where it has none, or more than one."""
+    jobs = [job for job in seen.jobs if step_of(job) == str(number)]
+    return jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
 
 
 def has_ended(operation: CAPTenantOperation) -> bool:
@@ -108,7 +174,10 @@ def has_ended(operation: CAPTenantOperation) -> bool:
 def _absent(seen: Snapshot) -> JsonObject | None:
     operation, tenant = seen.operation, seen.tenant
     marks = marks_of(tenant, operation.spec.operation) if tenant is not None else {"labels": {}, "annotations": {}}
-    return preparation.absent(operation, names.OPERATION_FINALIZER, marks["labels"], marks["annotations"], tenant)
+    former = names.former_identity(seen.application.spec) if seen.application is not None else ()
+    return preparation.absent(
+        operation, names.OPERATION_FINALIZER, marks["labels"], marks["annotations"], tenant, former=former
+    )
 
 
 def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
@@ -150,10 +219,11 @@ def _job_steps(seen: Snapshot) -> list[JobStep]:
 
 
 def _number(seen: Snapshot) -> int:
-    """The step that is under way. The status of an operation that has ended does not show it: the failed Job does."""
+    """The step that is under way, or that failed. The original does not show the latter: the failed Job does."""
     status, steps = seen.operation.status, seen.operation.spec.steps
-    if status.current_step is not None:
-        return min(max(status.current_step, 1), len(steps))
+    number = status.current_step or status.failed_step
+    if number is not None:
+        return min(max(number, 1), len(steps))
     failed = [int(step_of(job)) for job in seen.jobs if job.failure is not None and step_of(job).isdecimal()]
     return min(max(failed, default=1), len(steps)) if has_ended(seen.operation) else 1
 
@@ -161,7 +231,7 @@ def _number(seen: Snapshot) -> int:
 # ---- the status
 
 
-CREATE_JOB, TRACK_JOB = "CreateJob", "TrackJob"
+CREATE_JOB, TRACK_JOB, RETRY_JOB = "CreateJob", "TrackJob", "RetryJob"
 """The actions of Events."""
 
 
@@ -179,6 +249,9 @@ class Report:
     has_ended: bool = False
     starts_next: bool = False
     """Whether another step is due now."""
+    failed_step: int | None = None
+    retry: RetryProgress | None = None
+    """The retry that has to be recorded; else the one that is recorded stays until the step has ended."""
 
 
 def report_of(
@@ -213,8 +286,23 @@ def report_of(
 
 def failure_report(operation: CAPTenantOperation, number: int, decision: JobStepFailed, last_words: str) -> Report:
     """What is reported of a step that failed; `last_words` is how its containers ended."""
-    message = f"step {number}/{len(operation.spec.steps)} : {decision.message}{last_words}"
-    return Report(OperationReason.StepFailed, message, OperationState.FAILED, action=TRACK_JOB, has_ended=True)
+    tried = retries.tried(operation.status.retry)
+    message = f"step {number}/{len(operation.spec.steps)} : {decision.message}{last_words}{tried}"
+    failed = OperationState.FAILED
+    return Report(OperationReason.StepFailed, message, failed, action=TRACK_JOB, has_ended=True, failed_step=number)
+
+
+def retry_report(operation: CAPTenantOperation, again: RunAgain, last_words: str) -> Report:
+    """What is reported of a step that runs again; `last_words` is how its containers ended."""
+    retry = again.retry
+    cause = f"{failure_message(again.job)}{last_words}" if again.job is not None else "its Job is gone"
+    is_asked = retry.next_attempt_time is None
+    message = (
+        f"step {again.number}/{len(operation.spec.steps)} : attempt {retry.attempts} follows"
+        f"{' on request' if is_asked else ''}: {cause}"
+    )
+    job = again.job.metadata.name if again.job is not None else ""
+    return Report(OperationReason.StepProcessing, message, step=again.number, job=job, action=RETRY_JOB, retry=retry)
 
 
 def is_implied(report: Report, shown_reason: str, active_job: str) -> bool:
@@ -238,10 +326,20 @@ def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> O
     state = report.state
     if operation.metadata.is_terminating and not report.has_ended:
         state = OperationState.DELETING
+    is_same_step = report.reason != OperationReason.StepCompleted
     return OperationStatus(
         state=state,
         current_step=report.step,
         active_job=report.job,
+        failed_step=report.failed_step,
+        retry=report.retry or (operation.status.retry if is_same_step else None),
+        last_handled_retry=operation.status.last_handled_retry,
+        last_handled_reconcile_at=operation.status.last_handled_reconcile_at,
         observed_generation=operation.metadata.generation,
         conditions=conditions.set_condition(operation.status.conditions, ready, now),
     )
+
+
+def acknowledged(operation: CAPTenantOperation, status: OperationStatus) -> OperationStatus:
+    """The status that shows the request of the object as handled."""
+    return msgspec.structs.replace(status, last_handled_retry=retries.request(operation.metadata))

@@ -8,9 +8,9 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_status import READY
-from stellwerk.operators.cap.api_tenant import (
+from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
     Operation,
@@ -18,16 +18,16 @@ from stellwerk.operators.cap.api_tenant import (
     OperationStatus,
     OperationStep,
 )
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, Workload
-from stellwerk.operators.cap.credentials import CredentialSecrets, NameTaken, SecretMissing
-from stellwerk.operators.cap.last_words import last_words
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, Workload
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.operation import jobs, plan, steps
 from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
+from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.pods.last_words import last_words
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
+from stellwerk.operators.cap.pods.workload_pods import ReservedVariable, check_variables
 from stellwerk.operators.cap.reasons import OperationReason
-from stellwerk.operators.cap.vcap import CredentialsUnusable
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
-from stellwerk.operators.cap.workload_pods import ReservedVariable, check_variables
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
@@ -41,6 +41,8 @@ from stellwerk.runtime.control.jobs import (
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer = Next[OperationStatus]
+
+_REFUSED = (BadRequest, Forbidden, Invalid)
 
 
 class OperationFailed(ReconcileError):
@@ -68,7 +70,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
     async def reconcile(self, operation: CAPTenantOperation) -> Answer:
         """Observe, decide, act. Raises OperationFailed, ApiError."""
         seen = self._snapshot(operation)
-        match plan.next_action(seen):
+        match plan.next_action(seen, self.clock.now()):
             case plan.Rest():
                 return Next.done()
             case plan.Release():
@@ -79,6 +81,12 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             case plan.Refuse(message):
                 refusal = Report(OperationReason.StepProcessingError, message, OperationState.FAILED, has_ended=True)
                 return Next.done(plan.status_of(operation, refusal, self.clock.now()))
+            case plan.Acknowledge():
+                return Next.now(plan.acknowledged(operation, operation.status)).without_event()
+            case plan.Pause(seconds):
+                return Next.after(seconds)
+            case plan.RunAgain() as again:
+                return await self._run_again(operation, again)
             case RunStep() as action:
                 return await self._run(seen, action)
 
@@ -128,21 +136,21 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
                 f"there is no CAPTenant with the id {operation.spec.tenant_id} for {operation.ref}, or its "
                 f"CAPApplicationVersion {operation.spec.version_name} does not exist"
             )
-        await preparation.write(self.client, operation, lacking)
+        try:
+            await preparation.write(self.client, operation, lacking)
+        except _REFUSED as error:
+            raise OperationFailed(str(error)) from error
         return Next.now()
 
     # ---- steps
 
     async def _run(self, seen: Snapshot, action: RunStep) -> Answer:
         decision = action.decision
-        if action.is_retry and not isinstance(decision, RestartJob):
-            # Removed before a Job is created: a request that is still there would restart the new one, too.
-            await preparation.write(self.client, seen.operation, {"annotations": {names.RETRY_ANNOTATION: None}})
         if isinstance(decision, StartJob):
             step = await self._with_job(seen, action, decision.step)
             try:
                 decision = await job_steps.carry_out(self.client, seen.operation, StartJob(step))
-            except (BadRequest, Forbidden, Invalid) as error:
+            except _REFUSED as error:
                 raise OperationFailed(str(error)) from error
             return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision, is_new=True))
         if isinstance(decision, RestartJob):
@@ -150,6 +158,15 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         if isinstance(decision, JobStepFailed):
             return self._answer(seen.operation, await self._failure(seen, action.number, decision))
         return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision))
+
+    async def _run_again(self, operation: CAPTenantOperation, again: plan.RunAgain) -> Answer:
+        """Record the retry. The pass after it deletes the failed Job, as soon as the retry is due."""
+        words = await last_words(self.client, again.job) if again.job is not None else ""
+        report = plan.retry_report(operation, again, words)
+        now = self.clock.now()
+        status = plan.acknowledged(operation, plan.status_of(operation, report, now))
+        notice = Notice(report.reason, report.message, action=report.action)
+        return Next.after(retries.seconds_left(again.retry, now), status).without_event().with_events(notice)
 
     def _answer(self, operation: CAPTenantOperation, report: Report | None) -> Answer:
         """The status with a report, and its Event. Without a report, the next step is due."""
@@ -170,8 +187,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         return answer.with_events(Notice(report.reason, report.message, severity, report.action))
 
     async def _failure(self, seen: Snapshot, number: int, decision: JobStepFailed) -> Report:
-        failed = (job for job in seen.jobs if job.failure is not None and plan.step_of(job) == str(number))
-        job = next(failed, None)
+        job = plan.failed_job(seen, number)
         words = await last_words(self.client, job) if job is not None else ""
         return plan.failure_report(seen.operation, number, decision, words)
 
@@ -182,8 +198,9 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         prefix = f"{seen.operation.metadata.name}-{workload.name.lower()}"
         try:
             check_variables(workload.name, jobs.job_details(workload))
-            secret = await self.credentials.keep(seen.operation, prefix, context.application, workload)
-        except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken) as error:
+            keep = self.credentials.renew if seen.operation.status.retry is not None else self.credentials.keep
+            secret = await keep(seen.operation, prefix, context.application, workload)
+        except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken, *_REFUSED) as error:
             raise OperationFailed(str(error)) from error
         body = jobs.job(context, action.number, action.step, workload, secret)
         return replace(step, build=lambda: body)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stellwerk.operators.cap.api_tenant import Operation, OperationStep, StepType
-from stellwerk.operators.cap.api_version import (
+from stellwerk.operators.cap.kinds.tenant import Operation, OperationStep, StepType
+from stellwerk.operators.cap.kinds.version import (
     CAPApplicationVersion,
     DeploymentType,
     JobType,

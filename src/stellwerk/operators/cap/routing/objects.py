@@ -14,8 +14,8 @@ from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.routing import virtual_services
 
 _SUFFIX = 10

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from stellwerk.api.istio import ConsistentHash, StickyCookie, StickyCookieAttribute
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication, DomainKind, DomainRef
-from stellwerk.operators.cap.api_domain import DomainState
-from stellwerk.operators.cap.api_version import (
+from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.kinds.domain import DomainState
+from stellwerk.operators.cap.kinds.version import (
     CAPApplicationVersion,
     DeploymentDetails,
     DeploymentType,
@@ -18,8 +21,6 @@ from stellwerk.operators.cap.api_version import (
     Workload,
     WorkloadPort,
 )
-from stellwerk.operators.cap.domain import naming
-from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.routing.virtual_services import ExposedRoute, RoutedPort, RouterVersion, ServedDomain
 
 DEFAULT_PORTS: Mapping[str, WorkloadPort] = {
@@ -27,6 +28,14 @@ DEFAULT_PORTS: Mapping[str, WorkloadPort] = {
     DeploymentType.CAP: WorkloadPort(name="server-svc-port", port=4004, router_destination_name="srv-api"),
 }
 """The ports of workloads that name none."""
+
+
+_LONGEST_SUBDOMAIN = 190
+_HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+
+
+class UnusableSubdomain(ValueError):
+    """A subdomain cannot be a part of a host."""
 
 
 def ports_of(deployment: DeploymentDetails) -> tuple[WorkloadPort, ...]:
@@ -77,6 +86,18 @@ def served_domains(
         for domain in found
         if domain is not None and (gateway := naming.gateway_reference(domain, operator_namespace))
     )
+
+
+def check_subdomain(subdomain: str, owner: str) -> None:
+    """Raise UnusableSubdomain unless the text can be the beginning of a host. `owner` names whose subdomain it is.
+
+    A wildcard would take the requests of all other tenants.
+    """
+    labels = subdomain.split(".")
+    if len(subdomain) > _LONGEST_SUBDOMAIN or not all(_HOST_LABEL.fullmatch(label) for label in labels):
+        raise UnusableSubdomain(
+            f"the subdomain {subdomain[:63]!r} of {owner} cannot be a part of a host: use letters, digits and '-'"
+        )
 
 
 def unready_domain(application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None]) -> str:

@@ -1,5 +1,13 @@
 """The server that turns subscriptions into tenants.
 
+process         the program that `stellwerk run cap-server` starts; spec, settings, rights, installation: its parts
+server          the routes of both protocols; metrics: what is counted of them
 payloads        what the registries send: subscriptions and their ends, as one value for both protocols
+callers         who calls, and for which application
+plan            what a subscription becomes: names and objects
+subscriptions   writes these; directory: what is seen of the cluster
+callbacks       what registries were promised
 dependencies    the services of an application that a registry subscribes with it
+registries      which services of an application are registries, and what their credentials contain
+outgoing        calls to token issuers and registries, within bounds
 """

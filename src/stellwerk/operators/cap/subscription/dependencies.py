@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap.api_application import ServiceInfo, SubscriptionDependency
+from stellwerk.operators.cap.kinds.application import ServiceInfo, SubscriptionDependency
 
 _NAMED_CLASSES = ("destination", "connectivity", "auditlog")
 """Services that a registry knows by their class."""

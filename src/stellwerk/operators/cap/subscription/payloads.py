@@ -8,6 +8,7 @@ as Go's decoder does: exactly, else regardless of upper and lower case.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -67,6 +68,12 @@ def sms_subscription(body: bytes) -> Subscription:
         global_account_id=subscriber.optional_text("globalAccountId"),
         domain=application.optional("subscriptionParams").optional_text("subscriptionDomain"),
     )
+
+
+def sms_end(query: Mapping[str, str], path_tail: str) -> tuple[str, str]:
+    """The id of a subscription and the tenant id in the DELETE of the SMS. Raises PayloadInvalid."""
+    values = _Reader({"subscriptionGUID": query.get("subscriptionGUID"), "app_tid": path_tail}, "")
+    return values.label("subscriptionGUID"), values.label("app_tid")
 
 
 @dataclass(frozen=True, slots=True)

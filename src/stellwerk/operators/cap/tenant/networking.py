@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import ControllerOwner
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import owner_reference
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import CAPApplication, DomainRef
-from stellwerk.operators.cap.api_tenant import CAPTenant
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
+from stellwerk.operators.cap.routing.targets import UnusableSubdomain
 from stellwerk.operators.cap.routing.virtual_services import TenantRouting
 from stellwerk.runtime.cache.informer import Informer
 
@@ -45,40 +47,52 @@ class TenantNetworking:
 
         A tenant without domains, or whose version has no router, has none. Raises NetworkingFailed, ApiError.
         """
-        routing = self._routing(tenant, application, version)
-        if routing is None:
+        found = routes(tenant, application, version, self.find_domain, self.find_version, self.operator_namespace)
+        if found is None:
             return False
-        spec = virtual_services.of_tenant(routing)
-        desired = objects.of_tenant(tenant, spec)
-        owner = ControllerOwner(names.OPERATOR_NAME, owner_reference(tenant), {}, names.RESOURCE_HASH_ANNOTATION)
+        desired, _ = found
         live, written = self.cache.store.get(tenant.key), Written()
-        wanted = {desired.address: (desired, virtual_services.spec_hash(spec))}
         shown = {desired.address: live} if live is not None else {}
-        await self.objects.apply(owner, wanted, shown, memory, written)
+        await self.objects.apply(owner_of(tenant), {desired.address: found}, shown, memory, written)
         if written.problems:
             cause = f"invalid owner reference found for {desired.ref}: " if written.is_taken else ""
             raise NetworkingFailed(cause + "; ".join(written.problems))
         return written.is_changed
 
-    def _routing(
-        self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion
-    ) -> TenantRouting | None:
-        namespace = tenant.metadata.namespace
-        domains = targets.served_domains(
-            application, lambda reference: self.find_domain(namespace, reference), self.operator_namespace
-        )
-        router = targets.router_of(version)
-        if not domains or router is None:
-            return None
-        annotations = application.metadata.annotations
-        try:
-            route_headers = headers.of_annotations(annotations, str(application.ref))
-        except InvalidHeaders as error:
-            raise NetworkingFailed(str(error)) from error
-        is_sticky = annotations.get(names.AFFINITY_ANNOTATION) == "true"
-        former = (self.find_version(ObjectKey(namespace, name)) for name in tenant.status.previous_versions)
-        previous = (targets.router_of(each) for each in former if each is not None and each.key != version.key)
-        return TenantRouting(
+
+def owner_of(tenant: CAPTenant) -> ControllerOwner:
+    """The tenant as the owner of its VirtualService."""
+    return ControllerOwner(names.OPERATOR_NAME, owner_reference(tenant), {}, names.RESOURCE_HASH_ANNOTATION)
+
+
+def routes(
+    tenant: CAPTenant,
+    application: CAPApplication,
+    version: CAPApplicationVersion,
+    find_domain: Callable[[str, DomainRef], AnyDomain | None],
+    find_version: Callable[[ObjectKey], CAPApplicationVersion | None],
+    operator_namespace: str,
+) -> tuple[Desired, str] | None:
+    """The VirtualService that leads to `version`, with its hash (pure).
+
+    None for a tenant without domains, or whose version has no router. Raises NetworkingFailed.
+    """
+    namespace = tenant.metadata.namespace
+    domains = targets.served_domains(application, lambda each: find_domain(namespace, each), operator_namespace)
+    router = targets.router_of(version)
+    if not domains or router is None:
+        return None
+    annotations = application.metadata.annotations
+    try:
+        targets.check_subdomain(tenant.spec.sub_domain, str(tenant.ref))
+        route_headers = headers.of_annotations(annotations, str(application.ref))
+    except (InvalidHeaders, UnusableSubdomain) as error:
+        raise NetworkingFailed(str(error)) from error
+    is_sticky = annotations.get(names.AFFINITY_ANNOTATION) == "true"
+    former = (find_version(ObjectKey(namespace, name)) for name in tenant.status.previous_versions)
+    previous = (targets.router_of(each) for each in former if each is not None and each.key != version.key)
+    spec = virtual_services.of_tenant(
+        TenantRouting(
             subdomain=tenant.spec.sub_domain,
             domains=domains,
             current=router,
@@ -86,3 +100,5 @@ class TenantNetworking:
             affinity=is_sticky,
             previous=tuple(each for each in previous if each is not None) if is_sticky else (),
         )
+    )
+    return objects.of_tenant(tenant, spec), virtual_services.spec_hash(spec)

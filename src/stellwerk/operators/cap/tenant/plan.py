@@ -21,11 +21,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_status import READY, condition
-from stellwerk.operators.cap.api_tenant import (
+from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.status import READY, condition
+from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
     Operation,
@@ -34,7 +35,7 @@ from stellwerk.operators.cap.api_tenant import (
     TenantStatus,
     UpgradeStrategy,
 )
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.operation.plan import has_ended
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.runtime import conditions
@@ -166,7 +167,7 @@ def decide(seen: TenantSnapshot) -> Decision:
             )
         if (lacking := absent(tenant, seen.application)) is not None:
             return Prepare(lacking)
-    if (active := _newest(each for each in seen.operations if not has_ended(each))) is not None:
+    if (active := _newest(each for each in seen.operations if _is_under_way(each))) is not None:
         return AwaitOperation(active)
     if is_deleted:
         return _deprovision(seen)
@@ -253,7 +254,7 @@ def _why_no_version(seen: TenantSnapshot) -> str:
 
 
 def _last(seen: TenantSnapshot, operation: Operation) -> CAPTenantOperation | None:
-    return _newest(each for each in seen.operations if each.spec.operation == operation and has_ended(each))
+    return _newest(each for each in seen.operations if each.spec.operation == operation and not _is_under_way(each))
 
 
 def _newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | None:
@@ -263,6 +264,14 @@ def _newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | No
 def _created(operation: CAPTenantOperation) -> float:
     created = operation.metadata.creation_timestamp
     return created.timestamp() if created is not None else 0.0
+
+
+def _is_under_way(operation: CAPTenantOperation) -> bool:
+    """Whether an operation has not ended, or runs its failed step again because a user asks for that."""
+    if not has_ended(operation):
+        return True
+    has_failed = operation.status.state == OperationState.FAILED and bool(operation.spec.steps)
+    return has_failed and retries.is_pending(operation.metadata, operation.status.last_handled_retry)
 
 
 def _succeeded(operation: CAPTenantOperation) -> bool:
@@ -280,7 +289,10 @@ def absent(tenant: CAPTenant, application: CAPApplication) -> JsonObject | None:
         names.TENANT_ID_LABEL: tenant.spec.tenant_id,
     }
     annotations = {**names.application_annotations(application.spec), **names.owner_annotations(application.key)}
-    return preparation.absent(tenant, names.TENANT_FINALIZER, labels, annotations, application)
+    if guid := tenant.metadata.labels.get(names.SUBSCRIPTION_GUID, ""):  # earlier releases had the label alone
+        annotations[names.SUBSCRIPTION_GUID] = guid
+    former = names.former_identity(application.spec)
+    return preparation.absent(tenant, names.TENANT_FINALIZER, labels, annotations, application, former=former)
 
 
 # ---- the status
@@ -328,8 +340,32 @@ def failure_message(operation: CAPTenantOperation) -> str:
     ready = conditions.find(operation.status.conditions, READY)
     cause = f": {ready.message}" if ready is not None and ready.message else ""
     key = operation.key
-    retry = f"kubectl annotate ctop {key.name} -n {key.namespace} {names.RETRY_ANNOTATION}=true"
+    retry = f"stellwerk cap retry ctop/{key.name} -n {key.namespace}"
     return f"CAPTenantOperation {_dotted(operation)} failed{cause}. Run the step again with: {retry}"
+
+
+def acknowledged(tenant: CAPTenant, status: TenantStatus) -> TenantStatus:
+    """The status that shows the request of the object to run a failed operation again as handled."""
+    return msgspec.structs.replace(status, last_handled_retry=retries.request(tenant.metadata))
+
+
+def forwarded(tenant: CAPTenant) -> JsonObject:
+    """The metadata by which a request of the tenant becomes one of its operation, distinct from a user's own."""
+    return {"annotations": {names.RETRY_ANNOTATION: f"tenant:{retries.request(tenant.metadata)}"}}
+
+
+def refusal_message(tenant: CAPTenant, error: StatusError) -> str:
+    """The message where the API server refuses an operation. A namespace that is being deleted takes no Jobs."""
+    if all(cause.reason != "NamespaceTerminating" for cause in error.status.details.causes):
+        return str(error)
+    key = tenant.key
+    release = (
+        f'kubectl patch cat {key.name} -n {key.namespace} --type merge -p \'{{"metadata":{{"finalizers":null}}}}\''
+    )
+    return (
+        f"Namespace {key.namespace} is being deleted, so no Job can run in it. Without one, {tenant.ref} is not "
+        f"deprovisioned, and its data stays with the services. To delete the tenant all the same: {release}"
+    )
 
 
 def _dotted(operation: CAPTenantOperation) -> str:

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import msgspec
 
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, metadata_of, owner_reference
-from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_status import READY, condition
-from stellwerk.operators.cap.api_tenant import (
+from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.status import READY, condition
+from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
     CAPTenantOutput,
     Operation,
     TenantStatus,
 )
-from stellwerk.operators.cap.operation import steps
-from stellwerk.operators.cap.operation.plan import marks_of
 from stellwerk.operators.cap.operation.steps import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing.targets import unready_domain
-from stellwerk.operators.cap.tenant import plan
+from stellwerk.operators.cap.tenant import new_operation, plan
 from stellwerk.operators.cap.tenant.networking import NetworkingFailed, TenantNetworking
 from stellwerk.operators.cap.tenant.plan import Phase, TenantSnapshot
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_ID, Caches
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
@@ -41,6 +40,8 @@ NETWORKING = "ReconcileTenantNetworking"
 """The action of Events about routes."""
 
 Answer: TypeAlias = Next[TenantStatus]
+
+_REFUSED = (BadRequest, Forbidden, Invalid)
 
 
 class TenantFailed(ReconcileError):
@@ -78,18 +79,40 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     clock: Clock
     memos: Memos[TenantMemo] = field(default_factory=lambda: Memos(TenantMemo))
     most_previous_versions: int = plan.PREVIOUS_VERSIONS
+    recorder: EventSink | None = None
+    """For Events about failures that leave the reason of the condition as it is."""
 
     async def reconcile(self, tenant: CAPTenant) -> Answer:
         """Observe, decide, act. Raises TenantFailed, ApiError."""
         seen = self._snapshot(tenant)
-        match plan.decide(seen):
+        decision = plan.decide(seen)
+        if isinstance(decision, plan.ShowFailure):
+            decision = await self._retry(seen, decision)
+        answer = await self._carry_out(seen, decision)
+        if isinstance(decision, plan.Prepare | plan.Release):
+            return answer
+        if not retries.is_unread(tenant.metadata, tenant.status.last_handled_retry):
+            return answer
+        return replace(answer, status=plan.acknowledged(tenant, answer.status or tenant.status))
+
+    async def _retry(self, seen: TenantSnapshot, failure: plan.ShowFailure) -> plan.ShowFailure | plan.AwaitOperation:
+        """Ask the failed operation to run again where the tenant is asked to."""
+        tenant, operation = seen.tenant, failure.operation
+        if not retries.is_pending(tenant.metadata, tenant.status.last_handled_retry):
+            return failure
+        asked = await preparation.write(self.client, operation, plan.forwarded(tenant))
+        self.caches.operations.expect(asked.key, asked.metadata.resource_version)
+        return plan.AwaitOperation(asked)
+
+    async def _carry_out(self, seen: TenantSnapshot, decision: plan.Decision) -> Answer:
+        tenant = seen.tenant
+        match decision:
             case plan.Rest():
                 return await self._at_rest(seen)
             case plan.Refuse(message):
-                raise InvalidReference(message)
+                raise self._announced(tenant, InvalidReference(message), "Prepare")
             case plan.Prepare(lacking):
-                await preparation.write(self.client, tenant, lacking)
-                return Next.now()
+                return await self._prepare(tenant, lacking)
             case plan.AwaitVersion(message):
                 return await self._await_version(seen, message)
             case plan.AwaitOperation(operation):
@@ -121,6 +144,13 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             operations=caches.operations.store.by(BY_OWNER, tenant.metadata.uid),
         )
 
+    async def _prepare(self, tenant: CAPTenant, lacking: JsonObject) -> Answer:
+        try:
+            await preparation.write(self.client, tenant, lacking)
+        except _REFUSED as error:  # a tenant id that cannot be a label, for example
+            raise TenantFailed(str(error)) from error
+        return Next.now()
+
     # ---- operations
 
     async def _await_version(self, seen: TenantSnapshot, message: str) -> Answer:
@@ -141,7 +171,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         tenant, client = seen.tenant, self.client
         namespace = tenant.metadata.namespace
         try:
-            chosen = steps.steps_of(start.version, start.operation)
+            body = new_operation.body(tenant, start)
         except NoTenantOperation as error:
             raise TenantFailed(str(error)) from error
         for earlier in start.replaces:
@@ -149,29 +179,10 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             await client.delete(metadata_of(CAPTenantOperation), metadata.name, namespace, uid=metadata.uid)
         for output in self.caches.outputs.store.by(BY_TENANT_ID, f"{namespace}/{tenant.spec.tenant_id}"):
             await client.delete(metadata_of(CAPTenantOutput), output.metadata.name, namespace, uid=output.metadata.uid)
-        marks = marks_of(tenant, start.operation)
-        resource = CAPTenantOperation.resource
-        body: JsonObject = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {
-                "name": _operation_name(tenant, start),
-                "namespace": namespace,
-                "finalizers": [names.OPERATION_FINALIZER],
-                "ownerReferences": [msgspec.to_builtins(owner_reference(tenant))],
-                "labels": {**marks["labels"]},
-                "annotations": {**marks["annotations"]},
-            },
-            "spec": {
-                "operation": start.operation.value,
-                "subDomain": tenant.spec.sub_domain,
-                "tenantId": tenant.spec.tenant_id,
-                "capApplicationVersionInstance": start.version.metadata.name,
-                "steps": [msgspec.to_builtins(step) for step in chosen],
-            },
-        }
         try:
             created = await client.create(CAPTenantOperation, body)
+        except _REFUSED as error:
+            raise TenantFailed(plan.refusal_message(tenant, error)) from error
         except AlreadyExists:
             return (
                 Next.done()
@@ -232,10 +243,12 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 
     async def _at_rest(self, seen: TenantSnapshot) -> Answer:
         """A tenant that is as it should be: only its routes may have to follow domains and annotations."""
-        if not await self._keep_routes(seen):
-            return Next.done()
         tenant = seen.tenant
         shown = conditions.find(tenant.status.conditions, READY)
+        if not await self._keep_routes(seen):
+            if shown is None or shown.observed_generation == tenant.metadata.generation:
+                return Next.done()
+            return Next.done(self._with_ready(tenant, shown.is_true, shown.reason, shown.message)).without_event()
         is_ready = shown is None or shown.is_true
         status = self._with_ready(
             tenant, is_ready, TenantReason.TenantNetworkingModified, "the VirtualService has changed"
@@ -256,7 +269,15 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         try:
             return await self.networking.keep(tenant, application, version, memory)
         except NetworkingFailed as error:
-            raise VirtualServiceFailed(str(error)) from error
+            raise self._announced(tenant, VirtualServiceFailed(str(error)), NETWORKING) from error
+
+    def _announced(self, tenant: CAPTenant, failure: TenantFailed, action: str) -> TenantFailed:
+        """The failure, after an Event about it unless the condition shows it already."""
+        shown = conditions.find(tenant.status.conditions, READY)
+        is_news = shown is None or shown.message != conditions.truncated(str(failure))
+        if is_news and self.recorder is not None:
+            self.recorder.send(tenant, Notice(failure.reason, str(failure), Severity.WARNING, action))
+        return failure
 
     # ---- the status
 
@@ -271,13 +292,6 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     ) -> Answer:
         notice = Notice(phase.reason, message, severity, phase.state)
         return Next.done(status).without_event().with_events(notice)
-
-
-def _operation_name(tenant: CAPTenant, start: plan.Start) -> str:
-    """The same in each pass, so that a creation whose answer was lost is not repeated."""
-    earlier = "".join(sorted(each.metadata.uid for each in start.replaces))
-    metadata = tenant.metadata
-    return names.derived(metadata.name, metadata.uid, start.operation, start.version.metadata.uid, earlier)
 
 
 def _networking_changed(tenant: CAPTenant) -> Notice:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from stellwerk.api.apps import Deployment
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.objects.desired import Desired
+from stellwerk.apply.set.model.owner import ControllerOwner
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata, metadata_of, owner_reference
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.runtime.cache.informer import Informer
 
 
@@ -51,11 +51,7 @@ class VersionChildren:
             await together(absent, lambda desired: self._create(owner, desired))
 
     async def _create(self, owner: CAPApplicationVersion, desired: Desired) -> None:
-        metadata = desired.body["metadata"]
-        assert isinstance(metadata, dict)
-        references = [msgspec.to_builtins(owner_reference(owner))]
-        body: JsonObject = {**desired.body, "metadata": {**metadata, "ownerReferences": references}}
-        target, key = metadata_of(desired.resource), desired.key
+        body, target, key = owned(owner, desired), metadata_of(desired.resource), desired.key
         try:
             made = await self.client.create(target, body)
         except AlreadyExists:  # the cache is behind
@@ -65,6 +61,11 @@ class VersionChildren:
             check(owner, desired, found)
             made = found
         self.informers[desired.resource].expect(key, made.metadata.resource_version)
+
+
+def owned(owner: CAPApplicationVersion, desired: Desired) -> JsonObject:
+    """The object with its owner. An owner that is not stored yet has no reference."""
+    return ControllerOwner(names.OPERATOR_NAME, owner_reference(owner), {}).stamped(desired.body, "")
 
 
 def check(owner: CAPApplicationVersion, desired: Desired, live: HasMetadata) -> None:

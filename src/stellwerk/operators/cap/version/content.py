@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap import names, workload_pods
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, JobType, Workload
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType, Workload
+from stellwerk.operators.cap.pods import workload_pods
 from stellwerk.runtime.control.jobs import JobStep, StepDecision, next_step
 
 _UNNAMED = "content"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.routing.targets import ports_of
 

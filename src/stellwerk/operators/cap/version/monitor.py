@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.model import metadata_of
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import monitoring
 from stellwerk.operators.cap.version.monitoring import UnusableRule
@@ -52,8 +51,7 @@ class VersionMonitor:
             return False
 
     async def _answers(self, questions: Sequence[monitoring.Question]) -> bool:
-        async with AsyncExitStack() as stack:
-            prometheus = await stack.enter_async_context(Prometheus.connected(self.address))
+        async with Prometheus.connected(self.address) as prometheus:
             for question in questions:
                 if not question.is_unused(await prometheus.ask(question.query)):
                     return False

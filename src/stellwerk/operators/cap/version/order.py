@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stellwerk.operators.cap.api_status import READY
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.runtime import conditions
 

@@ -16,16 +16,17 @@ import msgspec
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_status import READY, condition
-from stellwerk.operators.cap.api_tenant import CAPTenant
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionState, VersionStatus
+from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, hidden_message
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
-from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, StepDecision
+from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, RestartJob, StepDecision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class VersionSnapshot:
     deployments: Sequence[Deployment] = ()
     """Jobs and Deployments that the version controls."""
     tenants: Sequence[CAPTenant] = ()
+    hidden_tenants: Sequence[ObjectKey] = ()
+    """Tenants of the namespace that could not be read so far: they may use the version."""
     versions: Sequence[CAPApplicationVersion] = ()
     """All of the application."""
     unready_domain: str = ""
@@ -74,6 +77,10 @@ class Report:
     finished: str = ""
     """A content job that has ended just now."""
     again: bool = False
+    again_seconds: float = 0.0
+    """When another pass is due, with `again`."""
+    retry: RetryProgress | None = None
+    """The retry of a content job that has to be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,7 @@ def next_action(seen: VersionSnapshot) -> Action:
         names.application_labels(spec) | names.owner_labels(application.key, application.metadata.generation),
         names.application_annotations(spec) | names.owner_annotations(application.key),
         application,
+        former=names.former_identity(spec),
     )
     if lacking is not None:
         return Prepare(lacking)
@@ -122,7 +130,7 @@ def progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments:
     """
     version = seen.version
     if isinstance(content, JobStepFailed):
-        return _failure(f"content job: {content.message}. {_retry(version)}")
+        return _failure(f"content job: {content.message}{retries.tried(version.status.retry)}. {_retry(version)}")
     if is_ready(version):
         return _ready(seen)
     shown = {deployment.metadata.name: deployment for deployment in seen.deployments}
@@ -130,7 +138,7 @@ def progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments:
         failed = shown[name].condition("ReplicaFailure") if name in shown else None
         if failed is not None and failed.is_true:
             return _failure(f"Deployment {version.metadata.namespace}/{name} cannot create pods: {failed.message}")
-    waits = [f"content job {content.job.metadata.name}"] if isinstance(content, AwaitJob) else []
+    waits = [f"content job {content.job.metadata.name}"] if isinstance(content, AwaitJob | RestartJob) else []
     waits += [f"Deployment {name}" for name in names_of_deployments if not _is_available(shown.get(name))]
     if waits:
         return _waiting(VersionReason.WaitingForWorkloads, f"waiting for {conditions.first_of(waits)}")
@@ -164,9 +172,22 @@ def record(content_job: str) -> Report:
     )
 
 
+def run_again(job: str, retry: RetryProgress, cause: str, now: datetime) -> Report:
+    """What is reported of a content job that runs again: this is recorded before the failed Job is deleted."""
+    asked = " on request" if retry.next_attempt_time is None else ""
+    return Report(
+        state=VersionState.PROCESSING,
+        reason=VersionReason.ReadyForProcessing,
+        message=f"content job {job}: attempt {retry.attempts} follows{asked}: {cause}",
+        again=True,
+        again_seconds=retries.seconds_left(retry, now),
+        retry=retry,
+    )
+
+
 def _retry(version: CAPApplicationVersion) -> str:
     key = version.key
-    return f"Run it again with: kubectl annotate cav {key.name} -n {key.namespace} {names.RETRY_ANNOTATION}=true"
+    return f"Run it again with: stellwerk cap retry cav/{key.name} -n {key.namespace}"
 
 
 def _ready(seen: VersionSnapshot) -> Report:
@@ -207,6 +228,8 @@ def _deletion(seen: VersionSnapshot) -> Action:
         return Rest()
     if users := [tenant.metadata.name for tenant in seen.tenants if uses(tenant, version)]:
         message = f"the version is deleted when no tenant uses it any more: {conditions.first_of(users)}"
+    elif seen.hidden_tenants:
+        message = hidden_message(seen.hidden_tenants)
     elif version.status.state == VersionState.DELETING:
         return Release()
     else:
@@ -217,7 +240,7 @@ def _deletion(seen: VersionSnapshot) -> Action:
         reason=VersionReason.DeleteTriggered,
         message=message,
         is_ready=shown is not None and shown.is_true,
-        again=not users,
+        again=not users and not seen.hidden_tenants,
     )
 
 
@@ -238,8 +261,14 @@ def status_of(version: CAPApplicationVersion, report: Report, now: datetime) -> 
     ready = condition(version, report.is_ready, report.reason, report.message)
     return msgspec.structs.replace(
         status,
+        retry=report.retry or (None if report.finished or report.is_ready else status.retry),
         state=report.state,
         finished_jobs=finished,
         observed_generation=version.metadata.generation,
         conditions=conditions.set_condition(status.conditions, ready, now),
     )
+
+
+def acknowledged(version: CAPApplicationVersion, status: VersionStatus) -> VersionStatus:
+    """The status that shows the request of the object as handled."""
+    return msgspec.structs.replace(status, last_handled_retry=retries.request(version.metadata))

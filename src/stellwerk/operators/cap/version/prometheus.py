@@ -11,6 +11,8 @@ import msgspec
 
 from stellwerk.kube.types.model import UNREADABLE
 from stellwerk.operators.cap.version.monitoring import Answer
+from stellwerk.render.errors import Unavailable
+from stellwerk.render.sources.http import bounded_body
 
 ANSWER_SECONDS = 10.0
 MOST_BYTES = 1 << 20
@@ -50,10 +52,9 @@ class Prometheus:
         """The answer to a query at this moment. Raises PrometheusFailed."""
         try:
             async with self._session.post(self._url, data={"query": query}, allow_redirects=False) as response:
-                content = await response.content.read(MOST_BYTES)
-                if not response.content.at_eof():
-                    raise PrometheusFailed(f"the answer has more than {MOST_BYTES >> 10} KiB")
-                return _answer(content, response.status)
+                return _answer(await bounded_body(response, MOST_BYTES), response.status)
+        except Unavailable as error:
+            raise PrometheusFailed(error.why) from None
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise PrometheusFailed(f"Prometheus does not answer: {str(error) or type(error).__name__}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from stellwerk.api.batch import Job
@@ -14,26 +14,36 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
-from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_version import CAPApplicationVersion, VersionState, VersionStatus, Workload
-from stellwerk.operators.cap.credentials import CredentialSecrets, NameTaken, SecretMissing
-from stellwerk.operators.cap.last_words import last_words
+from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.status import RetryProgress
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus, Workload
+from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.pods.last_words import last_words
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
+from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.routing.targets import unready_domain
-from stellwerk.operators.cap.vcap import CredentialsUnusable
 from stellwerk.operators.cap.version import content, plan
 from stellwerk.operators.cap.version.children import BelongsToAnother, VersionChildren
 from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.operators.cap.version.plan import Report, VersionSnapshot
 from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
-from stellwerk.operators.cap.version.rollout import CredentialRollout
+from stellwerk.operators.cap.version.rollout import CredentialRollout, OutdatedSince
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
-from stellwerk.operators.cap.workload_pods import ReservedVariable
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control import jobs as job_steps
-from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepDecision
+from stellwerk.runtime.control.jobs import (
+    Advance,
+    AwaitJob,
+    JobStepFailed,
+    RestartJob,
+    StartJob,
+    StepDecision,
+    failure_message,
+)
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[VersionStatus]
@@ -62,6 +72,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     children: VersionChildren
     rollout: CredentialRollout
     clock: Clock
+    memos: Memos[OutdatedSince] = field(default_factory=lambda: Memos(OutdatedSince))
 
     async def reconcile(self, version: CAPApplicationVersion) -> Answer:
         """Observe, decide, act. Raises VersionFailed, ApiError."""
@@ -77,7 +88,9 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             case Report():
                 return self._answer(seen, action)
             case plan.RunWorkloads():
-                return await self._run(seen)
+                answer = await self._run(seen)
+                status = plan.acknowledged(seen.version, answer.status or seen.version.status)
+                return replace(answer, status=status if status != seen.version.status else answer.status)
             case _:
                 return Next.done()
 
@@ -94,12 +107,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         caches, namespace = self.caches, version.metadata.namespace
         key = ObjectKey(namespace, version.spec.application)
         application = caches.applications.store.get(key)
-        missing: Sequence[str] = ()
-        if application is not None:
-            secrets = caches.secrets(namespace)
-            await secrets.wait_settled()
-            wanted = dict.fromkeys(service.secret for service in application.spec.btp.services)
-            missing = [name for name in wanted if ObjectKey(namespace, name) not in secrets.store]
+        missing = await caches.missing_secrets(application) if application is not None else ()
         return VersionSnapshot(
             version=version,
             application=application,
@@ -107,6 +115,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             jobs=caches.content_jobs.store.by(BY_OWNER, version.metadata.uid),
             deployments=caches.deployments.store.by(BY_OWNER, version.metadata.uid),
             tenants=caches.tenants.store.by(BY_APPLICATION, str(key)),
+            hidden_tenants=caches.hidden_tenants(namespace),
             versions=caches.versions.store.by(BY_APPLICATION, str(key)),
             unready_domain=self._unready_domain(application, namespace),
         )
@@ -118,7 +127,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
 
     def _answer(self, seen: VersionSnapshot, report: Report) -> Answer:
         status = plan.status_of(seen.version, report, self.clock.now())
-        answer = Next.now(status) if report.again else Next.done(status)
+        answer = Next.after(report.again_seconds, status) if report.again else Next.done(status)
         if report.state == VersionState.ERROR:
             return replace(answer, severity=Severity.WARNING)
         return answer if report.is_ready else answer.without_event()
@@ -133,11 +142,17 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             decision = await self._content(seen, application)
         if isinstance(decision, Advance):
             return self._answer(seen, plan.record(decision.step.job_name))
+        failed, now = _failed(seen, decision), self.clock.now()
+        if failed is not None and (retry := self._retry(seen, failed, decision)) is not None:
+            cause = failure_message(failed) + await last_words(self.client, failed)
+            return self._answer(seen, plan.run_again(failed.metadata.name, retry, cause, now))
         objects = VersionObjects(application=application, version=version)
         await self._create(objects)
+        if isinstance(decision, RestartJob):
+            return Next.after(retries.seconds_left(version.status.retry, now))
         deployments = [objects.name(workload) for _, workload in objects.workloads()]
-        if isinstance(decision, JobStepFailed):
-            decision = await self._with_last_words(seen, decision)
+        if isinstance(decision, JobStepFailed) and failed is not None:
+            decision = replace(decision, message=decision.message + await last_words(self.client, failed))
         report = plan.progress(seen, decision, deployments)
         answer = self._answer(seen, report)
         return await self._with_credentials(seen, objects, answer) if report.is_ready else answer
@@ -145,9 +160,9 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     async def _with_credentials(self, seen: VersionSnapshot, objects: VersionObjects, answer: Answer) -> Answer:
         """The answer of a Ready version, after its Deployments were given new credentials where that is due."""
         if not plan.renews_credentials(seen):
-            self.rollout.forget(objects)
+            self.memos.forget(seen.version.key)
             return answer
-        restarted, pause_seconds = await self.rollout.keep(objects)
+        restarted, pause_seconds = await self.rollout.keep(objects, self.memos.of(seen.version.key))
         if restarted:
             message = f"credentials of services have changed: restarting Deployments {', '.join(restarted)}"
             answer = answer.with_events(
@@ -189,16 +204,15 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
 
     async def _content(self, seen: VersionSnapshot, application: CAPApplication) -> StepDecision:
         """The state of the content jobs, after the one that is due was started."""
-        version = seen.version
-        is_retry = names.RETRY_ANNOTATION in version.metadata.annotations
-        decision = content.next_job(version, seen.jobs, retry=is_retry)
-        if is_retry and not isinstance(decision, RestartJob):
-            # Removed before a Job is created: a request that is still there would restart the new one, too.
-            await preparation.write(self.client, version, {"annotations": {names.RETRY_ANNOTATION: None}})
+        version, retry = seen.version, seen.version.status.retry
+        decision = content.next_job(version, seen.jobs, retry=retries.is_recorded(retry, seen.jobs))
+        if isinstance(decision, RestartJob) and retries.seconds_left(retry, self.clock.now()):
+            return decision
         if isinstance(decision, StartJob):
             name = decision.step.job_name
             workload = dict(content.ordered(version))[name]
-            secret = await self.credentials.keep(version, name, application, workload)
+            keep = self.credentials.renew if retry is not None else self.credentials.keep
+            secret = await keep(version, name, application, workload)
             body = content.job(version, workload, secret)
             decision = StartJob(replace(decision.step, build=lambda: body))
         decision = await job_steps.carry_out(self.client, version, decision)
@@ -213,10 +227,23 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         patch = MergePatch({"metadata": {"uid": metadata.uid, "labels": labels}})
         await self.client.patch(metadata_of(Job), metadata.name, metadata.namespace, patch)
 
-    async def _with_last_words(self, seen: VersionSnapshot, failed: JobStepFailed) -> JobStepFailed:
-        job = next((job for job in seen.jobs if job.metadata.name == failed.step.job_name), None)
-        words = await last_words(self.client, job) if job is not None else ""
-        return replace(failed, message=failed.message + words)
+    def _retry(self, seen: VersionSnapshot, failed: Job, decision: StepDecision) -> RetryProgress | None:
+        """The retry of a failed content job that has to be recorded; None where nothing has to."""
+        status = seen.version.status
+        is_asked = retries.is_pending(seen.version.metadata, status.last_handled_retry)
+        if isinstance(decision, RestartJob):
+            return retries.at_once(status.retry) if is_asked and status.retry is not None else None
+        if is_asked:
+            return retries.on_request(status.retry, failed)
+        return retries.by_itself(seen.application, status.retry, failed, self.clock.now())
+
+
+def _failed(seen: VersionSnapshot, decision: StepDecision) -> Job | None:
+    """The content job that failed, where one did."""
+    if not isinstance(decision, JobStepFailed | RestartJob):
+        return None
+    named = (job for job in seen.jobs if job.metadata.name == decision.step.job_name)
+    return next((job for job in named if job.failure is not None), None)
 
 
 @contextmanager

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
-from stellwerk.api.istio import DestinationRule
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap import names, workload_pods
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_version import (
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.version import (
     Autoscaler,
     CAPApplicationVersion,
     DeploymentDetails,
@@ -23,23 +22,12 @@ from stellwerk.operators.cap.api_version import (
     NetworkPolicyScope,
     Workload,
 )
+from stellwerk.operators.cap.pods import workload_pods
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.routing import objects as routing_objects
 from stellwerk.operators.cap.routing import stickiness, targets
 from stellwerk.operators.cap.version import destinations
-
-AUTOSCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True)
-BUDGET = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True)
-
-KINDS: Sequence[Resource] = (
-    Service.resource,
-    AUTOSCALER,
-    BUDGET,
-    NetworkPolicy.resource,
-    DestinationRule.resource,
-    ServiceMonitor.resource,
-)
-"""The kinds of objects of a version besides Deployments and Jobs."""
+from stellwerk.operators.cap.watches import AUTOSCALER, BUDGET
 
 _WORKLOAD, _SERVICE, _MONITOR = "Workload", "Service", "ServiceMonitor"
 _ORDER: Sequence[tuple[VersionReason, Sequence[DeploymentType]]] = (

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
@@ -29,10 +30,11 @@ from stellwerk.kube.types.model import (
     metadata_of,
     unstructured,
 )
-from stellwerk.operators.cap import names, vcap, workload_pods
-from stellwerk.operators.cap.api_version import Workload
-from stellwerk.operators.cap.credentials import CredentialSecrets, NameTaken, SecretMissing
-from stellwerk.operators.cap.vcap import CredentialsUnusable
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.version import Workload
+from stellwerk.operators.cap.pods import vcap, workload_pods
+from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.version.resources import VersionObjects
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
@@ -41,7 +43,11 @@ _CONTAINERS = ("containers", "initContainers")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True)
+OutdatedSince: TypeAlias = dict[str, float]
+"""By the name of a Deployment: since when it is known to have former credentials, in seconds of the monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialRollout:
     """Keeps the credentials of Deployments as new as those of their services."""
 
@@ -50,11 +56,9 @@ class CredentialRollout:
     deployments: Informer[Deployment]
     clock: Clock
     delay: timedelta
-    _changed: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """By Deployment: the versions of the binding Secrets that it does not have, and since when that is known."""
 
-    async def keep(self, objects: VersionObjects) -> tuple[Sequence[str], float | None]:
-        """Bring all Deployments of a version one step further.
+    async def keep(self, objects: VersionObjects, outdated: OutdatedSince) -> tuple[Sequence[str], float | None]:
+        """Bring all Deployments of a version one step further. `outdated` is the version's memo.
 
         Returns the names of those that begin to restart, and in how many seconds another look is due, or None. Raises
         ApiError.
@@ -64,7 +68,7 @@ class CredentialRollout:
         for _, workload in objects.workloads():
             name = objects.name(workload)
             try:
-                pause = await self._keep(objects, workload, name, restarted)
+                pause = await self._keep(objects, workload, name, outdated, restarted)
             except (SecretMissing, CredentialsUnusable, NameTaken) as error:
                 _log.warning("Deployment %s keeps its credentials: %s", name, error)
                 continue
@@ -72,14 +76,11 @@ class CredentialRollout:
                 pauses.append(pause)
         return restarted, min(pauses, default=None)
 
-    def forget(self, objects: VersionObjects) -> None:
-        """The version is none whose credentials are renewed."""
-        for _, workload in objects.workloads():
-            self._changed.pop(_place(objects, objects.name(workload)), None)
-
-    async def _keep(self, objects: VersionObjects, workload: Workload, name: str, restarted: list[str]) -> float | None:
+    async def _keep(
+        self, objects: VersionObjects, workload: Workload, name: str, outdated: OutdatedSince, restarted: list[str]
+    ) -> float | None:
         version, application = objects.version, objects.application
-        namespace, place = version.metadata.namespace, _place(objects, name)
+        namespace = version.metadata.namespace
         secrets = self.credentials.of(version, name)
         deployment = self.deployments.store.get(ObjectKey(namespace, name))
         wanted = self.credentials.versions_shown(application, workload, namespace)
@@ -89,16 +90,13 @@ class CredentialRollout:
             (each for each in secrets if each.metadata.annotations.get(names.BINDINGS_ANNOTATION) == wanted), None
         )
         if current is not None:
-            self._changed.pop(place, None)
+            outdated.pop(name, None)
             former = [each for each in secrets if each is not current]
             if former and await self._replace(deployment, current, former):
                 restarted.append(name)
             return None
-        seen, since = self._changed.get(place, ("", 0.0))
         now = self.clock.monotonic()
-        if not seen:
-            since = now  # further changes meanwhile do not begin the delay again
-        self._changed[place] = wanted, since
+        since = outdated.setdefault(name, now)  # further changes meanwhile do not begin the delay again
         remaining = since + self.delay.total_seconds() - now
         if remaining > 0:
             return remaining
@@ -176,7 +174,3 @@ def is_rolled_out(deployment: Deployment) -> bool:
 def _secret_of(source: JsonValue) -> str:
     reference = source.get("secretRef") if isinstance(source, Mapping) else None
     return str(reference.get("name", "")) if isinstance(reference, Mapping) else ""
-
-
-def _place(objects: VersionObjects, name: str) -> str:
-    return f"{objects.version.metadata.uid}/{name}"

@@ -14,13 +14,13 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import JsonPatch, add, remove
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOutput
-from stellwerk.operators.cap.api_version import CAPApplicationVersion
 from stellwerk.operators.cap.application import inline_domains
 from stellwerk.operators.cap.application.inline_domains import HostTaken
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.webhooks import rules, version
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.serving.webhook import Admission, Allowed, Decision, Denied, Judge, Patched, Webhook

@@ -1,18 +1,32 @@
-"""How the API server learns of the webhooks: two configurations, with the names of the original (pure)."""
+"""How API servers learn of the webhooks: two configurations, with the names of the original (pure).
+
+While a configuration is there and no webhook answers, API servers refuse the writes that it is about. So it is about as
+few as possible:
+
+- Deletions are asked about where a rule may refuse one: of the tenant of a provider. The subscriber who leaves, and
+  the namespace that goes, wait for no webhook.
+- Writes of objects that are being deleted are not asked about: the removal of a finalizer must never be refused.
+- The namespace of the webhooks is left out: nothing that an operator needs there waits for them.
+- An API server waits 5 seconds for an answer, as long as the webhooks take at most; the original lets it wait for 15,
+  and the user with it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
+from stellwerk.delivery.installation import ClientConfig
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap.api_status import API_VERSION, GROUP
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP
 from stellwerk.operators.cap.webhooks.judges import MUTATE, VALIDATE
 
 NAME = "cap-operator"
+SECRET = "cap-operator-webhook-tls"  # noqa: S105  # a name
 _WEBHOOK = f"{NAME}.{GROUP}"
-_SECONDS = 15
+_SECONDS = 5
 _VALIDATED = (
     "capapplications",
     "captenants",
@@ -21,28 +35,31 @@ _VALIDATED = (
     "domains",
     "clusterdomains",
 )
+_WRITES = ("CREATE", "UPDATE")
+_STAYS: JsonObject = {"name": "object-is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
 
 
-def service(name: str, namespace: str, port: int, path: str) -> JsonObject:
-    """How webhooks are reached at a Service."""
-    return {"service": {"name": name, "namespace": namespace, "port": port, "path": path}}
-
-
-def configurations(validate: JsonObject, mutate: JsonObject) -> Sequence[JsonObject]:
-    """Both configurations. The arguments are how each path is reached; the server adds its authority by itself."""
+def configurations(client_config: ClientConfig, namespace: str) -> Sequence[JsonObject]:
+    """Both configurations, for webhooks that run in `namespace`. The server adds its authority by itself."""
+    outside: JsonObject = {
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}]
+    }
+    validate = _webhook(_WEBHOOK, client_config(VALIDATE), outside, _WRITES, _VALIDATED)
+    provider: JsonObject = {"matchLabels": {names.TENANT_TYPE_LABEL: names.PROVIDER}}
+    delete = _webhook(f"deletion.{_WEBHOOK}", client_config(VALIDATE), outside, ("DELETE",), ("captenants",))
+    mutate = _webhook(_WEBHOOK, client_config(MUTATE), outside, _WRITES, _VALIDATED[:1])
     return (
-        _configuration(ValidatingWebhookConfiguration.resource, validate, _VALIDATED, ("CREATE", "UPDATE", "DELETE")),
-        _configuration(MutatingWebhookConfiguration.resource, mutate, _VALIDATED[:1], ("CREATE", "UPDATE")),
+        _configuration(
+            ValidatingWebhookConfiguration.resource,
+            {**validate, "matchConditions": [_STAYS]},
+            {**delete, "objectSelector": provider},
+        ),
+        _configuration(MutatingWebhookConfiguration.resource, {**mutate, "matchConditions": [_STAYS]}),
     )
 
 
-def paths() -> Sequence[str]:
-    """The paths in the order of the arguments of `configurations`."""
-    return (VALIDATE, MUTATE)
-
-
-def _configuration(
-    kind: Resource, client: JsonObject, resources: Sequence[str], operations: Sequence[str]
+def _webhook(
+    name: str, client: JsonObject, namespaces: JsonObject, operations: Sequence[str], resources: Sequence[str]
 ) -> JsonObject:
     rule: JsonObject = {
         "apiGroups": [GROUP],
@@ -50,13 +67,17 @@ def _configuration(
         "operations": [*operations],
         "resources": [*resources],
     }
-    webhook: JsonObject = {
-        "name": _WEBHOOK,
+    return {
+        "name": name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": client,
         "failurePolicy": "Fail",
+        "namespaceSelector": namespaces,
         "rules": [rule],
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": _SECONDS,
     }
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": NAME}, "webhooks": [webhook]}
+
+
+def _configuration(kind: Resource, *webhooks: JsonObject) -> JsonObject:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": NAME}, "webhooks": [*webhooks]}

@@ -13,10 +13,10 @@ from cryptography import x509
 
 from stellwerk.kube.types.model import UNREADABLE
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.api_application import ApplicationState, CAPApplication
-from stellwerk.operators.cap.api_status import READY
-from stellwerk.operators.cap.api_tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
+from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.routing import headers
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.runtime import conditions

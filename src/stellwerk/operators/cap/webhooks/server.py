@@ -5,42 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_domain import ClusterDomain, Domain
-from stellwerk.operators.cap.api_tenant import CAPTenant
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.webhooks import registration
 from stellwerk.operators.cap.webhooks.judges import Judges
 from stellwerk.runtime.certificates.store import Profile, Registration, ServingCertificates
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.serving.http import ListenAddress
-from stellwerk.runtime.serving.webhook import AdmissionServer
-
-SECRET = "cap-operator-webhook-tls"  # noqa: S105  # a name
-DEFAULT_PORT = 8443
+from stellwerk.runtime.serving.webhook import AdmissionServer, WebhookCertificates
 
 
 def install(
-    manager: Manager, address: ListenAddress, namespace: str, hosts: Sequence[str], *, derives_tenant_jobs: bool = False
+    manager: Manager, address: ListenAddress, certificates: WebhookCertificates, *, derives_tenant_jobs: bool = False
 ) -> AdmissionServer:
-    """Serve the webhooks at an address, with a certificate for `hosts` that replicas share in `namespace`."""
-    client = manager.client
+    """Serve the webhooks at an address with a certificate."""
     judges = Judges(
-        client=client,
+        client=manager.client,
         applications=manager.informer(CAPApplication, required=True),
         tenants=manager.informer(CAPTenant, required=True),
         domains=manager.informer(Domain, required=True),
         cluster_domains=manager.informer(ClusterDomain, required=True),
         derives_tenant_jobs=derives_tenant_jobs,
     )
-    registered = (Registration.validating(registration.NAME), Registration.mutating(registration.NAME))
+    server = AdmissionServer(address, judges.webhooks(), certificates, metrics=manager.metrics)
+    manager.add_server("webhooks", server)
+    manager.ready_when("webhooks", server.unready)
+    return server
+
+
+def shared_certificate(manager: Manager, namespace: str, hosts: Sequence[str]) -> ServingCertificates:
+    """A certificate for `hosts` that the replicas share by a Secret in `namespace`, and that API servers trust."""
+    registrations = (Registration.validating(registration.NAME), Registration.mutating(registration.NAME))
     certificates = ServingCertificates(
-        client,
-        ObjectKey(namespace, SECRET),
+        manager.client,
+        ObjectKey(namespace, registration.SECRET),
         Profile(names=hosts),
-        registrations=registered,
+        registrations=registrations,
         clock=manager.clock,
         metrics=manager.metrics,
     )
-    server = AdmissionServer(address, judges.webhooks(), certificates, metrics=manager.metrics)
-    manager.add_server("webhooks", server)
-    return server
+    for each in registrations:
+        found = manager.informer(metadata_of(each.view.resource), fields=f"metadata.name={each.name}")
+        found.on_change(lambda _: certificates.doubt())
+    return certificates

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import msgspec
 
 from stellwerk.kube.types.model import JsonValue
-from stellwerk.operators.cap.api_application import CAPApplication
-from stellwerk.operators.cap.api_version import (
+from stellwerk.operators.cap.application.plan import is_services_only
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.version import (
     CAPApplicationVersion,
     DeploymentDetails,
     DeploymentType,
@@ -19,7 +20,6 @@ from stellwerk.operators.cap.api_version import (
     TenantStep,
     Workload,
 )
-from stellwerk.operators.cap.application.plan import is_services_only
 from stellwerk.operators.cap.routing.targets import ports_of
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -10,5 +10,4 @@ status_size_limit        keeps the status below the limit of the API server   pu
 unknown_kinds            kinds that the target does not serve
 traced                   rendering and readiness with a trace span
 weights                  how many bytes of large passes are in memory
-workload_causes          why a workload of the Component is not ready
 """

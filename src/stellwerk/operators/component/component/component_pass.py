@@ -23,6 +23,8 @@ from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.object_set import ObservedState, SetProgress
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.delivery.server_addresses import Addresses
+from stellwerk.delivery.sets import set_reports, workload_causes
+from stellwerk.delivery.sets.workload_causes import WorkloadCauses
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden
@@ -30,11 +32,10 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
-from stellwerk.operators.component.component import status_plan, status_size_limit, workload_causes
+from stellwerk.operators.component.component import status_plan, status_size_limit
 from stellwerk.operators.component.component.delete_hooks import Trust
 from stellwerk.operators.component.component.deployment import Deployer, DeploymentContent
 from stellwerk.operators.component.component.weights import Weights
-from stellwerk.operators.component.component.workload_causes import WorkloadCauses
 from stellwerk.operators.component.dependencies import dependencies, ready_expressions
 from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
 from stellwerk.operators.component.errors import (
@@ -320,7 +321,7 @@ class ComponentPass:
         )
         saying = Saying(
             reason=Reason.Timeout if late else Reason.Processing,
-            message=observers.unready(waits, late=late),
+            message=set_reports.unready(waits, late=late),
             cause=Cause.ObjectsNotReady,
         )
         seconds = min(self._until(progress, now), pause_seconds or math.inf)
@@ -449,7 +450,7 @@ class ComponentPass:
         if progress.failures:
             self.services.reports.carried(self.component, self.memo.reported, progress)
             raise self.advised(writes_failed(progress.failures), [each.error for each in progress.failures])
-        message = observers.departing(progress.waits)
+        message = set_reports.departing(progress.waits)
         status = self.report(Saying(reason=Reason.DeletionProcessing, message=message))
         again = Next.now(status) if progress.must_be_saved else Next.after(self._patience(), status)
         return self._with_events(again, progress)

@@ -6,7 +6,7 @@ nothing new costs a few look-ups. The `ObservedState` of a set saves requests an
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -15,26 +15,22 @@ import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.apply.objects import discover
-from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.checks import permission_precheck
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
-from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
-from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import Policies
-from stellwerk.apply.set.model.resource_lookup import resources_of
 from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress, ends_the_pass
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
-from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject
+from stellwerk.apply.set.plan.plan_input import ApplyOptions
+from stellwerk.delivery.sets.set_view import SetView, covered
 from stellwerk.delivery.template_lookup import secret_words_of
-from stellwerk.delivery.watched_objects import OwnedObjects, Place, places, read
+from stellwerk.delivery.watched_objects import Place
 from stellwerk.kube import masking, threads
-from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import NotServed
-from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, to_json_object
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
@@ -188,7 +184,7 @@ class Deployer:
             announces = False
         if target.acts_as:
             await permission_precheck.check(target.client, new, target.acts_as)
-        sight = await self._covered(wanted, known, target)
+        sight = await covered(wanted, known, target.owned, target.client)
         object_set = self._object_set(memory, owner, policies, target, sight, is_large=is_large)
         seen = sight.of(owner)
         progress = await object_set.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
@@ -227,7 +223,7 @@ class Deployer:
             status_plan.policies_of_deletion(component.spec),
         )
         owner = await self._owner(component)
-        sight = await self._covered(hooks.hooks if hooks else (), known, target)
+        sight = await covered(hooks.hooks if hooks else (), known, target.owned, target.client)
         object_set = self._object_set(memory, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
         progress = await object_set.delete(known, sight.of(owner), sight.resources, hooks)
         target.owned.expect(progress.carried)
@@ -309,7 +305,7 @@ class Deployer:
         return known
 
     def _object_set(
-        self, memory: ObservedState, owner: Owner, policies: Policies, target: Target, sight: _Sight, *, is_large: bool
+        self, memory: ObservedState, owner: Owner, policies: Policies, target: Target, sight: SetView, *, is_large: bool
     ) -> ObjectSet:
         return ObjectSet(
             client=target.client,
@@ -324,17 +320,7 @@ class Deployer:
             is_large=is_large,
         )
 
-    async def _covered(self, wanted: Sequence[DesiredObject], known: Inventory, target: Target) -> _Sight:
-        """What is seen of a set, whose kinds are watched from now on, as far as rights allow.
-
-        Raises ApiError, Unwatchable.
-        """
-        resources = await resources_of(wanted, known, target.client.mapper)
-        unwatched = await target.owned.cover(await _watched(resources, target.client))
-        found = await read(resources, unwatched, target.client) if unwatched else {}
-        return _Sight(target.owned, resources, found, tuple(dict.fromkeys(unwatched.values())))
-
-    def _paced(self, progress: SetProgress, status: ComponentStatus, sight: _Sight) -> SetProgress:
+    def _paced(self, progress: SetProgress, status: ComponentStatus, sight: SetView) -> SetProgress:
         """The progress with the moment to look again where no watch shows a change."""
         if progress.done or not sight.unwatched:
             return progress
@@ -413,38 +399,3 @@ def _words_of(rendered: Rendered) -> Iterator[str]:
     """What must not be shown of decrypted files and of the Secrets that were made of them."""
     yield from rendered.decrypted
     yield from secret_words_of(rendered.objects)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sight:
-    """What is seen of a set."""
-
-    owned: OwnedObjects
-    resources: Mapping[ObjectIdentity, Resource]
-    """Where the kinds of the set are served."""
-    read: Mapping[ObjectIdentity, LiveObject]
-    """Objects that no watch shows, of any owner."""
-    unwatched: tuple[str, ...] = ()
-    """Why objects are read one by one; empty where watches show all of them."""
-
-    def of(self, owner: Owner) -> dict[ObjectIdentity, LiveObject]:
-        """The objects of the set."""
-        ours = {name: one for name, one in self.read.items() if owner.standing(one.live.metadata) is Standing.OURS}
-        return self.owned.of(owner.label_value) | ours
-
-    def find(self, address: Address) -> Live | None:
-        """An object of any owner."""
-        one = self.read.get(ObjectIdentity.of(address.ref))
-        return one.live if one is not None else self.owned.find(address)
-
-
-async def _watched(resources: Mapping[ObjectIdentity, Resource], client: Client) -> list[Place]:
-    """Where objects may be: a kind that a definition of the set has yet to bring has none."""
-    served: dict[Resource, bool] = {}
-    for resource in dict.fromkeys(resources.values()):
-        try:
-            await client.mapper.resource(resource.gvk)
-            served[resource] = bool(resource.plural)  # without one, an APIService of the set had yet to bring the kind
-        except NotServed:
-            served[resource] = False
-    return [place for place in places(resources) if served[place.resource]]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.insight import KindInsight, Previewer
+from stellwerk.delivery.insight import KindInsight
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.component.insight import actions
 from stellwerk.operators.component.insight.related_objects import kinship
 from stellwerk.operators.component.insight.why import diagnostician
 
-
-def _previewer() -> Previewer:
-    from stellwerk.operators.component.insight.preview import previewer
-
-    return previewer
-
+with lazy_imports(__name__):
+    from stellwerk.operators.component.insight import preview
 
 INSIGHT = {
     "Component": KindInsight(
@@ -21,6 +18,6 @@ INSIGHT = {
         reconcile=actions.RECONCILE,
         suspend=actions.SUSPEND,
         unstick=actions.UNSTICK,
-        previewer=_previewer,
+        previewer=lambda: preview.previewer,
     )
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from stellwerk.apply.errors import WriteFailure
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
-from stellwerk.apply.set.plan.stage import Unready
+from stellwerk.delivery.sets.set_reports import listed
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta
@@ -29,11 +29,6 @@ from stellwerk.runtime.reconciler import Next, Notice, Severity
 _log = logging.getLogger(__name__)
 
 BY_DEPENDENCY = "dependency"
-SHOWN = 3
-"""How many objects a message names."""
-_LONGEST = 300
-"""The longest text about one object. A Component that waits for another one names what that one waits for, and so on:
-without a limit a message would grow with every pass through a cycle."""
 
 
 class PassObserver(Protocol):
@@ -224,31 +219,8 @@ def _failed(failure: WriteFailure) -> Notice:
     return Notice(reason, f"Error {verb} object: {failure.cause}", Severity.WARNING)
 
 
-def unready(waits: Sequence[Unready], *, late: bool) -> str:
-    """What is waited for, as in the condition."""
-    head = "Timed out waiting for dependent resources" if late else "Waiting for dependent resources"
-    return f"{head}: {listed(waits)}" if waits else f"{head} to become ready"
-
-
 def first_wait(component: Component, saying: Saying) -> Iterator[Notice]:
     """What is waited for, reported once: the state Processing was shown before, and no Event reported it."""
     ready = conditions.find(component.status.conditions, READY)
     if component.status.processing_since is None and ready is not None and ready.reason == saying.reason.value:
         yield Notice(saying.reason.value, saying.text, saying.severity)
-
-
-def departing(waits: Sequence[Unready]) -> str:
-    """What is being deleted, as in the condition."""
-    return f"Deleting dependent resources: {listed(waits)}" if waits else ""
-
-
-def listed(things: Iterable[object]) -> str:
-    """The first few, and how many more."""
-    words = [_cut(str(thing)) for thing in things]
-    rest = len(words) - SHOWN
-    shown = "; ".join(words[:SHOWN])
-    return f"{shown}; and {rest} more" if rest > 0 else shown
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

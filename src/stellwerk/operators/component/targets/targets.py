@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.core import Namespace
+from stellwerk.delivery.sets.served_apis import ServedApis
 from stellwerk.delivery.watched_objects import OwnedObjects, TooMuch
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -30,8 +31,7 @@ from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR
 from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.errors import EgressRefused
-from stellwerk.render.request import request
-from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.request.request import ClusterApis
 from stellwerk.render.sources.egress import EgressRules, parsed
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.remote_clusters import (
@@ -45,13 +45,8 @@ from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.server_concurrency import HOME
 from stellwerk.runtime.supervision.tasks import Border
 
-_FACTS_SECONDS = 60.0
-"""For how long it is believed what a cluster serves; templates ask for it in every rendering."""
-_UNKNOWN_SECONDS = 5.0
-"""The same while an API service of the cluster does not answer, so that some of its kinds are unknown."""
-_DOUBT_SECONDS = 10.0
-"""For how long nothing of that is believed after a definition has changed. An API server takes a moment to serve what
-it has accepted, and a Component that waited for the kind is rendered at once."""
+_UID_SECONDS = 60.0
+"""For how long it is believed which cluster this is."""
 
 _SYSTEM = "kube-system"
 _AUTHORITY = "ca:"
@@ -65,29 +60,12 @@ MOST_OWNED_BYTES = 64 * 2**20
 
 
 @dataclass(slots=True)
-class Kinds:
-    """Whether what one cluster serves may be another than a moment ago."""
-
-    clock: Clock
-    were_asked_for: bool = False
-    doubted_until: float = float("-inf")
-    facts: request.ClusterApis | None = None
-    """What the cluster serves: the same for every identity, and held once."""
-    facts_at: float = 0.0
-
-    def changed(self) -> None:
-        """A definition of kinds came, changed or went. What a cache shows as it fills wakes no Component."""
-        if self.were_asked_for:
-            self.doubted_until = self.clock.monotonic() + _DOUBT_SECONDS
-
-
-@dataclass(slots=True)
 class Target:
     """One cluster under one identity."""
 
     client: Client
     owned: OwnedObjects
-    kinds: Kinds
+    kinds: ServedApis
     clock: Clock
     lane: str = HOME
     """The address of another cluster."""
@@ -125,7 +103,7 @@ class Target:
     async def _uid_of(self, namespace: str) -> str:
         now = self.clock.monotonic()
         uid, read_at = self._uids.get(namespace, ("", float("-inf")))
-        if now - read_at >= _FACTS_SECONDS:
+        if now - read_at >= _UID_SECONDS:
             uid = await _uid_of(self.client, namespace)
             self._uids[namespace] = (uid, now)
         return uid
@@ -134,22 +112,9 @@ class Target:
         certificates = self.client.config.authority.read()
         return f"{_AUTHORITY}{hashlib.sha256(certificates).hexdigest()[:32]}" if certificates else ""
 
-    async def facts(self) -> request.ClusterApis:
-        """What the cluster serves, at most a minute old, and asked for again where it may just have changed.
-
-        Raises ApiError.
-        """
-        kinds, now = self.kinds, self.clock.monotonic()
-        if now < kinds.doubted_until:
-            self.client.mapper.invalidate()
-        elif kinds.facts is not None and kinds.doubted_until <= kinds.facts_at:
-            life = _UNKNOWN_SECONDS if kinds.facts.unknown else _FACTS_SECONDS
-            if now - kinds.facts_at < life:
-                return kinds.facts
-        kinds.were_asked_for = True
-        found = await facts_of(self.client)
-        kinds.facts, kinds.facts_at = found, now
-        return found
+    async def facts(self) -> ClusterApis:
+        """What the cluster serves, as templates see it. Raises ApiError."""
+        return await self.kinds.facts(self.client)
 
 
 class Targets:
@@ -182,7 +147,7 @@ class Targets:
         self._egress = egress
         self._on_client = on_client
         self._most_owned_bytes = most_owned_bytes
-        self._kinds = Kinds(clock)
+        self._kinds = ServedApis(clock)
         self._owned = OwnedObjects(home, RECONCILER, wake, self._kinds.changed)
         self._local: OrderedDict[ActingAccount | None, Target] = OrderedDict()
         self._remotes = RemoteClusters(
@@ -261,7 +226,7 @@ class Targets:
         self._remotes.leave(key)
 
     def _remote_target(self, cluster: Cluster, origin: str) -> Target:
-        kinds = Kinds(self._clock)
+        kinds = ServedApis(self._clock)
         owned = OwnedObjects(
             cluster,
             RECONCILER,

@@ -1,0 +1,172 @@
+"""The work of the verbs that operators add: what their plans come to is written, and waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from stellwerk.cli import kinds
+from stellwerk.cli.arguments import object_argument
+from stellwerk.cli.arguments.object_argument import ObjectArgument
+from stellwerk.cli.objects import findings, object_summary, wait_for
+from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.shell import confirm, settings
+from stellwerk.cli.shell.errors import Exit, Failure, NotReady
+from stellwerk.cli.shell.text import escaped
+from stellwerk.delivery.operator_verbs import (
+    AwaitedObject,
+    Change,
+    Creation,
+    Deletion,
+    OperatorVerb,
+    VerbArgument,
+    VerbRefused,
+    VerbRequest,
+)
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """The options that all verbs of operators have."""
+
+    wait: bool
+    timeout_seconds: float
+    dry_run: bool
+    yes: bool
+
+
+def carry_out(verb: OperatorVerb, path: str, given: Mapping[str, object], how: Manner) -> None:
+    """Do what the verb plans for these arguments. Raises Failure; NotReady where an object has come to a bad end."""
+    if not _carry_out(verb, path, given, how):
+        raise NotReady
+
+
+@with_cluster
+async def _carry_out(
+    cluster: ClusterSession, verb: OperatorVerb, path: str, given: Mapping[str, object], how: Manner
+) -> bool:
+    try:
+        plan = await verb.plan(await _request(cluster, verb, given))
+    except VerbRefused as refused:
+        raise Failure(f"{path} is not possible", cause=str(refused), fix=refused.fix, code=Exit.USAGE) from None
+    for note in plan.notes:
+        settings.say(escaped(note))
+    if plan.destroys and not how.dry_run:
+        confirm.removal(plan.destroys, yes=how.yes)
+    for write in plan.writes:
+        await _write(cluster, write, dry_run=how.dry_run)
+    return not how.wait or await _have_ended(cluster, plan.awaited, how.timeout_seconds)
+
+
+# ---- what is asked
+
+
+async def _request(cluster: ClusterSession, verb: OperatorVerb, given: Mapping[str, object]) -> VerbRequest:
+    objects = {each.name: await _objects(cluster, each, given[each.key]) for each in verb.arguments if each.kinds}
+    texts = {each.name: str(given[each.key] or "") for each in verb.arguments if not each.kinds}
+    texts |= {each.flag: str(given[each.key] or "") for each in verb.options if each.metavar}
+    return VerbRequest(
+        client=cluster.client,
+        objects=objects,
+        texts=texts,
+        flags=frozenset(each.flag for each in verb.options if not each.metavar and given[each.key]),
+        moment=datetime.now(UTC).isoformat(timespec="microseconds"),
+    )
+
+
+async def _objects(cluster: ClusterSession, argument: VerbArgument, typed: object) -> Sequence[Unstructured]:
+    """The objects that an argument names, each once. Raises Absent, and Failure where one is of another kind."""
+    words = [str(word) for word in typed] if isinstance(typed, tuple) else [str(typed)] if typed else []
+    found: dict[str, Unstructured] = {}
+    for word in words:
+        obj = await cluster.object(_named(word, argument))
+        row = kinds.by_gvk(obj.gvk)
+        if row is None or row.short not in argument.kinds:
+            allowed = ", ".join(argument.kinds)
+            raise Failure(
+                f"{obj.ref} is not meant by {argument.name}",
+                cause=f"the argument names objects of the kinds {allowed}",
+                fix=f"name one: {argument.kinds[0]}/NAME",
+                code=Exit.USAGE,
+            )
+        found[obj.metadata.uid] = obj
+    return [*found.values()]
+
+
+def _named(word: str, argument: VerbArgument) -> ObjectArgument:
+    """A word of the command line as an object; a name alone is of the argument's only kind. Raises Failure."""
+    if "/" not in word and len(argument.kinds) == 1:
+        return ObjectArgument(argument.kinds[0], ObjectKey("", word))
+    try:
+        [named] = object_argument.parsed((word,))
+    except ValueError as error:
+        fix = f"name it as {argument.kinds[0]}/NAME"
+        raise Failure(f"{argument.name} is not understood", cause=str(error), fix=fix, code=Exit.USAGE) from None
+    return named
+
+
+# ---- what is written
+
+
+async def _write(cluster: ClusterSession, write: Creation | Change | Deletion, *, dry_run: bool) -> None:
+    client = cluster.client
+    match write:
+        case Creation():
+            await _create(cluster, write, dry_run=dry_run)
+            return
+        case Change():
+            patch = MergePatch(write.patch)
+            target = metadata_of(write.resource)
+            await client.patch(target, write.key.name, write.key.namespace, patch, dry_run=dry_run)
+        case Deletion():
+            key = write.key
+            await client.delete(metadata_of(write.resource), key.name, key.namespace, uid=write.uid, dry_run=dry_run)
+    _show(write.done, dry_run=dry_run)
+
+
+async def _create(cluster: ClusterSession, write: Creation, *, dry_run: bool) -> None:
+    """Create the object, or find it. What needs it follows, but in a dry run."""
+    client, target = cluster.client, unstructured(write.resource)
+    wanted = Unstructured.of(write.body)
+    try:
+        live = await client.create(target, write.body, dry_run=dry_run)
+        _show(write.done, dry_run=dry_run)
+    except AlreadyExists:
+        live = await client.get(target, wanted.metadata.name, wanted.metadata.namespace)
+        settings.say(f"  {escaped(str(live.ref))} exists already")
+    if write.then is not None and not dry_run:
+        for further in write.then(live):
+            await _write(cluster, further, dry_run=False)
+
+
+def _show(done: str, *, dry_run: bool) -> None:
+    if done:
+        settings.show([f"{escaped(done)}{' (dry run)' if dry_run else ''}"])
+
+
+# ---- what is waited for
+
+
+async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject], timeout_seconds: float) -> bool:
+    """Wait for each object, and print how it is then, with the cause. Returns whether all have come to a good end."""
+    patience, all_good = wait_for.WaitLimit(timeout_seconds), True
+    for each in awaited:
+        obj = await cluster.client.find(unstructured(each.resource), each.key.name, each.key.namespace)
+        latest = obj
+        if obj is not None and not each.has_ended(obj):
+            latest = await wait_for.until(cluster, each.resource, obj, each.has_ended, wanted="done", patience=patience)
+        if each.is_good(latest):
+            gone = f"{each.resource.kind} {each.key} is gone"
+            settings.show([wait_for.last_line(latest) if latest is not None else gone])
+            continue
+        all_good = False
+        if latest is None:
+            settings.show([f"{each.resource.kind} {each.key} is gone"])
+            continue
+        settings.show(findings.told(await object_summary.reached(cluster, latest), settings.current().style()))
+    return all_good

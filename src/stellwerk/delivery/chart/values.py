@@ -1,0 +1,268 @@
+"""The values of the chart: name, default, schema, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stellwerk.kube.types.model import JsonObject, JsonValue
+
+TEXT: JsonObject = {"type": "string"}
+SWITCH: JsonObject = {"type": "boolean"}
+OBJECT: JsonObject = {"type": "object"}
+LIST: JsonObject = {"type": "array", "items": {"type": "object"}}
+TEXTS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
+SHARE: JsonObject = {"type": ["string", "integer"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of the chart, its schema and its row of the README."""
+
+    path: str
+    default: JsonValue
+    schema: JsonObject
+    help: str = ""
+    field: str = ""
+    """The field of the setting that it sets; empty: templates read it."""
+    file: str = ""
+    """The name of a file with the text, whose path the setting then is; empty: the setting is the text."""
+    detected: tuple[tuple[str, str], ...] = ()
+    """APIs and values: an empty value is that of the first API that the cluster serves. An empty API is served."""
+
+    @property
+    def described(self) -> JsonObject:
+        """The schema with the meaning, which editors show."""
+        return {**self.schema, "description": self.help} if self.help else self.schema
+
+
+def words(*allowed: str) -> JsonObject:
+    """The schema of a value that is one of these."""
+    return {"enum": [*allowed]}
+
+
+COUNT: JsonObject = {"type": "integer", "minimum": 0}
+PORT: JsonObject = {"type": "integer", "minimum": 1, "maximum": 65535}
+SETTING: JsonObject = {"type": ["string", "integer", "boolean"]}
+SWITCH_OR_EMPTY: JsonObject = {"enum": [True, False, ""]}
+
+
+POD = (
+    Value("replicaCount", 2, COUNT, "One replica acts, the others wait for its Lease."),
+    Value("image.registry", "", TEXT, "Registry of the image, in front of the repository."),
+    Value("image.repository", "", TEXT, "The image that you built (`make image`); required."),
+    Value("image.tag", "", TEXT, "Tag of the image; empty: the appVersion of the chart."),
+    Value("image.digest", "", TEXT, "Digest such as `sha256:...`, instead of the tag."),
+    Value("image.pullPolicy", "IfNotPresent", words("Always", "IfNotPresent", "Never", "")),
+    Value("imagePullSecrets", [], LIST, "References to Secrets such as `{name: login}`."),
+    Value("podLabels", {}, TEXTS),
+    Value("podAnnotations", {}, TEXTS),
+    Value("nodeSelector", {}, TEXTS),
+    Value("affinity", {}, OBJECT),
+    Value("tolerations", [], LIST),
+    Value(
+        "topologySpreadConstraints",
+        [],
+        LIST,
+        "Empty: over hosts and zones. A constraint without labelSelector gets that of the Deployment.",
+    ),
+    Value("defaultHostNameSpreadPolicy", "ScheduleAnyway", words("ScheduleAnyway", "DoNotSchedule")),
+    Value("defaultZoneSpreadPolicy", "ScheduleAnyway", words("ScheduleAnyway", "DoNotSchedule")),
+    Value("priorityClassName", "", TEXT),
+    Value(
+        "podSecurityContext",
+        {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "fsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        OBJECT,
+    ),
+    Value(
+        "securityContext",
+        {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}},
+        OBJECT,
+    ),
+    Value(
+        "resources",
+        {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        OBJECT,
+        "The limit includes the processes that render charts and kustomizations.",
+    ),
+    Value("volumes", [], LIST, "Further volumes of the pods."),
+    Value("volumeMounts", [], LIST, "Further mounts of the containers."),
+    Value("pdb.enabled", True, SWITCH, "A PodDisruptionBudget, from two replicas on."),
+    Value("pdb.minAvailable", 1, SHARE),
+    Value("pdb.maxUnavailable", "", SHARE, "Replaces minAvailable."),
+    Value("pdb.labels", {}, TEXTS),
+    Value("pdb.annotations", {}, TEXTS),
+    Value(
+        "serviceAccount.create",
+        True,
+        SWITCH,
+        "Create the ServiceAccount of each process. False: it exists in the namespace of the release.",
+    ),
+    Value("serviceAccount.name", "", TEXT, "Its name; empty: that of the process, such as `component-operator`."),
+    Value("serviceAccount.annotations", {}, TEXTS, "Annotations of the ServiceAccounts that the chart creates."),
+)
+"""Values of all operators, which each operator's key may replace for its own pods."""
+
+OF_WEBHOOKS = (
+    Value(
+        "webhooks.enabled",
+        True,
+        SWITCH,
+        "Install admission webhooks. False: API servers store what they would refuse.",
+    ),
+    Value(
+        "webhooks.failurePolicy",
+        "",
+        words("Fail", "Ignore", ""),
+        "What API servers do while no webhook answers: Fail refuses the write, Ignore accepts it. Empty: what each "
+        "webhook needs.",
+    ),
+    Value(
+        "webhooks.certificates",
+        "Default",
+        words("Default", "CertManager"),
+        "Default: the program creates a certificate, renews it, and makes API servers trust it. CertManager: "
+        "cert-manager does.",
+    ),
+)
+"""Values of all operators with admission webhooks, which each operator's key may replace for its own."""
+
+COMMON = (
+    Value(
+        "fullnameOverride",
+        "",
+        TEXT,
+        "Name of objects that belong to no operator: rules, dashboards, the pod of `helm test`. Empty: the release's.",
+    ),
+    Value("nameOverride", "", TEXT, "What follows the name of the release there, where fullnameOverride is empty."),
+    Value("commonLabels", {}, TEXTS, "Labels of every object."),
+    Value("rbac.create", True, SWITCH, "False: you create the roles and their bindings."),
+    Value(
+        "rbac.aggregate",
+        True,
+        SWITCH,
+        "Users that may view, edit or administer a namespace may do so with the kinds of the operators.",
+    ),
+    Value("crds.install", True, SWITCH, "Install the CustomResourceDefinitions of the enabled operators."),
+    Value("crds.keep", True, SWITCH, "`helm uninstall` leaves them, and the objects of users with them."),
+    Value("networkPolicy.enabled", True, SWITCH, "Only metrics, probes, and the ports of servers can be reached."),
+    Value(
+        "networkPolicy.egressPorts",
+        [80, 443, 6443, 9090],
+        {"type": "array", "items": {"type": "integer"}},
+        "TCP ports that the operators may call, besides DNS: API servers, HTTP servers, Flux's source-controller.",
+    ),
+    Value("networkPolicy.extraEgress", [], LIST, "Further rules of the NetworkPolicy."),
+    Value("monitoring.service", True, SWITCH, "A Service for the metrics of each operator."),
+    Value("monitoring.serviceMonitor", False, SWITCH, "A ServiceMonitor of the Prometheus operator."),
+    Value("monitoring.podMonitor", False, SWITCH, "A PodMonitor of the Prometheus operator."),
+    Value("monitoring.serviceMonitorSelectorLabels", {}, TEXTS, "Further labels of both, and of the PrometheusRule."),
+    Value("monitoring.secure", False, SWITCH, "Metrics by HTTPS, only for clients that may `get /metrics`."),
+    Value("monitoring.rules", False, SWITCH, "A PrometheusRule with alerts and recording rules."),
+    Value("monitoring.runbookUrl", "", TEXT, "Address of the page of the alerts, where you publish it."),
+    Value("monitoring.dashboards", False, SWITCH, "Grafana dashboards as ConfigMaps."),
+    Value("monitoring.dashboardLabels", {"grafana_dashboard": "1"}, TEXTS, "Labels by which Grafana finds them."),
+    Value("monitoring.busola", False, SWITCH, "Pages of the kinds in the Kyma dashboard (namespace kube-public)."),
+    Value("log.level", "info", TEXT, "debug, info, warn, error, panic, or a number above 0."),
+    Value("log.format", "json", words("json", "console")),
+    Value("leaderElection", True, SWITCH, "Act only while holding the Lease; several replicas need it."),
+    Value(
+        "watchNamespaces",
+        [],
+        {"type": "array", "items": {"type": "string"}},
+        "Must be empty: every operator works on all namespaces, and the chart refuses a list.",
+    ),
+    Value("extraEnv", [], LIST, "Further variables of each pod."),
+    Value("extraObjects", [], LIST, "Further objects of the release."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A common value that sets settings of all operators which have them, where their own values are empty."""
+
+    value: Value
+    setting: str
+    """The field of the setting, or the beginning of several fields in front of an underscore."""
+    is_opposite: bool = False
+    """Whether the setting is a switch that is true where the value is false."""
+
+    def sets(self, field: str) -> bool:
+        """Whether it sets the setting with this field."""
+        return field == self.setting or field.startswith(f"{self.setting}_")
+
+
+SHARED = (
+    Shared(
+        Value(
+            "concurrency.maxConcurrentReconciles",
+            "",
+            SETTING,
+            "How many objects of a kind an operator works on at once. Empty: the defaults of the programs.",
+        ),
+        "max_concurrent_reconciles",
+    ),
+    Shared(
+        Value(
+            "tenancy.defaultServiceAccount",
+            "",
+            TEXT,
+            "ServiceAccount, in the namespace of an object, that is used where the object names none. Empty: none.",
+        ),
+        "default_service_account",
+    ),
+    Shared(
+        Value(
+            "tenancy.crossNamespaceRefs",
+            True,
+            SWITCH,
+            "False: operators refuse sources and dependencies in other namespaces than the object's.",
+        ),
+        "no_cross_namespace_refs",
+        is_opposite=True,
+    ),
+    Shared(
+        Value(
+            "egress.allowHosts",
+            "",
+            TEXT,
+            "Hosts that objects of users may have operators call, separated by commas. Empty: any.",
+        ),
+        "egress_allow_hosts",
+    ),
+    Shared(
+        Value(
+            "egress.allowPrivate",
+            "",
+            {"enum": [True, False, "true", "false", "auto", ""]},
+            "Whether these may be in a private network. Empty or auto: unless tenancy is strict.",
+        ),
+        "egress_allow_private",
+    ),
+)
+
+WEBHOOKS = (
+    Value("service.type", "ClusterIP", words("ClusterIP", "NodePort", "LoadBalancer")),
+    Value("service.port", 443, PORT),
+    Value(
+        "certificateManager",
+        "",
+        words("Default", "CertManager", ""),
+        "Default or CertManager. Empty: what webhooks.certificates names.",
+    ),
+    Value("certificateConfig.certManager.issuerGroup", "", TEXT, "Group of the issuer; empty: cert-manager.io."),
+    Value("certificateConfig.certManager.issuerKind", "", TEXT, "Kind of the issuer; empty: Issuer."),
+    Value(
+        "certificateConfig.certManager.issuerName",
+        "",
+        TEXT,
+        "The issuer. It has to put the certificate of its authority into the Secret. Empty: one is created that signs "
+        "by itself.",
+    ),
+)
+"""Values of every process with admission webhooks."""

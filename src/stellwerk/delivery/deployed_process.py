@@ -1,0 +1,47 @@
+"""What a Deployment runs: an operator of ours is found by its command, its settings by its flags and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from stellwerk.kube.types.model import JsonValue, Unstructured, dig
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedProcess:
+    """The process of a container."""
+
+    words: Sequence[str]
+    """Command and arguments."""
+    variables: Mapping[str, str]
+    """Without those that a Secret or a ConfigMap holds."""
+
+    def runs(self, operator: str = "") -> bool:
+        """Whether it is this operator of ours; without a name, any."""
+        is_ours = self.words[:1] and self.words[0].rpartition("/")[2] == "stellwerk"
+        return bool(is_ours) and (not operator or [*self.words[1:3]] == ["run", operator])
+
+
+def of_deployment(deployment: Unstructured) -> Iterator[DeployedProcess]:
+    """The processes of its containers. What is no list or no text in it is passed over."""
+    containers = deployment.at("spec", "template", "spec", "containers")
+    for container in containers if isinstance(containers, list) else ():
+        words = [str(word) for part in ("command", "args") for word in _listed(dig(container, part))]
+        variables = {
+            name: value
+            for each in _listed(dig(container, "env"))
+            if isinstance(name := dig(each, "name"), str) and isinstance(value := dig(each, "value"), str)
+        }
+        yield DeployedProcess(words, variables)
+
+
+def is_original(deployment: Unstructured, name: str) -> bool:
+    """Whether it runs the original of an operator: none of ours, and of this name, in front of which Helm may put the
+    name of a release. An empty name is that of none."""
+    is_named = bool(name) and f"-{deployment.key.name}".endswith(f"-{name}")
+    return is_named and not any(process.runs() for process in of_deployment(deployment))
+
+
+def _listed(value: JsonValue) -> Sequence[JsonValue]:
+    return value if isinstance(value, list) else ()

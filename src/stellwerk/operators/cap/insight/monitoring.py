@@ -1,0 +1,46 @@
+"""Alerts and panels about the CAP Operator alone; the runbook is `help/alerts.md`."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from stellwerk.delivery.monitoring.alerts import Alert, Severity
+from stellwerk.delivery.monitoring.panels import Panel, Query
+from stellwerk.delivery.operator_spec import OwnMonitoring
+
+# Names of operators/cap/subscription/callbacks/metrics.py. Every replica shows the backlog, and one delivers.
+_PENDING = "cap_op_subscription_callbacks_pending"
+_FAILURES = "cap_op_subscription_callback_failures_total"
+_ENDED = "cap_op_subscription_callbacks_total"
+
+MONITORING = OwnMonitoring(
+    alerts=(
+        Alert(
+            name="CapCallbackBacklog",
+            expr=f"max({_PENDING}) > 0 and sum(increase({_FAILURES}[30m])) > 3",
+            duration="5m",
+            severity=Severity.WARNING,
+            summary="Registries do not receive the results of subscriptions",
+            description="{{ $value }} callbacks are pending, and attempts to deliver them have failed for half an "
+            "hour.",
+        ),
+        Alert(
+            name="CapCallbacksLost",
+            expr=f'sum(increase({_ENDED}{{result=~"refused|given up"}}[1h])) > 0',
+            severity=Severity.WARNING,
+            summary="A registry does not know the result of a subscription",
+            description="A registry refused a callback, or it was tried until its deadline.",
+        ),
+    ),
+    runbook=(files("stellwerk.operators.cap") / "help" / "alerts.md").read_text("utf-8"),
+    panels=(
+        Panel(
+            title="Callbacks to registries",
+            queries=(
+                Query(f"max({_PENDING})", "pending"),
+                Query(f"sum(increase({_FAILURES}[15m]))", "failed attempts in 15 minutes"),
+            ),
+            description="Results of subscriptions that registries wait for",
+        ),
+    ),
+)

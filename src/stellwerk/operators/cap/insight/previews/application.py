@@ -1,0 +1,165 @@
+"""The preview of a CAPApplication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import msgspec
+
+from stellwerk.api.core import Secret
+from stellwerk.api.istio import VirtualService
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.set.model.confirmation import Live, live_view
+from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Unstructured, metadata_of
+from stellwerk.operators.cap import names, preparation
+from stellwerk.operators.cap.application import exposures, inline_domains, plan
+from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
+from stellwerk.operators.cap.hashed_objects import ORIGINAL
+from stellwerk.operators.cap.insight.previews import surroundings
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome, Surroundings
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.routing.headers import InvalidHeaders
+from stellwerk.operators.cap.routing.objects import exposure_owner_hash
+from stellwerk.operators.cap.routing.targets import UnusableSubdomain
+from stellwerk.operators.cap.tenant import subscription_objects
+from stellwerk.runtime import conditions
+
+_MOST_STEPS = 10
+"""Of an application, passes that only show progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationPreviewer:
+    """Computes what the operator would write for an application."""
+
+    kind = CAPApplication
+    accepts_image = False
+
+    async def preview(self, subject: CAPApplication, request: PreviewRequest) -> Preview:
+        """See `Previewer`."""
+        client, namespace = request.client, subject.metadata.namespace
+        found = await surroundings.around(client, namespace, subject.metadata.name, subject)
+        outcome = Outcome()
+        seen, decision = _decided(await _snapshot(client, subject, found), outcome)
+        if decision.write is not None:
+            _note_write(outcome, seen.application, decision.write)
+        if decision.exposes is not None:
+            await _note_routes(client, outcome, found, seen.application, decision.exposes)
+        _note_waiting(outcome, decision)
+        return outcome.preview(claims=ORIGINAL)
+
+
+async def _snapshot(client: Client, application: CAPApplication, found: Surroundings) -> ApplicationSnapshot:
+    namespace = application.metadata.namespace
+    secrets = (await client.list(metadata_of(Secret), namespace)).items
+    name = subscription_objects.provider_name(application)
+    provider = next((each for each in found.tenants if each.metadata.name == name), None)
+    context = provider.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if provider is not None else ""
+    unowned = [each for each in secrets if each.metadata.name == context and not each.metadata.owner_references]
+    is_inline = application.spec.domains is not None and not application.spec.domain_refs
+    return ApplicationSnapshot(
+        application=application,
+        versions=found.versions,
+        tenants=found.tenants,
+        domains=found.domains,
+        missing_secrets=await surroundings.missing_secrets(client, application),
+        held_secrets=[each for each in secrets if names.APPLICATION_FINALIZER in each.metadata.finalizers],
+        conversion=inline_domains.conversion(
+            application,
+            await surroundings.listed(client, Domain, namespace),
+            await surroundings.listed(client, ClusterDomain),
+        )
+        if is_inline
+        else None,
+        unowned_context=context if unowned else "",
+    )
+
+
+def _decided(seen: ApplicationSnapshot, outcome: Outcome) -> tuple[ApplicationSnapshot, Decision]:
+    """The decision with the next writes, after those that only add metadata or show progress."""
+    now = datetime.now(UTC)
+    for _ in range(_MOST_STEPS):
+        decision = plan.decide(seen, now)
+        application = seen.application
+        if isinstance(decision.write, plan.Prepare):
+            outcome.changed[application.ref] = METADATA
+            seen = replace(seen, application=preparation.prepared(application, decision.write.lacking))
+        elif decision.write is None and decision.again and decision.status is not None:
+            seen = replace(seen, application=msgspec.structs.replace(application, status=decision.status))
+        else:
+            return seen, decision
+    raise PreviewFailed("the application does not come to an end")
+
+
+def _note_write(outcome: Outcome, application: CAPApplication, write: Write) -> None:
+    namespace = application.metadata.namespace
+    match write:
+        case plan.ReleaseSecrets(held):
+            for secret in held:
+                outcome.changed[Address(Secret.resource, secret.key).ref] = "a finalizer of the first releases goes"
+        case plan.ConvertDomains(conversion):
+            for resource, body in conversion.created:
+                content = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+                outcome.objects.append(Desired(Address(resource, Unstructured.of(content).key), content))
+            outcome.changed[application.ref] = "spec.domains becomes spec.domainRefs"
+        case plan.CreateProvider(version):
+            assert application.spec.provider is not None
+            wanted = subscription_objects.of_provider(application, application.spec.provider, version.spec.version)
+            secret_key = Unstructured.of(wanted.secret).key
+            outcome.created[Address(Secret.resource, secret_key).ref] = "the payload of the provider's subscription"
+            key = Unstructured.of(wanted.tenant).key
+            outcome.objects.append(Desired(Address(CAPTenant.resource, key), wanted.tenant))
+        case plan.OwnContext(name):
+            outcome.changed[Address(Secret.resource, ObjectKey(namespace, name)).ref] = "its tenant becomes its owner"
+        case plan.DeleteTenants(tenants):
+            for tenant in tenants:
+                outcome.deleted[tenant.ref] = "the tenant of the provider goes with the application"
+        case plan.SetVersions(tenants, version):
+            for tenant in tenants:
+                outcome.changed[tenant.ref] = f"spec.version: {tenant.spec.version or 'none'} -> {version}"
+        case plan.Release():
+            outcome.changed[application.ref] = "the finalizer goes, and the application with it"
+        case plan.Prepare():
+            outcome.changed[application.ref] = METADATA
+
+
+async def _note_routes(
+    client: Client, outcome: Outcome, found: Surroundings, application: CAPApplication, version: CAPApplicationVersion
+) -> None:
+    """The VirtualServices of service exposures."""
+    label = f"{names.OWNER_HASH_LABEL}={exposure_owner_hash(application)}"
+    try:
+        listed = await client.list(live_view(VirtualService.resource), application.metadata.namespace, labels=label)
+    except NotServed:
+        return
+    live: list[Live] = [each for each in listed.items if surroundings.is_controlled(each, application)]
+    try:
+        wanted = exposures.routes(
+            application, version, live, found.find_domain, await surroundings.operator_namespace(client)
+        )
+    except (InvalidHeaders, UnusableSubdomain) as error:
+        raise PreviewFailed(str(error)) from error
+    shown = {exposures.address_of(each): each for each in live}
+    for address, (desired, hash) in wanted.items():
+        outcome.hashed(exposures.owner_of(application), desired, hash, shown.get(address))
+    for address in shown.keys() - wanted.keys():
+        outcome.deleted[address.ref] = f"{version.ref} does not expose its subdomain"
+
+
+def _note_waiting(outcome: Outcome, decision: Decision) -> None:
+    """What the application waits for, where it waits."""
+    ready = conditions.find(decision.status.conditions, READY) if decision.status is not None else None
+    if ready is not None and not ready.is_true and decision.write is None:
+        outcome.warnings.append(ready.message)
+
+
+PREVIEWER = ApplicationPreviewer()

@@ -1,0 +1,76 @@
+"""The preview of a CAPTenantOperation: the Job of its step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from stellwerk.api.batch import Job
+from stellwerk.apply.objects.desired import Address
+from stellwerk.delivery.insight import Preview, PreviewRequest
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.cap import preparation
+from stellwerk.operators.cap.insight.previews import surroundings
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.operation import plan
+from stellwerk.operators.cap.operation.plan import RunStep, Snapshot
+from stellwerk.runtime.control.jobs import RestartJob, StartJob
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPreviewer:
+    """Computes what the operator would write for an operation."""
+
+    kind = CAPTenantOperation
+    accepts_image = False
+
+    async def preview(self, subject: CAPTenantOperation, request: PreviewRequest) -> Preview:
+        """See `Previewer`."""
+        outcome, client, now = Outcome(), request.client, datetime.now(UTC)
+        seen = await _snapshot(client, subject)
+        action = plan.next_action(seen, now)
+        if isinstance(action, plan.Prepare):
+            outcome.changed[subject.ref] = METADATA
+            seen = replace(seen, operation=preparation.prepared(subject, action.lacking))
+            action = plan.next_action(seen, now)
+        match action:
+            case plan.Release():
+                outcome.changed[subject.ref] = "the finalizer goes, and the operation with it"
+            case plan.Refuse(message):
+                outcome.warnings.append(message)
+            case plan.RunAgain(_, _, job) if job is not None:
+                outcome.changed[job.ref] = "will be deleted and created again, because it failed"
+            case RunStep(_, _, RestartJob(_, job)):
+                outcome.changed[job.ref] = "will be deleted and created again, because it failed"
+            case RunStep(number, step, StartJob(job_step)):
+                ref = Address(Job.resource, ObjectKey(subject.metadata.namespace, job_step.job_name)).ref
+                outcome.created[ref] = f"step {number} of {len(subject.spec.steps)}"
+                prefix = f"{subject.metadata.name}-{step.name.lower()}"
+                await surroundings.note_credentials(client, outcome, subject, prefix)
+            case _:
+                pass
+        outcome.kept += len(seen.jobs)
+        return outcome.preview()
+
+
+async def _snapshot(client: Client, operation: CAPTenantOperation) -> Snapshot:
+    namespace, controller = operation.metadata.namespace, operation.metadata.controller
+    tenant = await client.find(CAPTenant, controller.name, namespace) if controller is not None else None
+    if tenant is None:
+        tenants = await surroundings.listed(client, CAPTenant, namespace)
+        tenant = next((each for each in tenants if each.spec.tenant_id == operation.spec.tenant_id), None)
+    name = tenant.spec.cap_application_instance if tenant is not None else ""
+    return Snapshot(
+        operation=operation,
+        tenant=tenant,
+        application=await client.find(CAPApplication, name, namespace) if name else None,
+        version=await client.find(CAPApplicationVersion, operation.spec.version_name, namespace),
+        jobs=await surroundings.jobs_of(client, operation),
+    )
+
+
+PREVIEWER = OperationPreviewer()

@@ -1,0 +1,117 @@
+"""The preview of a CAPTenant: its operation, and its VirtualService."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stellwerk.api.istio import VirtualService
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.set.model.confirmation import live_view
+from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Unstructured, metadata_of
+from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.hashed_objects import ORIGINAL
+from stellwerk.operators.cap.insight.previews import surroundings
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome, Surroundings
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
+from stellwerk.operators.cap.operation.steps import NoTenantOperation
+from stellwerk.operators.cap.tenant import networking, new_operation, plan
+from stellwerk.operators.cap.tenant.networking import NetworkingFailed
+from stellwerk.operators.cap.tenant.plan import TenantSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPreviewer:
+    """Computes what the operator would write for a tenant."""
+
+    kind = CAPTenant
+    accepts_image = False
+
+    async def preview(self, subject: CAPTenant, request: PreviewRequest) -> Preview:
+        """See `Previewer`."""
+        client, outcome = request.client, Outcome()
+        namespace = subject.metadata.namespace
+        found = await surroundings.around(client, namespace, subject.spec.cap_application_instance)
+        operations = await surroundings.listed(client, CAPTenantOperation, namespace)
+        owned = [each for each in operations if surroundings.is_controlled(each, subject)]
+        seen = TenantSnapshot(tenant=subject, application=found.application, versions=found.versions, operations=owned)
+        decision = plan.decide(seen)
+        if isinstance(decision, plan.Prepare):
+            outcome.changed[subject.ref] = METADATA
+            seen = replace(seen, tenant=preparation.prepared(subject, decision.lacking))
+            decision = plan.decide(seen)
+        await _note(client, outcome, seen, decision)
+        await _note_routes(client, outcome, seen, found, _version_after(seen, decision))
+        return outcome.preview(claims=ORIGINAL)
+
+
+async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision: plan.Decision) -> None:
+    tenant = seen.tenant
+    match decision:
+        case plan.Refuse(message) | plan.AwaitVersion(message):
+            outcome.warnings.append(message)
+        case plan.AwaitOperation(operation):
+            outcome.warnings.append(plan.waiting_message(operation))
+        case plan.ShowFailure(operation):
+            if retries.is_pending(tenant.metadata, tenant.status.last_handled_retry):
+                outcome.changed[operation.ref] = "will be asked to run its failed step again"
+            else:
+                outcome.warnings.append(plan.failure_message(operation))
+        case plan.Start() as start:
+            await _note_start(client, outcome, tenant, start)
+        case plan.Release():
+            outcome.changed[tenant.ref] = "the finalizer goes, and the tenant with it"
+        case _:
+            pass
+
+
+async def _note_start(client: Client, outcome: Outcome, tenant: CAPTenant, start: plan.Start) -> None:
+    try:
+        body = new_operation.body(tenant, start)
+    except NoTenantOperation as error:
+        raise PreviewFailed(str(error)) from error
+    address = Address(CAPTenantOperation.resource, Unstructured.of(body).key)
+    if tenant.metadata.uid:
+        outcome.objects.append(Desired(address, body))
+    else:  # of a tenant that is not stored yet, it cannot have the owner that it needs
+        outcome.created[address.ref] = start.operation
+    for earlier in start.replaces:
+        outcome.deleted[earlier.ref] = "a newer operation replaces it"
+    label = f"{names.TENANT_ID_LABEL}={tenant.spec.tenant_id}"
+    outputs = await client.list(metadata_of(CAPTenantOutput), tenant.metadata.namespace, labels=label)
+    for output in outputs.items:
+        outcome.deleted[Address(CAPTenantOutput.resource, output.key).ref] = "it is from a Job of an earlier operation"
+
+
+def _version_after(seen: TenantSnapshot, decision: plan.Decision) -> str:
+    """The name of the version that the VirtualService leads to after the next pass; empty for none."""
+    if seen.tenant.metadata.is_terminating:
+        return ""
+    if isinstance(decision, plan.Record):
+        return decision.operation.spec.version_name
+    return seen.tenant.status.current_version
+
+
+async def _note_routes(
+    client: Client, outcome: Outcome, seen: TenantSnapshot, found: Surroundings, version_name: str
+) -> None:
+    tenant = seen.tenant
+    version = found.find_version(ObjectKey(tenant.metadata.namespace, version_name)) if version_name else None
+    if version is None or found.application is None:
+        return
+    home = await surroundings.operator_namespace(client)
+    try:
+        routes = networking.routes(tenant, found.application, version, found.find_domain, found.find_version, home)
+        live = await client.find(live_view(VirtualService.resource), tenant.metadata.name, tenant.metadata.namespace)
+    except NetworkingFailed as error:
+        raise PreviewFailed(str(error)) from error
+    except NotServed:
+        return
+    if routes is not None:
+        outcome.hashed(networking.owner_of(tenant), *routes, live)
+
+
+PREVIEWER = TenantPreviewer()

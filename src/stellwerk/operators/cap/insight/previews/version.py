@@ -1,0 +1,135 @@
+"""The preview of a CAPApplicationVersion: what exists is left as it is, whatever the version asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from stellwerk.api.batch import Job
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import PartialObjectMetadata
+from stellwerk.operators.cap import preparation, retries
+from stellwerk.operators.cap.insight.previews import surroundings
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
+from stellwerk.operators.cap.version import children, content, plan
+from stellwerk.operators.cap.version.content import UnknownContentJob
+from stellwerk.operators.cap.version.plan import VersionSnapshot
+from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
+from stellwerk.runtime.control.jobs import JobStepFailed, RestartJob, StartJob
+
+_Present = dict[ObjectKey, PartialObjectMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPreviewer:
+    """Computes what the operator would create for a version."""
+
+    kind = CAPApplicationVersion
+    accepts_image = False
+
+    async def preview(self, subject: CAPApplicationVersion, request: PreviewRequest) -> Preview:
+        """See `Previewer`."""
+        outcome, client = Outcome(), request.client
+        seen = await _snapshot(client, subject)
+        action = plan.next_action(seen)
+        if isinstance(action, plan.Prepare):
+            outcome.changed[subject.ref] = METADATA
+            seen = replace(seen, version=preparation.prepared(subject, action.lacking))
+            action = plan.next_action(seen)
+        match action:
+            case plan.Release():
+                outcome.changed[subject.ref] = "the finalizer goes, and the version with its objects"
+            case plan.Report(message=message):
+                outcome.warnings.append(message)
+            case plan.RunWorkloads():
+                assert seen.application is not None
+                try:
+                    await _note_content(client, outcome, seen)
+                    await _note_objects(client, outcome, seen.version, seen.application)
+                except (UnknownContentJob, UnusableWorkload, ReservedVariable) as error:
+                    raise PreviewFailed(str(error)) from error
+            case _:
+                pass
+        return outcome.preview()
+
+
+async def _snapshot(client: Client, version: CAPApplicationVersion) -> VersionSnapshot:
+    namespace = version.metadata.namespace
+    found = await surroundings.around(client, namespace, version.spec.application)
+    application = found.application
+    return VersionSnapshot(
+        version=version,
+        application=application,
+        missing_secrets=await surroundings.missing_secrets(client, application) if application is not None else (),
+        jobs=await surroundings.jobs_of(client, version),
+        tenants=found.tenants,
+        versions=found.versions,
+    )
+
+
+async def _note_content(client: Client, outcome: Outcome, seen: VersionSnapshot) -> None:
+    """The content job that is due. Raises UnknownContentJob."""
+    version = seen.version
+    is_retry = retries.is_recorded(version.status.retry, seen.jobs)
+    decision = content.next_job(version, seen.jobs, retry=is_retry)
+    match decision:
+        case StartJob(step):
+            ref = Address(Job.resource, ObjectKey(version.metadata.namespace, step.job_name)).ref
+            outcome.created[ref] = "the content job that is due"
+            await surroundings.note_credentials(client, outcome, version, step.job_name)
+        case RestartJob(_, job):
+            outcome.changed[job.ref] = "will be deleted and created again, because it failed"
+        case JobStepFailed(_, message):
+            outcome.warnings.append(message)
+        case _:
+            pass
+    outcome.kept += len(seen.jobs)
+
+
+async def _note_objects(
+    client: Client, outcome: Outcome, version: CAPApplicationVersion, application: CAPApplication
+) -> None:
+    """Deployments and all that belongs to them. Raises UnusableWorkload, ReservedVariable."""
+    objects = VersionObjects(application=application, version=version)
+    there: dict[Resource, _Present | None] = {}
+
+    async def note(wanted: Sequence[Desired]) -> None:
+        for desired in wanted:
+            resource = desired.resource
+            if resource not in there:
+                there[resource] = await surroundings.present(client, resource, version.metadata.namespace)
+            known = there[resource]
+            if known is None:  # the operator leaves out what the cluster does not serve
+                continue
+            if desired.key in known:
+                _check(outcome, version, desired, known[desired.key])
+            else:
+                outcome.objects.append(Desired(desired.address, children.owned(version, desired)))
+
+    for _, workload in objects.workloads():
+        deployment = objects.deployment(workload, "")
+        await note([deployment])
+        if outcome.objects and outcome.objects[-1].address == deployment.address:
+            secret = await surroundings.note_credentials(client, outcome, version, objects.name(workload))
+            with_secret = objects.deployment(workload, secret)
+            outcome.objects[-1] = Desired(with_secret.address, children.owned(version, with_secret))
+        await note([*objects.companions(workload), *objects.services(workload)])
+    await note([*objects.policies()])
+
+
+def _check(outcome: Outcome, version: CAPApplicationVersion, desired: Desired, live: PartialObjectMetadata) -> None:
+    try:
+        children.check(version, desired, live)
+    except children.BelongsToAnother as error:
+        outcome.warnings.append(str(error))
+        return
+    outcome.kept += 1
+
+
+PREVIEWER = VersionPreviewer()

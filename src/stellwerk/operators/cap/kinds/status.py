@@ -1,0 +1,109 @@
+"""What the kinds of the CAP Operator share: their group, the fields of every status, and the printer columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+from stellwerk.kube.schema.crd import AGE, PrinterColumn, documented
+from stellwerk.kube.types.model import JsonObject, Kind, Unreadable
+from stellwerk.kube.types.object_meta import Condition, Record, rfc3339
+
+GROUP = "sme.sap.com"
+API_VERSION = "v1alpha1"
+READY = "Ready"
+"""The type of the condition that every kind with a status has."""
+STALLED = "Stalled"
+"""The type of the condition of an object that cannot be read."""
+UNREADABLE = "ObjectUnreadable"
+"""Its reason."""
+
+
+class ReconciledStatus(Record, frozen=True, kw_only=True):
+    """The fields that every status has besides its state."""
+
+    observed_generation: Annotated[int, documented("The metadata.generation that was last looked at.")] = 0
+    conditions: Annotated[tuple[Condition, ...], documented("Observations; Ready comes first.")] = ()
+    last_handled_reconcile_at: Annotated[
+        str,
+        documented(
+            "The value of the annotation reconcile.fluxcd.io/requestedAt that was last acted on.",
+            example="2026-01-31T09:30:00Z",
+        ),
+    ] = ""
+
+
+class TimedStatus(ReconciledStatus, frozen=True, kw_only=True):
+    """A status that also shows when the object was last found as it has to be."""
+
+    last_full_reconciliation_time: Annotated[
+        datetime | None, documented("When the object was last found complete.", example="2026-01-31T09:30:00Z")
+    ] = None
+
+
+HandledRetry = Annotated[
+    str,
+    documented("The value of the annotation sme.sap.com/retry that was last acted on.", example="2026-01-31T09:30:00Z"),
+]
+
+
+class RetryProgress(Record, frozen=True, kw_only=True):
+    """A failed Job that runs again."""
+
+    attempts: Annotated[
+        int, documented("How often the Job was started, this time included.", format="int32", example="2")
+    ]
+    job: Annotated[str, documented("The uid of the failed Job; empty where it was gone already.")] = ""
+    next_attempt_time: Annotated[
+        datetime | None, documented("Not before this moment.", otherwise="at once", example="2026-01-31T09:30:00Z")
+    ] = None
+
+
+def condition(obj: Kind, holds: bool, reason: str, message: str, *, type: str = READY) -> Condition:
+    """A condition of an object, about its spec as it is now."""
+    return Condition(
+        type=type,
+        status="True" if holds else "False",
+        reason=reason,
+        message=message,
+        observed_generation=obj.metadata.generation,
+    )
+
+
+def unreadable(obj: Unreadable) -> JsonObject:
+    """The fields of the status that report an object that cannot be decoded. Equal for an equal cause.
+
+    State and Ready stay as they are: they show what became of the object, and others act on them. A completed operation
+    that lost its Ready would run its Jobs again.
+    """
+    return {"conditions": [unreadable_condition(obj, STALLED, "True", UNREADABLE)]}
+
+
+def unreadable_condition(obj: Unreadable, type: str, status: str, reason: str) -> JsonObject:
+    """The condition of an object that cannot be decoded.
+
+    When it became unreadable is not known, so the time of its creation is given.
+    """
+    since = obj.metadata.creation_timestamp or datetime.fromtimestamp(0, UTC)
+    return {
+        "type": type,
+        "status": status,
+        "reason": reason,
+        "message": f"object cannot be read: {obj.why}; correct the field",
+        "lastTransitionTime": rfc3339(since),
+        "observedGeneration": obj.metadata.generation,
+    }
+
+
+def columns(*facts: PrinterColumn) -> Sequence[PrinterColumn]:
+    """The columns of `kubectl get` for a kind with the condition Ready. `facts` are those of this kind alone."""
+    ready = f'.status.conditions[?(@.type=="{READY}")]'
+    return (
+        PrinterColumn(name="Ready", path=f"{ready}.status"),
+        PrinterColumn(name="State", path=".status.state"),
+        PrinterColumn(name="Reason", path=f"{ready}.reason"),
+        *facts,
+        AGE,
+        PrinterColumn(name="Message", path=f"{ready}.message", priority=1),
+    )

@@ -1,0 +1,232 @@
+"""The credentials of workloads: binding Secrets as they are read, and the Secrets made of them.
+
+Of binding Secrets, the metadata of namespaces with applications is watched, and each value is read once per version. A
+Secret with credentials is made once for its owner and never changed: a restart of the workload would be needed to use
+another one, and that is decided elsewhere (`version.rollout`). It carries the versions of the binding Secrets that it
+is made of, so that a change of these is seen without reading them.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stellwerk.api.core import Secret
+from stellwerk.kube import threads
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import (
+    HasMetadata,
+    JsonObject,
+    Kind,
+    PartialObjectMetadata,
+    metadata_of,
+    owner_reference,
+)
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.version import Workload
+from stellwerk.operators.cap.pods import vcap
+from stellwerk.operators.cap.pods.vcap import SecretData
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.control import secrecy
+
+MOST_KEPT_BYTES = 32 << 20
+"""Of the values of binding Secrets that are kept; the least recently used go first."""
+
+_LONGEST_PREFIX = 240
+"""Of the name of a Secret: a dash and five characters follow."""
+
+_BY_MARK = "mark"
+
+Metadata = Informer[PartialObjectMetadata]
+
+
+class SecretMissing(Exception):
+    """A binding Secret does not exist."""
+
+    def __init__(self, key: ObjectKey) -> None:
+        super().__init__(f"Secret {key} does not exist: create the service binding that writes it")
+        self.key = key
+
+
+class NameTaken(Exception):
+    """A Secret with the name of one of ours belongs to another owner."""
+
+
+@dataclass(slots=True)
+class BindingSecrets:
+    """The values of binding Secrets, each read once per version."""
+
+    client: Client
+    metadata: Callable[[str], Metadata]
+    """The cache of the Secrets of a namespace, as metadata."""
+    _kept: OrderedDict[ObjectKey, tuple[str, SecretData]] = field(default_factory=OrderedDict)
+
+    async def read(self, key: ObjectKey) -> SecretData:
+        """The data of a Secret. Raises SecretMissing, ApiError."""
+        cache = self.metadata(key.namespace)
+        await cache.wait_settled()
+        shown = cache.store.get(key)
+        version = shown.metadata.resource_version if shown is not None else ""
+        kept = self._kept.get(key)
+        if kept is None or kept[0] != version or not cache.has_synced:
+            secret = await self.client.find(Secret, key.name, key.namespace)
+            if secret is None:
+                self._kept.pop(key, None)
+                raise SecretMissing(key)
+            kept = self._kept[key] = (secret.metadata.resource_version, secret.decoded())
+            self._kept.move_to_end(key)
+            self._drop_oldest()
+        self._kept.move_to_end(key)
+        data = kept[1]
+        secrecy.note(f"secret {key}", lambda: _texts(data))
+        return data
+
+    def _drop_oldest(self) -> None:
+        """Keep within the bound; the Secret that was read last stays in any case."""
+        size = sum(len(value) for _, data in self._kept.values() for value in data.values())
+        while size > MOST_KEPT_BYTES and len(self._kept) > 1:
+            _, (_, dropped) = self._kept.popitem(last=False)
+            size -= sum(map(len, dropped.values()))
+
+    def version_shown(self, key: ObjectKey) -> str:
+        """The resourceVersion of a Secret as the cache shows it; empty where it shows none."""
+        shown = self.metadata(key.namespace).store.get(key)
+        return shown.metadata.resource_version if shown is not None else ""
+
+    def version_read(self, key: ObjectKey) -> str:
+        """The resourceVersion of a Secret as it was last read; empty where it was not."""
+        return self._kept[key][0] if key in self._kept else ""
+
+
+@dataclass(slots=True)
+class CredentialSecrets:
+    """The Secrets that workloads read their credentials from."""
+
+    client: Client
+    bindings: BindingSecrets
+    cache: Metadata
+    """All Secrets with the label of an owner of credentials, as metadata."""
+
+    def __post_init__(self) -> None:
+        self.cache.store.add_index(_BY_MARK, _mark)
+
+    async def keep(self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload) -> str:
+        """Have the Secret for a workload of `owner`, and return its name. One that exists is used as it is.
+
+        Raises SecretMissing, NameTaken, CredentialsUnusable, ApiError.
+        """
+        if existing := self.of(owner, prefix):
+            return existing[0].metadata.name
+        text = await self.variable(application, workload, owner.metadata.namespace)
+        return await self.create(owner, prefix, application, workload, text)
+
+    async def renew(self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload) -> str:
+        """As `keep`, with the credentials as they are now: what failed may have failed for the former ones.
+
+        A former Secret stays with its owner.
+        """
+        existing = self.of(owner, prefix)
+        shown = self.versions_shown(application, workload, owner.metadata.namespace)
+        if not existing or shown in ("", existing[0].metadata.annotations.get(names.BINDINGS_ANNOTATION)):
+            return await self.keep(owner, prefix, application, workload)
+        text = await self.variable(application, workload, owner.metadata.namespace)
+        return await self.create(owner, prefix, application, workload, text, distinction=shown)
+
+    def of(self, owner: Kind, prefix: str) -> Sequence[PartialObjectMetadata]:
+        """The Secrets for a workload of `owner`, the newest first: while one replaces another there are two."""
+        found = self.cache.store.by(_BY_MARK, mark_of(owner, prefix))
+        ours = [secret for secret in found if _belongs(secret, owner) and not secret.metadata.is_terminating]
+        return sorted(ours, key=lambda secret: int(secret.metadata.resource_version or 0), reverse=True)
+
+    async def variable(self, application: CAPApplication, workload: Workload, namespace: str) -> str:
+        """VCAP_SERVICES of a workload, from the Secrets as they are now. Raises as `keep`."""
+        secrets: Mapping[str, SecretData] = {
+            key.name: await self.bindings.read(key) for key in consumed(application, workload, namespace)
+        }
+        services, consumes = application.spec.btp.services, workload.consumed_services
+        size = sum(len(value) for data in secrets.values() for value in data.values())
+        return await threads.run_if_large(size, lambda: vcap.variable(services, consumes, secrets))
+
+    async def create(
+        self,
+        owner: Kind,
+        prefix: str,
+        application: CAPApplication,
+        workload: Workload,
+        text: str,
+        distinction: str = "",
+    ) -> str:
+        """Create a Secret with VCAP_SERVICES, and return its name. A `distinction` is for one that replaces another."""
+        namespace = owner.metadata.namespace
+        mark = mark_of(owner, prefix)
+        name = secret_name(owner, prefix, distinction)
+        keys = consumed(application, workload, namespace)
+        versions = names.sha1(*(f"{key}={self.bindings.version_read(key)};" for key in keys))
+        body: JsonObject = {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {names.SECRET_OWNER_HASH_LABEL: mark},
+                "annotations": {names.BINDINGS_ANNOTATION: versions},
+                "ownerReferences": [msgspec.to_builtins(owner_reference(owner))],
+            },
+            "data": {vcap.VARIABLE: base64.b64encode(text.encode()).decode()},
+        }
+        try:
+            made: HasMetadata = await self.client.create(Secret, body)
+        except AlreadyExists:
+            existing = await self.client.find(metadata_of(Secret), name, namespace)
+            if existing is None or not _belongs(existing, owner):
+                raise NameTaken(
+                    f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
+                ) from None
+            made = existing
+        self.cache.expect(made.key, made.metadata.resource_version)
+        return name
+
+    def versions_shown(self, application: CAPApplication, workload: Workload, namespace: str) -> str:
+        """The binding Secrets of a workload as the cache shows them now, as `names.BINDINGS_ANNOTATION` has them.
+
+        Empty where one of them is absent.
+        """
+        shown = {key: self.bindings.version_shown(key) for key in consumed(application, workload, namespace)}
+        return names.sha1(*(f"{key}={version};" for key, version in shown.items())) if all(shown.values()) else ""
+
+
+def mark_of(owner: Kind, prefix: str) -> str:
+    """The value of the label by which the Secret for a workload of `owner` is found."""
+    return names.sha1(owner.metadata.namespace, owner.metadata.name, prefix)
+
+
+def secret_name(owner: Kind, prefix: str, distinction: str = "") -> str:
+    """The name of the Secret for a workload of `owner`; a `distinction` is for one that replaces another."""
+    mark = mark_of(owner, prefix)
+    suffix = names.sha1(mark, distinction) if distinction else mark
+    return f"{prefix[:_LONGEST_PREFIX]}-{suffix[:5]}"
+
+
+def consumed(application: CAPApplication, workload: Workload, namespace: str) -> Sequence[ObjectKey]:
+    """The binding Secrets of the services that a workload consumes, by name."""
+    services = application.spec.btp.services
+    return sorted({ObjectKey(namespace, each.secret) for each in services if each.name in workload.consumed_services})
+
+
+def _mark(secret: PartialObjectMetadata) -> tuple[str, ...]:
+    return (secret.metadata.labels.get(names.SECRET_OWNER_HASH_LABEL, ""),)
+
+
+def _belongs(secret: HasMetadata, owner: Kind) -> bool:
+    controller = secret.metadata.controller
+    return controller is not None and controller.uid == owner.metadata.uid
+
+
+def _texts(data: SecretData) -> Sequence[str]:
+    """The values as texts, to be masked in messages."""
+    return [value.decode("utf-8", "replace") for value in data.values()]

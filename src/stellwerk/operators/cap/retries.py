@@ -1,0 +1,87 @@
+"""Runs a failed Job again, on request or by itself (pure).
+
+A request is a value of the annotation `names.RETRY_ANNOTATION` that the status does not show as handled: each value
+acts once. A retry is recorded in the status before anything is deleted, and it names the failed Job by its uid. So a
+crash at any moment neither loses a retry nor counts it twice: the Job with this uid is deleted, and the one that takes
+its place has another uid.
+
+By itself a Job runs again only where the application asks for it (`spec.jobRetry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from stellwerk.api.batch import Job
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.status import RetryProgress
+
+LONGEST_REQUEST = 256
+"""Characters of a request that count. The status repeats them."""
+
+LONGEST_PAUSE = timedelta(hours=1)
+
+
+def request(metadata: ObjectMeta) -> str:
+    """The latest request; empty where there is none."""
+    return metadata.annotations.get(names.RETRY_ANNOTATION, "")[:LONGEST_REQUEST]
+
+
+def is_pending(metadata: ObjectMeta, handled: str) -> bool:
+    """Whether there is a request that the status does not show as handled."""
+    return request(metadata) not in ("", handled)
+
+
+def is_unread(metadata: ObjectMeta, handled: str) -> bool:
+    """Whether the status has to show another request as handled, or none: a request that is gone may come again."""
+    return request(metadata) != handled
+
+
+def is_recorded(progress: RetryProgress | None, jobs: Iterable[Job]) -> bool:
+    """Whether one of the Jobs is the failed one that runs again."""
+    return progress is not None and any(job.metadata.uid == progress.job for job in jobs)
+
+
+def attempts(progress: RetryProgress | None) -> int:
+    """How often a Job was started."""
+    return progress.attempts if progress is not None else 1
+
+
+def on_request(progress: RetryProgress | None, job: Job | None) -> RetryProgress:
+    """The retry that a user asks for. `job` is the failed one; None where it is gone."""
+    return RetryProgress(attempts=attempts(progress) + 1, job=job.metadata.uid if job is not None else "")
+
+
+def at_once(progress: RetryProgress) -> RetryProgress:
+    """A recorded retry that does not wait any longer."""
+    return msgspec.structs.replace(progress, next_attempt_time=None)
+
+
+def by_itself(
+    application: CAPApplication | None, progress: RetryProgress | None, job: Job, now: datetime
+) -> RetryProgress | None:
+    """The retry that the application asks for; None where it asks for none, or no attempt is left."""
+    policy = application.spec.job_retry if application is not None else None
+    tried = attempts(progress)
+    if policy is None or tried >= policy.max_attempts:
+        return None
+    pause = timedelta(seconds=policy.delay_seconds) * 2 ** (tried - 1)
+    due = now + min(pause, LONGEST_PAUSE)
+    return RetryProgress(attempts=tried + 1, job=job.metadata.uid, next_attempt_time=due)
+
+
+def seconds_left(progress: RetryProgress | None, now: datetime) -> float:
+    """How long a recorded retry has to wait."""
+    due = progress.next_attempt_time if progress is not None else None
+    return max((due - now).total_seconds(), 0.0) if due is not None else 0.0
+
+
+def tried(progress: RetryProgress | None) -> str:
+    """How often a Job was started, to be appended to a sentence; empty after the first time."""
+    count = attempts(progress)
+    return f". It was tried {count} times" if count > 1 else ""

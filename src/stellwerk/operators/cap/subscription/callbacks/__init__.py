@@ -1,0 +1,8 @@
+"""What registries were promised: a callback when a tenant is provisioned or gone.
+
+promise     a promise as the cluster stores it, and when it is due (pure)
+answer      the answer that is sent (pure)
+registry    how an answer is delivered
+reconcile   the passes over promises
+metrics     what is counted
+"""

@@ -1,0 +1,69 @@
+"""The answer to a registry (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOutput, Operation
+from stellwerk.operators.cap.subscription.callbacks.promise import Promise
+from stellwerk.operators.cap.subscription.registries import Protocol
+
+MOST_OUTPUT_BYTES = 128 * 1024
+"""Of the additional output; a Secret stores it."""
+_URLS = {Protocol.SAAS: "subscriptionUrl", Protocol.SMS: "applicationUrl"}
+_TITLES = {Operation.PROVISIONING: "Provisioning", Operation.DEPROVISIONING: "Deprovisioning"}
+
+
+@dataclass(frozen=True, slots=True)
+class AdditionalOutput:
+    """What an application adds to the answer; None where it cannot be read. `problem`: what was left out, and why."""
+
+    content: JsonObject | None
+    problem: str = ""
+
+
+def additional_output(application: CAPApplication | None, outputs: Iterable[CAPTenantOutput]) -> AdditionalOutput:
+    """The annotation of the application, and the outputs of the tenant's Jobs on top of it, by name."""
+    text = application.metadata.annotations.get(names.ADDITIONAL_OUTPUT_ANNOTATION, "") if application else ""
+    merged = _object(text) if text else {}
+    if merged is None:
+        return AdditionalOutput(None, f"annotation {names.ADDITIONAL_OUTPUT_ANNOTATION} is not a JSON object")
+    for output in sorted(outputs, key=lambda each: each.metadata.name):
+        added = _object(output.spec.subscription_callback_data)
+        if added is None:
+            return AdditionalOutput(merged, f"{output.ref} has no JSON object in spec.subscriptionCallbackData")
+        joined = {**merged, **added}
+        if len(msgspec.json.encode(joined)) > MOST_OUTPUT_BYTES:
+            return AdditionalOutput(merged, f"{output.ref} makes the output larger than {MOST_OUTPUT_BYTES >> 10} KiB")
+        merged = joined
+    return AdditionalOutput(merged)
+
+
+def body(promise: Promise, *, succeeded: bool, output: JsonObject | None = None, domain: str = "") -> str:
+    """The answer as JSON. `output` and `domain` are for a tenant that was provisioned."""
+    operation = promise.operation
+    answer: JsonObject = {
+        "status": "SUCCEEDED" if succeeded else "FAILED",
+        "message": f"{_TITLES[operation]} {'successful' if succeeded else 'failed'}",
+    }
+    if operation is Operation.PROVISIONING:
+        if output is not None:
+            answer["additionalOutput"] = output
+        answer[_URLS[promise.protocol]] = f"https://{promise.subdomain}.{domain}"
+    return msgspec.json.encode(answer).decode()
+
+
+def _object(text: str) -> JsonObject | None:
+    if len(text) > MOST_OUTPUT_BYTES:
+        return None
+    try:
+        content: JsonValue = msgspec.json.decode(text)
+    except (*UNREADABLE, UnicodeEncodeError):
+        return None
+    return content if isinstance(content, dict) else None

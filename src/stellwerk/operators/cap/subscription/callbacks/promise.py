@@ -1,0 +1,195 @@
+"""A promise to a registry as the cluster stores it, and when it is due (pure).
+
+A promise is a Secret of its own. It is written before the request is answered, so a crash at any later moment loses
+nothing. Its name is made of what the registry asked for, so the same request again means the same promise. The answer
+is stored before it is sent for the first time, and is sent as it is stored: a registry never receives two different
+answers to one request.
+
+After its end a promise stays for a day: by it, a request that is replayed after the end of its subscription is known.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime, timedelta
+from typing import ClassVar, TypeAlias
+
+import msgspec
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, Kind
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, Operation, TenantState
+from stellwerk.operators.cap.subscription.registries import Protocol
+
+PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
+"""The values of `names.CALLBACK_LABEL`."""
+KEY = "promise"
+"""Of the Secret."""
+KEPT = timedelta(days=1)
+"""How long a promise stays after its end; tokens live for half a day."""
+LEAST_DELIVERY = timedelta(minutes=15)
+"""How long delivering an answer is tried at least."""
+_DIGITS = 16
+
+
+class PromiseUnreadable(ValueError):
+    """A Secret with the label of promises has none that can be read."""
+
+
+class PromiseSecret(Kind, frozen=True, kw_only=True):
+    """The Secret of a promise. Its repr shows no content."""
+
+    resource: ClassVar[Resource] = Secret.resource
+
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"PromiseSecret({self.key})"
+
+    @property
+    def state(self) -> str:
+        """Whether the callback is pending, delivered or failed."""
+        return self.metadata.labels.get(names.CALLBACK_LABEL, "")
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a registry was promised, and how far the promise is kept."""
+
+    operation: Operation
+    protocol: Protocol
+    path: str
+    """Where the answer goes, at the server of the registry; empty where the registry wants none."""
+    application: str
+    tenant_id: str
+    guid: str
+    secret: str
+    """The binding Secret of the registry."""
+    service: str
+    """The service of that binding."""
+    accepted: datetime
+    deadline: datetime
+    """When the answer is that the operation has failed, if it has not ended."""
+    tenant: str = ""
+    uid: str = ""
+    """The tenant that is deprovisioned."""
+    subdomain: str = ""
+    domain: str = ""
+    """The URL of a new tenant."""
+    body: str = ""
+    """The answer, once it is known."""
+    concluded: datetime | None = None
+    """Since when it is known."""
+    attempts: int = 0
+    not_before: datetime | None = None
+    """When delivering is tried again."""
+    problem: str = ""
+    """Why the last attempt failed."""
+
+    @property
+    def name(self) -> str:
+        """Of the Secret. It begins like the other objects of the application."""
+        identity = "\n".join((self.operation, self.protocol, self.tenant_id, self.guid, self.uid, self.path))
+        return f"{self.application[:36].rstrip('-.')}-callback-{names.sha1(identity)[:_DIGITS]}"
+
+    @property
+    def gives_up(self) -> datetime:
+        """When delivering is given up."""
+        return max(self.deadline, (self.concluded or self.accepted) + LEAST_DELIVERY)
+
+
+_decoder = msgspec.json.Decoder(Promise)
+
+
+def stored(promise: Promise, namespace: str) -> JsonObject:
+    """The Secret of a new promise."""
+    return {
+        "metadata": {
+            "name": promise.name,
+            "namespace": namespace,
+            "labels": {
+                names.CALLBACK_LABEL: PENDING,
+                names.TENANT_ID_LABEL: promise.tenant_id,
+                names.SUBSCRIPTION_GUID: promise.guid,
+            },
+        },
+        "data": data_of(promise),
+    }
+
+
+def renewed(ended: PromiseSecret, body: JsonObject) -> MergePatch:
+    """The patch that makes a new promise (`body`, see `stored`) of one that has ended, unless it has changed since."""
+    metadata = body["metadata"]
+    assert isinstance(metadata, dict)
+    condition: JsonObject = {"uid": ended.metadata.uid, "resourceVersion": ended.metadata.resource_version}
+    return MergePatch({**body, "metadata": {**metadata, **condition}})
+
+
+def data_of(promise: Promise) -> JsonObject:
+    """The data of the Secret."""
+    return {KEY: base64.b64encode(msgspec.json.encode(promise)).decode()}
+
+
+def read(secret: PromiseSecret) -> Promise:
+    """The promise of a Secret. Raises PromiseUnreadable."""
+    try:
+        return _decoder.decode(base64.b64decode(secret.data.get(KEY, ""), validate=True))
+    except (ValueError, *UNREADABLE):
+        raise PromiseUnreadable(f"Secret {secret.key} has no promise that can be read") from None
+
+
+# ---- when it is due
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The operation has not ended."""
+
+    seconds: float
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The operation has ended."""
+
+    succeeded: bool
+
+
+Verdict: TypeAlias = Wait | Outcome
+
+
+def judge(promise: Promise, tenant: CAPTenant | None, now: datetime, *, is_over: bool = False) -> Verdict:
+    """What the answer of a promise is, if it has one yet.
+
+    `tenant`: the subscriber's tenant as it is. `is_over`: the end of the subscription was asked for later.
+    """
+    if promise.operation is Operation.PROVISIONING:
+        ended = False if tenant is None and is_over else _provisioned(tenant)
+    else:
+        ended = _deprovisioned(promise, tenant)
+    if ended is not None:
+        return Outcome(ended)
+    left = (promise.deadline - now).total_seconds()
+    return Wait(left) if left > 0 else Outcome(succeeded=False)
+
+
+def _provisioned(tenant: CAPTenant | None) -> bool | None:
+    if tenant is None:
+        return None
+    if tenant.metadata.is_terminating or tenant.status.state == TenantState.PROVISIONING_ERROR:
+        return False
+    return True if tenant.status.state == TenantState.READY else None
+
+
+def _deprovisioned(promise: Promise, tenant: CAPTenant | None) -> bool | None:
+    return True if tenant is None or tenant.metadata.uid != promise.uid else None
+
+
+def is_replay(issued_at: float, ended: Promise) -> bool:
+    """Whether a token is older than the end of the subscription for which it is shown again."""
+    return ended.operation is Operation.DEPROVISIONING and issued_at <= ended.accepted.timestamp()
+
+
+def tenant_key(secret: PromiseSecret, promise: Promise) -> ObjectKey:
+    """The tenant that is deprovisioned."""
+    return ObjectKey(secret.metadata.namespace, promise.tenant)

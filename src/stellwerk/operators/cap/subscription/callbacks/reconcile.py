@@ -1,0 +1,246 @@
+"""The passes over promises: wait for the end of an operation, store the answer, deliver it.
+
+Everything is decided from what the cluster has now: a pass after a restart is like any other. A pass is woken by the
+tenant and by the promise itself. Only the leader passes over promises; and an answer is stored on
+condition that the promise is as it was read, so a former leader can never store a second one.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+import msgspec
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.object_meta import Record
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput, Operation
+from stellwerk.operators.cap.pods import vcap
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
+from stellwerk.operators.cap.subscription import plan
+from stellwerk.operators.cap.subscription.callbacks import answer, metrics, promise
+from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
+from stellwerk.operators.cap.subscription.callbacks.promise import Outcome, Promise, PromiseSecret, PromiseUnreadable
+from stellwerk.operators.cap.subscription.callbacks.registry import Attempt, Delivery, RegistryClient
+from stellwerk.operators.cap.subscription.directory import Directory
+from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.reconciler import Next, Notice, Severity, SimpleReconciler
+from stellwerk.runtime.supervision.backoff import Backoff
+
+ACTION = "SubscriptionCallback"
+"""The action of Events about callbacks."""
+_BACKOFF = Backoff(first_seconds=2.0, limit_seconds=120.0, jitter=0.2)
+
+_log = logging.getLogger(__name__)
+
+
+class NoStatus(Record, frozen=True, kw_only=True):
+    """A Secret has no status."""
+
+
+class CallbackReason(StrEnum):
+    """The reasons of Events about callbacks."""
+
+    CALLBACK_DELIVERED = "SubscriptionCallbackDelivered"
+    CALLBACK_FAILED = "SubscriptionCallbackFailed"
+    CALLBACK_RETRIED = "SubscriptionCallbackRetried"
+    OUTPUT_UNREADABLE = "SubscriptionOutputUnreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
+    """Brings one promise one step further."""
+
+    client: Client
+    directory: Directory
+    subscriptions: Subscriptions
+    registry: RegistryClient
+    clock: Clock
+    counts: CallbackMetrics
+    recorder: EventSink | None = None
+    backoff: Backoff = field(default=_BACKOFF)
+
+    async def reconcile(self, secret: PromiseSecret) -> Next[NoStatus]:
+        """Observe, decide, act. Raises ApiError."""
+        try:
+            found = promise.read(secret)
+        except PromiseUnreadable as error:
+            _log.warning("%s: it is ignored; delete it", error)
+            return Next.done()
+        if secret.state != promise.PENDING:
+            return await self._clear(secret, found)
+        if not found.body:
+            return await self._conclude(secret, found)
+        return await self._deliver(secret, found)
+
+    # ---- the answer
+
+    async def _conclude(self, secret: PromiseSecret, found: Promise) -> Next[NoStatus]:
+        tenant = self._tenant(secret, found)
+        if tenant is not None:
+            await self.subscriptions.own_context(tenant)
+        now = self.clock.now()
+        ends = self.directory.ends_of(found.guid, secret.metadata.namespace)
+        is_over = any(each.tenant_id == found.tenant_id and each.accepted >= found.accepted for each in ends)
+        verdict = promise.judge(found, tenant, now, is_over=is_over)
+        if isinstance(verdict, Outcome):
+            # The cache may be behind, and the answer is final: so the API server is asked.
+            tenant = await self._live(secret, found)
+            verdict = promise.judge(found, tenant, now, is_over=is_over)
+        if not isinstance(verdict, Outcome):
+            return Next.after(verdict.seconds)
+        if tenant is None and found.operation is Operation.PROVISIONING:
+            await self.subscriptions.drop_context(secret.metadata.namespace, found.tenant_id, found.guid)
+        body = await self._body(secret, found, tenant, verdict)
+        concluded = msgspec.structs.replace(found, body=body, concluded=now)
+        return Next.now() if await self._store(secret, concluded) else Next.done()
+
+    async def _body(self, secret: PromiseSecret, found: Promise, tenant: CAPTenant | None, outcome: Outcome) -> str:
+        if found.operation is not Operation.PROVISIONING:
+            return answer.body(found, succeeded=outcome.succeeded)
+        application = self._application(secret, found)
+        namespace = secret.metadata.namespace
+        labels = f"{names.TENANT_ID_LABEL}={found.tenant_id}"
+        outputs = (await self.client.list(CAPTenantOutput, namespace, labels=labels)).items if tenant else []
+        output = answer.additional_output(application, outputs)
+        if output.problem:
+            self._announce(secret, found, CallbackReason.OUTPUT_UNREADABLE, output.problem, Severity.WARNING)
+        domain = found.domain
+        if not domain and application is not None:
+            domain = plan.domain_for(
+                _without_choice(application),
+                "",
+                self.directory.domains.store.all(),
+                self.directory.cluster_domains.store.all(),
+            )
+        return answer.body(found, succeeded=outcome.succeeded, output=output.content, domain=domain)
+
+    # ---- its delivery
+
+    async def _deliver(self, secret: PromiseSecret, found: Promise) -> Next[NoStatus]:
+        now = self.clock.now()
+        if found.not_before is not None and now < found.not_before:
+            return Next.after((found.not_before - now).total_seconds())
+        attempt = await self._attempt(secret, found) if found.path else Attempt(Delivery.DELIVERED)
+        tried = msgspec.structs.replace(found, attempts=found.attempts + bool(found.path), problem=attempt.problem)
+        match attempt.delivery:
+            case Delivery.DELIVERED:
+                return await self._end(secret, tried, promise.DELIVERED, metrics.DELIVERED)
+            case Delivery.REFUSED:
+                return await self._end(secret, tried, promise.FAILED, metrics.REFUSED)
+            case _ if self.clock.now() >= found.gives_up:
+                return await self._end(secret, tried, promise.FAILED, metrics.GIVEN_UP)
+        self.counts.failed(found.operation)
+        seconds = self.backoff.delay_seconds(tried.attempts, random.random())
+        text = f"{_title(found)} is not delivered yet ({attempt.problem}); it is tried again"
+        self._announce(secret, found, CallbackReason.CALLBACK_RETRIED, text, Severity.WARNING)
+        await self._store(
+            secret, msgspec.structs.replace(tried, not_before=self.clock.now() + timedelta(seconds=seconds))
+        )
+        return Next.after(seconds)
+
+    async def _attempt(self, secret: PromiseSecret, found: Promise) -> Attempt:
+        key = ObjectKey(secret.metadata.namespace, found.secret)
+        binding = await self.client.find(Secret, key.name, key.namespace)
+        if binding is None:
+            return Attempt(Delivery.AGAIN, f"Secret {key} does not exist")
+        try:
+            data = binding.decoded()
+            service = ServiceInfo(name=found.service, class_name=found.protocol, secret=found.secret)
+            secrecy.note(f"secret {key}", lambda: [value.decode("utf-8", "replace") for value in data.values()])
+            credentials = vcap.entry(service, data).get("credentials")
+        except (CredentialsUnusable, ValueError) as error:
+            return Attempt(Delivery.AGAIN, str(error))
+        if not isinstance(credentials, dict):
+            return Attempt(Delivery.AGAIN, f"Secret {key} has no credentials")
+        return await self.registry.deliver(found.protocol, credentials, found.path, found.body)
+
+    async def _end(self, secret: PromiseSecret, tried: Promise, state: str, result: str) -> Next[NoStatus]:
+        if await self._store(secret, msgspec.structs.replace(tried, not_before=None), state):
+            self.counts.ended(tried.operation, result)
+            if state == promise.FAILED:
+                text = f"{_title(tried)} was {result} after {tried.attempts} attempts: {tried.problem}"
+                self._announce(secret, tried, CallbackReason.CALLBACK_FAILED, text, Severity.WARNING)
+            elif tried.path:
+                text = f"{_title(tried)} was delivered"
+                self._announce(secret, tried, CallbackReason.CALLBACK_DELIVERED, text, Severity.NORMAL)
+        return Next.after(promise.KEPT.total_seconds())
+
+    # ---- what the cluster has
+
+    async def _store(self, secret: PromiseSecret, changed: Promise, state: str = promise.PENDING) -> bool:
+        """Write a promise that no other client has changed. Whether it was written."""
+        metadata = secret.metadata
+        patch = MergePatch(
+            {
+                "metadata": {
+                    "uid": metadata.uid,
+                    "resourceVersion": metadata.resource_version,
+                    "labels": {names.CALLBACK_LABEL: state},
+                },
+                "data": promise.data_of(changed),
+            }
+        )
+        try:
+            written = await self.client.patch(metadata_of(Secret), metadata.name, metadata.namespace, patch)
+        except (Conflict, NotFound):
+            return False  # its change wakes the promise
+        self.directory.promises.expect(secret.key, written.metadata.resource_version)
+        return True
+
+    async def _clear(self, secret: PromiseSecret, found: Promise) -> Next[NoStatus]:
+        """Delete a promise a day after its end."""
+        left = (found.concluded or found.accepted) + promise.KEPT - self.clock.now()
+        if left.total_seconds() > 0:
+            return Next.after(left.total_seconds())
+        metadata = secret.metadata
+        await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
+        return Next.done()
+
+    def _application(self, secret: PromiseSecret, found: Promise) -> CAPApplication | None:
+        return self.directory.applications.store.get(ObjectKey(secret.metadata.namespace, found.application))
+
+    def _tenant(self, secret: PromiseSecret, found: Promise) -> CAPTenant | None:
+        if found.operation is Operation.DEPROVISIONING:
+            return self.directory.tenants.store.get(promise.tenant_key(secret, found))
+        application = self._application(secret, found)
+        return self.directory.tenant(application, found.tenant_id) if application is not None else None
+
+    async def _live(self, secret: PromiseSecret, found: Promise) -> CAPTenant | None:
+        if found.operation is Operation.DEPROVISIONING:
+            key = promise.tenant_key(secret, found)
+            return await self.client.find(CAPTenant, key.name, key.namespace)
+        application = self._application(secret, found)
+        if application is None:
+            return None
+        return await self.subscriptions.live_tenant(application, found.tenant_id)
+
+    def _announce(self, secret: PromiseSecret, found: Promise, reason: str, text: str, severity: Severity) -> None:
+        """An Event on the tenant; on the application where the tenant is gone."""
+        about = self._tenant(secret, found) or self._application(secret, found)
+        _log.log(logging.WARNING if severity is Severity.WARNING else logging.INFO, "%s: %s", secret.key, text)
+        if self.recorder is not None and about is not None:
+            self.recorder.send(about, Notice(reason, text, severity, ACTION))
+
+
+def _title(found: Promise) -> str:
+    return f"the result of {found.operation} for tenant id {found.tenant_id}"
+
+
+def _without_choice(application: CAPApplication) -> CAPApplication:
+    """The application as its first domain decides: what was chosen was checked when the request came."""
+    metadata = msgspec.structs.replace(application.metadata, annotations={})
+    return msgspec.structs.replace(application, metadata=metadata)

@@ -1,0 +1,114 @@
+"""How an answer is delivered to a registry: a token of its issuer, then the answer.
+
+Credentials are read for each attempt, because they may have been rotated since the last one. Problems are named by
+their kind, never by what a server has answered.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+from yarl import URL
+
+from stellwerk.kube.types.model import UNREADABLE, JsonObject
+from stellwerk.operators.cap.subscription import registries
+from stellwerk.operators.cap.subscription.outgoing import NoAnswer, Outgoing
+from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.render.errors import EgressRefused
+from stellwerk.render.sources.egress import parsed
+from stellwerk.render.sources.http import OriginCredentials, origin_of
+
+TOKEN_PATH = "/oauth/token"  # noqa: S105  # a path
+LONGEST_PATH = 2_048
+_PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
+_FINAL = (400, 404, 405, 409, 410, 422)
+"""With these, the registry does not want the answer: it would give the same for another attempt."""
+
+
+class Delivery(Enum):
+    """What came of an attempt."""
+
+    DELIVERED = "delivered"
+    REFUSED = "refused"
+    AGAIN = "again"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt, and why it failed."""
+
+    delivery: Delivery
+    problem: str = ""
+
+
+class CallbackInvalid(ValueError):
+    """A callback path would lead somewhere else than to the registry."""
+
+
+def callback_url(registry_url: str, path: str) -> URL:
+    """The address of an answer: a path at the server of the registry, and nothing else. Raises CallbackInvalid."""
+    if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or path.startswith("//"):
+        raise CallbackInvalid("the callback path must begin with one '/', and have no blanks or fragments")
+    try:
+        base, found = parsed(registry_url), parsed(registry_url.rstrip("/") + path)
+    except EgressRefused:
+        raise CallbackInvalid("the credentials of the registry have no usable URL") from None
+    if origin_of(base) != origin_of(found) or ".." in path.split("?")[0].split("/"):
+        raise CallbackInvalid("the callback path must stay at the server of the registry")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryClient:
+    """Delivers answers."""
+
+    outgoing: Outgoing
+
+    async def deliver(self, protocol: Protocol, credentials: JsonObject, path: str, body: str) -> Attempt:
+        """Send one answer once."""
+        try:
+            url = callback_url(registries.registry_url(protocol, credentials), path)
+        except CallbackInvalid as error:
+            return Attempt(Delivery.REFUSED, str(error))
+        try:
+            token = await self._token(credentials)
+        except NoAnswer as error:
+            return Attempt(Delivery.AGAIN, f"no token: {error}")
+        try:
+            shown = OriginCredentials.bearer(str(url), token)
+            answer = await self.outgoing.put_json(str(url), body.encode(), shown)
+        except NoAnswer as error:
+            return Attempt(Delivery.AGAIN, f"the registry: {error}")
+        if 200 <= answer.status < 300:
+            return Attempt(Delivery.DELIVERED)
+        final = Delivery.REFUSED if answer.status in _FINAL else Delivery.AGAIN
+        return Attempt(final, f"the registry: HTTP {answer.status}")
+
+    async def _token(self, credentials: JsonObject) -> str:
+        """A token of the registry's issuer. Raises NoAnswer."""
+        client = registries.text(credentials, "clientid")
+        form = {"client_id": client, "grant_type": "client_credentials"}
+        if registries.text(credentials, "credential-type") == "x509":
+            url = registries.text(credentials, "certurl").rstrip("/") + TOKEN_PATH
+            pem = [registries.text(credentials, name).encode() for name in ("certificate", "key")]
+            shown = self.outgoing.presenting(url, *pem)
+        else:
+            url = registries.text(credentials, "url").rstrip("/") + TOKEN_PATH
+            shown = OriginCredentials.basic(url, client, registries.text(credentials, "clientsecret"))
+        answer = await self.outgoing.post_form(url, form, shown)
+        if answer.status != 200:
+            raise NoAnswer(f"HTTP {answer.status}")
+        try:
+            token = msgspec.json.decode(answer.body, type=_Token).access_token
+        except UNREADABLE:
+            token = ""
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise NoAnswer("the answer has none")
+        return token
+
+
+class _Token(msgspec.Struct):
+    access_token: str = ""

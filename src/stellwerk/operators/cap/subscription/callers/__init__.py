@@ -1,0 +1,9 @@
+"""Who calls the subscription server, and for which application.
+
+tokens                the content of a token, and whether it is good (pure)
+keys                  the keys of token issuers, fetched and kept within bounds
+client_certificates   which client certificates are good (pure)
+authorities           who may issue them: a file
+gateway               which peers may send the header with a client certificate
+bindings              what callers of each application have to show: read from its binding Secrets
+"""

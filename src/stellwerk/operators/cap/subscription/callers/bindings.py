@@ -1,0 +1,194 @@
+"""What callers of each application have to show: read from its binding Secrets, and kept without anything secret.
+
+Of namespaces with applications, the metadata of Secrets is watched. The values of those that an application names for
+its registries are read when they change, and forgotten: only names of issuers, clients and scopes are kept.
+
+What is known of all applications is brought up to date before a request is looked at, whichever application it is for:
+otherwise its answer would take longer for an application that exists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
+from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
+from stellwerk.operators.cap.pods import vcap
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
+from stellwerk.operators.cap.subscription import registries
+from stellwerk.operators.cap.subscription.callers import tokens
+from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
+from stellwerk.operators.cap.subscription.callers.tokens import TokenRules
+from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.render.sources.single_flight import Flights
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.clock import Clock
+
+WAIT_SECONDS = 2.0
+"""How long a request waits for what has just changed."""
+_AGAIN_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """What callers have to show for one application; None where it cannot be called by that protocol."""
+
+    token: TokenRules | None = None
+    certificate: CertificateRules | None = None
+    timeouts: Mapping[Protocol, timedelta] = field(default_factory=dict)
+    """How long a registry waits for the end of what it has asked for."""
+    registry_urls: Mapping[Protocol, str] = field(default_factory=dict)
+    """Where the end is reported to."""
+
+
+@dataclass(slots=True, eq=False)
+class Bindings:
+    """What is known of the bindings of all applications."""
+
+    client: Client
+    clock: Clock
+    applications: Informer[CAPApplication]
+    secrets: Callable[[str], Informer[PartialObjectMetadata]]
+    """The metadata of the Secrets of a namespace; watched from the first call on."""
+    _trust: dict[ObjectKey, Trust] = field(default_factory=dict)
+    _stale: set[ObjectKey] = field(default_factory=set)
+    _failed: set[ObjectKey] = field(default_factory=set)
+    _watched: set[str] = field(default_factory=set)
+    _domains: frozenset[str] = frozenset()
+    _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: RuntimeError("the server ends")))
+
+    def __post_init__(self) -> None:
+        self.applications.on_change(self._on_application)
+
+    def of(self, application: CAPApplication) -> Trust:
+        """What callers have to show for an application."""
+        return self._trust.get(application.key, Trust())
+
+    @property
+    def uaa_domains(self) -> frozenset[str]:
+        """The UAA domains of all applications."""
+        return self._domains
+
+    async def up_to_date(self) -> None:
+        """Read what has changed; return after two seconds at most."""
+        if not self._stale:
+            return
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._flights.join("refresh", self._refresh, name="refresh of bindings")
+        except TimeoutError:
+            _log.warning("the binding Secrets of %d applications are still being read", len(self._stale))
+
+    async def run(self) -> None:
+        """Read again what could not be read, until cancelled; then end the reads under way."""
+        try:
+            while True:
+                await self.clock.sleep(_AGAIN_SECONDS)
+                self._stale |= self._failed
+                self._failed.clear()
+                await self.up_to_date()
+        finally:
+            await self._flights.close()
+
+    async def _refresh(self) -> None:
+        stale, self._stale = self._stale, set()
+        for key in stale:
+            application = self.applications.store.get(key)
+            try:
+                if application is None:
+                    self._trust.pop(key, None)
+                else:
+                    self._trust[key] = await self._read(application)
+            except ApiError as error:
+                _log.warning("the binding Secrets of CAPApplication %s cannot be read: %s", key, error)
+                self._failed.add(key)
+            except BaseException:
+                self._stale |= stale  # cancelled: the next request begins again
+                raise
+        rules = (trust.token for trust in self._trust.values())
+        self._domains = frozenset(each.uaa_domain for each in rules if each is not None)
+
+    async def _read(self, application: CAPApplication) -> Trust:
+        found = {
+            protocol: credentials
+            for protocol in Protocol
+            if (service := registries.service_of(application, protocol)) is not None
+            and (credentials := await self.credentials(application, service)) is not None
+        }
+        xsuaa = registries.xsuaa_of(application)
+        uaa = await self.credentials(application, xsuaa) if xsuaa is not None else None
+        return trust_of(found, uaa)
+
+    async def credentials(self, application: CAPApplication, service: ServiceInfo) -> JsonObject | None:
+        """The credentials of a service as they are now; None where there are none. Raises ApiError."""
+        entry = await self.entry(application, service)
+        found = entry.get("credentials") if entry is not None else None
+        return found if isinstance(found, dict) else None
+
+    async def entry(self, application: CAPApplication, service: ServiceInfo) -> JsonObject | None:
+        """A service as workloads see it; None where its Secret is absent or has no credentials. Raises ApiError."""
+        secret = await self.client.find(Secret, service.secret, application.metadata.namespace)
+        try:
+            return vcap.entry(service, secret.decoded()) if secret is not None else None
+        except (CredentialsUnusable, ValueError) as error:
+            _log.warning("service %s of CAPApplication %s: %s", service.name, application.key, error)
+            return None
+
+    def _on_application(self, delta: Delta[CAPApplication]) -> None:
+        old, new = delta.old, delta.new
+        if new is not None:
+            self._watch(new.metadata.namespace)
+        if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
+            self._stale.add(delta.key)
+
+    def _watch(self, namespace: str) -> None:
+        if namespace not in self._watched:
+            self._watched.add(namespace)
+            self.secrets(namespace).on_change(self._on_secret)
+
+    def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
+        key = delta.key
+        for application in self.applications.store.all():
+            if application.metadata.namespace == key.namespace and key.name in _secrets_of(application):
+                self._stale.add(application.key)
+
+
+def trust_of(registry: Mapping[Protocol, JsonObject], xsuaa: JsonObject | None) -> Trust:
+    """What callers have to show, by the credentials of an application (pure)."""
+    saas, sms = registry.get(Protocol.SAAS), registry.get(Protocol.SMS)
+    token = None
+    if saas is not None and xsuaa is not None and (domain := tokens.domain_of(saas.get("uaadomain"))):
+        token = TokenRules(
+            uaa_domain=domain,
+            client_id=registries.text(saas, "clientid"),
+            app_name=registries.text(xsuaa, "xsappname"),
+        )
+    certificate = None
+    if sms is not None:
+        certificate = CertificateRules(
+            registries.text(sms, "callback_certificate_issuer"), registries.text(sms, "callback_certificate_subject")
+        )
+    return Trust(
+        token=token,
+        certificate=certificate,
+        timeouts={protocol: registries.callback_timeout(protocol, found) for protocol, found in registry.items()},
+        registry_urls={protocol: registries.registry_url(protocol, found) for protocol, found in registry.items()},
+    )
+
+
+def _secrets_of(application: CAPApplication) -> Iterable[str]:
+    chosen = (
+        *(registries.service_of(application, protocol) for protocol in Protocol),
+        registries.xsuaa_of(application),
+    )
+    return [service.secret for service in chosen if service is not None]

@@ -1,0 +1,156 @@
+"""The keys of token issuers, fetched and kept within bounds.
+
+Anybody can write the name of an issuer into a token, so a fetch may be caused by a caller that is not known. Callers
+that are not known may cause so many fetches and no more, and displace no issuer that has signed a good token. Keys are
+used for five minutes, so that a key which is withdrawn is not good any more after that; they are fetched again before
+they end, and when a token names a key that is not among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from stellwerk.kube.types.model import UNREADABLE
+from stellwerk.operators.cap.subscription.callers import tokens
+from stellwerk.operators.cap.subscription.callers.tokens import IssuerKey, KeysUnusable, TokenHeader, TokenRefused
+from stellwerk.operators.cap.subscription.outgoing import NoAnswer, Outgoing
+from stellwerk.render.sources.single_flight import Flights
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.serving.rate_limit import RateLimit
+
+FRESH_SECONDS = 300.0
+"""How long keys are used after they were fetched."""
+RENEW_SECONDS = 180.0
+"""When they are fetched again while they are still used."""
+AGAIN_SECONDS = 20.0
+"""The least pause between two fetches for one issuer."""
+MOST_ISSUERS = 64
+"""That have signed a good token; as many others are kept besides them."""
+MOST_DOCUMENT_BYTES = 64 * 1024
+FETCHES_PER_SECOND, FETCHES_AT_ONCE = 2.0, 20.0
+"""Of issuers that have signed no good token yet, all together."""
+_UNDER_WAY = 8
+
+_log = logging.getLogger(__name__)
+
+
+class _Discovery(msgspec.Struct):
+    jwks_uri: str = ""
+
+
+@dataclass(slots=True)
+class _Issuer:
+    fetched: float
+    """When this was tried last."""
+    keys: Sequence[IssuerKey] = ()
+    fresh_until: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class IssuerKeys:
+    """The keys of issuers, by host."""
+
+    outgoing: Outgoing
+    clock: Clock
+    _proven: OrderedDict[str, _Issuer] = field(default_factory=OrderedDict)
+    _others: OrderedDict[str, _Issuer] = field(default_factory=OrderedDict)
+    _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: TokenRefused("the server ends")))
+    _limit: RateLimit = field(init=False)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_UNDER_WAY))
+    _renewals: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._limit = RateLimit(per_second=FETCHES_PER_SECOND, at_once=FETCHES_AT_ONCE, clock=self.clock, most_keys=1)
+
+    async def close(self) -> None:
+        """End the fetches under way."""
+        for renewal in self._renewals:
+            renewal.cancel()
+        await self._flights.close()
+
+    async def of(self, header: TokenHeader) -> Sequence[IssuerKey]:
+        """The keys of the issuer of a token. Raises TokenRefused where there are none that may be used."""
+        issuer = self._known(header.issuer)
+        now = self.clock.monotonic()
+        if issuer is None or now >= issuer.fresh_until or not tokens.fitting(header, issuer.keys):
+            if issuer is None or now - issuer.fetched >= AGAIN_SECONDS:
+                await self._fetched(header.issuer)
+                issuer = self._known(header.issuer)
+        elif now >= issuer.fresh_until - FRESH_SECONDS + RENEW_SECONDS and now - issuer.fetched >= AGAIN_SECONDS:
+            self._renew(header.issuer)
+        if issuer is None or self.clock.monotonic() >= issuer.fresh_until:
+            raise TokenRefused("the keys of its issuer are not to be had")
+        return issuer.keys
+
+    def prove(self, host: str) -> None:
+        """A token of this issuer was good."""
+        if host in self._others:
+            self._proven[host] = self._others.pop(host)
+            while len(self._proven) > MOST_ISSUERS:
+                self._proven.popitem(last=False)
+
+    def __len__(self) -> int:
+        """How many issuers are known."""
+        return len(self._proven) + len(self._others)
+
+    def _known(self, host: str) -> _Issuer | None:
+        kept = self._proven if host in self._proven else self._others
+        issuer = kept.get(host)
+        if issuer is not None:
+            kept.move_to_end(host)
+        return issuer
+
+    def _renew(self, host: str) -> None:
+        async def renew() -> None:
+            with contextlib.suppress(TokenRefused):
+                await self._fetched(host)
+
+        task = asyncio.get_running_loop().create_task(renew(), name="renewal of keys")
+        self._renewals.add(task)
+        task.add_done_callback(self._renewals.discard)
+
+    async def _fetched(self, host: str) -> None:
+        await self._flights.join(host, lambda: self._fetch(host), name="fetch of keys")
+
+    async def _fetch(self, host: str) -> None:
+        if host not in self._proven and self._limit.wait_seconds(""):
+            raise TokenRefused("too many issuers are asked for their keys")
+        issuer = self._known(host)
+        if issuer is None:
+            issuer = self._others[host] = _Issuer(self.clock.monotonic())
+            while len(self._others) > MOST_ISSUERS:
+                self._others.popitem(last=False)
+        issuer.fetched = self.clock.monotonic()
+        try:
+            async with self._slots:
+                issuer.keys = await self._ask(host)
+        except (NoAnswer, KeysUnusable) as error:
+            _log.warning("the keys of token issuer %s cannot be read: %s", host, error)
+            return
+        issuer.fresh_until = self.clock.monotonic() + FRESH_SECONDS
+
+    async def _ask(self, host: str) -> Sequence[IssuerKey]:
+        """The keys of an issuer: where they are is in its configuration, and must be at an issuer of the same host."""
+        document = await self._document(f"https://{host}/.well-known/openid-configuration")
+        try:
+            uri = msgspec.json.decode(document, type=_Discovery).jwks_uri
+        except UNREADABLE:
+            raise KeysUnusable("its configuration is not JSON with a jwks_uri") from None
+        if tokens.issuer_of(uri, (host,)) != host:
+            raise KeysUnusable("its configuration refers to keys of another server")
+        return tokens.keys_of(await self._document(f"https://{host}/token_keys"))
+
+    async def _document(self, url: str) -> bytes:
+        answer = await self.outgoing.get(url)
+        if answer.status != 200:
+            raise NoAnswer(f"HTTP {answer.status}")
+        if len(answer.body) > MOST_DOCUMENT_BYTES:
+            raise NoAnswer(f"the answer has more than {MOST_DOCUMENT_BYTES >> 10} KiB")
+        return answer.body

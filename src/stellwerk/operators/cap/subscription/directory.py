@@ -1,0 +1,143 @@
+"""What the server sees of the cluster: its caches, and how things are found in them.
+
+Of Secrets, the metadata of those with the payload of a subscription, and the promises that are the server's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.subscription import plan
+from stellwerk.operators.cap.subscription.callbacks import promise
+from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.process.manager import Manager
+
+_BY_IDENTITY = "identity"
+"""Index of applications: name in BTP."""
+_BY_TENANT_ID = "tenant id"
+"""Index of tenants and promises: namespace and tenant id."""
+_BY_GUID = "guid"
+"""Index of tenants and promises: the id of the subscription."""
+_BY_STATE = "state"
+"""Index of promises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """The caches of one process."""
+
+    applications: Informer[CAPApplication]
+    tenants: Informer[CAPTenant]
+    domains: Informer[Domain]
+    cluster_domains: Informer[ClusterDomain]
+    promises: Informer[PromiseSecret]
+    contexts: Informer[PartialObjectMetadata]
+    """The Secrets with the payloads of subscriptions, as metadata."""
+
+    @classmethod
+    def opened(cls, manager: Manager) -> Directory:
+        """Open the caches and their indices."""
+        found = cls(
+            manager.informer(CAPApplication, required=True),
+            manager.informer(CAPTenant, required=True),
+            manager.informer(Domain, required=True),
+            manager.informer(ClusterDomain, required=True),
+            manager.informer(PromiseSecret, labels=names.CALLBACK_LABEL, required=True),
+            manager.informer(
+                metadata_of(Secret), labels=f"{names.TENANT_ID_LABEL},!{names.CALLBACK_LABEL}", required=True
+            ),
+        )
+        found.applications.store.add_index(_BY_IDENTITY, lambda each: (each.spec.btp_app_name,))
+        found.tenants.store.add_index(_BY_TENANT_ID, _tenant_ids)
+        found.tenants.store.add_index(_BY_GUID, _guid)
+        found.promises.store.add_index(_BY_TENANT_ID, lambda each: (_tenant_of(each),))
+        found.promises.store.add_index(_BY_GUID, _guid)
+        found.promises.store.add_index(_BY_STATE, lambda each: (each.state,))
+        return found
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether all caches have been filled."""
+        caches: Sequence[Informer[Any]] = (
+            self.applications,
+            self.tenants,
+            self.domains,
+            self.cluster_domains,
+            self.promises,
+            self.contexts,
+        )
+        return all(cache.has_synced for cache in caches)
+
+    def application(self, provider: str, app_name: str, global_account: str = "") -> CAPApplication | None:
+        """The application that a request names."""
+        candidates = self.applications.store.by(_BY_IDENTITY, app_name)
+        return plan.application_of(candidates, provider, app_name, global_account)
+
+    def application_of(self, tenant: CAPTenant) -> CAPApplication | None:
+        """The application of a tenant."""
+        key = ObjectKey(tenant.metadata.namespace, tenant.spec.cap_application_instance)
+        return self.applications.store.get(key)
+
+    def tenant(self, application: CAPApplication, tenant_id: str) -> CAPTenant | None:
+        """A subscriber of an application."""
+        tenants = self.tenants.store.by(_BY_TENANT_ID, f"{application.metadata.namespace}/{tenant_id}")
+        return plan.oldest(each for each in tenants if plan.is_tenant_of(each, application, tenant_id))
+
+    def subscribed(self, guid: str, tenant_id: str) -> list[CAPTenant]:
+        """The tenants with the labels of a subscription, in all namespaces: any client may have written them."""
+        return [each for each in self.tenants.store.by(_BY_GUID, guid) if each.spec.tenant_id == tenant_id]
+
+    def promises_of(self, tenant: CAPTenant) -> list[ObjectKey]:
+        """The promises about a tenant."""
+        found = {key for value in _tenant_ids(tenant) for key in self._promises_at(value)}
+        return sorted(found, key=str)
+
+    def promises_like(self, secret: PromiseSecret) -> list[ObjectKey]:
+        """The promises about the same subscriber."""
+        return self._promises_at(_tenant_of(secret))
+
+    def _promises_at(self, value: str) -> list[ObjectKey]:
+        return [each.key for each in self.promises.store.by(_BY_TENANT_ID, value)]
+
+    def ends_of(self, guid: str, namespace: str = "") -> list[Promise]:
+        """The ends of a subscription that its registry has asked for within the last day, in one namespace or all."""
+        found = []
+        for secret in self.promises.store.by(_BY_GUID, guid):
+            if namespace not in ("", secret.metadata.namespace):
+                continue
+            try:
+                each = promise.read(secret)
+            except PromiseUnreadable:
+                continue
+            if each.operation == "deprovisioning":
+                found.append(each)
+        return found
+
+    @property
+    def pending(self) -> int:
+        """How many callbacks registries wait for."""
+        return len(self.promises.store.by(_BY_STATE, promise.PENDING))
+
+
+def _tenant_ids(tenant: CAPTenant) -> tuple[str, ...]:
+    namespace, labels = tenant.metadata.namespace, tenant.metadata.labels
+    ids = {tenant.spec.tenant_id, labels.get(names.TENANT_ID_LABEL, "")} - {""}
+    return tuple(f"{namespace}/{each}" for each in sorted(ids))
+
+
+def _tenant_of(secret: PromiseSecret) -> str:
+    return f"{secret.metadata.namespace}/{secret.metadata.labels.get(names.TENANT_ID_LABEL, '')}"
+
+
+def _guid(obj: CAPTenant | PromiseSecret) -> tuple[str, ...]:
+    return (obj.metadata.labels.get(names.SUBSCRIPTION_GUID, ""),)

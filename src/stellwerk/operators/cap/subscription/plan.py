@@ -1,0 +1,172 @@
+"""What a subscription becomes in the cluster: names and objects (pure).
+
+Names are made of the application and the tenant id, so that requests which arrive at once, or again after a crash, mean
+the same objects. They look like those that the original has generated; its objects keep their names.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+
+from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.subscription.payloads import Subscription
+
+MOST_NAMES = 5
+"""That are tried where other tenants have the first ones."""
+_LONGEST_PREFIX, _SUFFIX = 52, 10
+"""Of names: at most 63 characters, as labels. Ten digits, because a CAPApplication may have 50,000 tenants."""
+
+
+class DomainUnknown(ValueError):
+    """The domain of a subscription is that of no Domain or ClusterDomain."""
+
+
+def application_of(
+    candidates: Iterable[CAPApplication], provider_subaccount_id: str, app_name: str, global_account_id: str = ""
+) -> CAPApplication | None:
+    """The application that a request names. Of several, the oldest; one that is being deleted comes last.
+
+    An application without a subaccount is known by its global account. Values are compared and not only their hash,
+    because two pairs of values may have the same one.
+    """
+
+    def is_meant(application: CAPApplication) -> bool:
+        spec = application.spec
+        if spec.btp_app_name != app_name:
+            return False
+        if spec.provider_subaccount_id:
+            return spec.provider_subaccount_id == provider_subaccount_id
+        return bool(spec.global_account_id) and spec.global_account_id == global_account_id
+
+    return min((each for each in candidates if is_meant(each)), key=_age, default=None)
+
+
+def _age(obj: CAPApplication | CAPTenant) -> tuple[bool, str, str]:
+    metadata = obj.metadata
+    return metadata.is_terminating, str(metadata.creation_timestamp or ""), str(obj.key)
+
+
+def is_tenant_of(tenant: CAPTenant, application: CAPApplication, tenant_id: str) -> bool:
+    """Whether a tenant is this subscriber of the application: by its spec, or by the labels of a takeover."""
+    if tenant.metadata.namespace != application.metadata.namespace:
+        return False
+    if tenant.spec.cap_application_instance == application.metadata.name and tenant.spec.tenant_id == tenant_id:
+        return True
+    labels, marks = tenant.metadata.labels, names.application_labels(application.spec)
+    return (
+        labels.get(names.TENANT_ID_LABEL) == tenant_id
+        and bool(marks)
+        and all(labels.get(name) == value for name, value in marks.items())
+    )
+
+
+def oldest(tenants: Iterable[CAPTenant]) -> CAPTenant | None:
+    """Of several tenants the one that counts."""
+    return min(tenants, key=_age, default=None)
+
+
+def is_provider(tenant: CAPTenant) -> bool:
+    """Whether a tenant is that of the provider, which no registry ends."""
+    return tenant.metadata.labels.get(names.TENANT_TYPE_LABEL) == names.PROVIDER
+
+
+# ---- the URL
+
+
+def domain_for(
+    application: CAPApplication, wanted: str, domains: Sequence[Domain], cluster_domains: Sequence[ClusterDomain]
+) -> str:
+    """The domain under which a subscriber reaches the application; empty where there is none. Raises DomainUnknown.
+
+    What a payload or an annotation names must be served; the first domain of the application is taken as it is.
+    """
+    namespace = application.metadata.namespace
+    own = [domain for domain in domains if domain.metadata.namespace == namespace]
+    chosen = wanted or application.metadata.annotations.get(names.SUBSCRIPTION_DOMAIN_ANNOTATION, "")
+    if chosen:
+        served = {each.spec.domain for each in own} | {each.spec.domain for each in cluster_domains}
+        if chosen not in served:
+            raise DomainUnknown(f"domain {chosen} not found in Domains or ClusterDomains")
+        return chosen
+    spec = application.spec
+    if not spec.domain_refs:
+        return spec.domains.primary if spec.domains is not None else ""
+    first = spec.domain_refs[0]
+    if first.kind == DomainKind.CLUSTER_DOMAIN:
+        return next((each.spec.domain for each in cluster_domains if each.metadata.name == first.name), "")
+    return next((each.spec.domain for each in own if each.metadata.name == first.name), "")
+
+
+# ---- the objects
+
+
+def tenant_name(application: CAPApplication, tenant_id: str, attempt: int = 0) -> str:
+    """The name of a new tenant. A further `attempt` is for a name that another tenant has."""
+    return _name(application.metadata.name, f"{application.metadata.name}/{tenant_id}/{attempt or ''}")
+
+
+def context_name(application: CAPApplication, subscription: Subscription) -> str:
+    """The name of the Secret with the payload of a new subscription."""
+    name = application.metadata.name
+    return _name(f"{name}-consumer", f"{name}/{subscription.tenant_id}/{subscription.guid}")
+
+
+def _name(prefix: str, identity: str) -> str:
+    return f"{prefix[:_LONGEST_PREFIX].rstrip('-.')}-{names.sha1(identity)[:_SUFFIX]}"
+
+
+def context(application: CAPApplication, subscription: Subscription, payload: bytes) -> JsonObject:
+    """The Secret with the payload of a subscription, which operations read."""
+    return {
+        "metadata": {
+            "name": context_name(application, subscription),
+            "namespace": application.metadata.namespace,
+            "labels": context_labels(subscription),
+        },
+        "data": context_data(payload),
+    }
+
+
+def context_labels(subscription: Subscription) -> JsonObject:
+    """The labels of that Secret."""
+    return {names.TENANT_ID_LABEL: subscription.tenant_id, names.SUBSCRIPTION_GUID: subscription.guid}
+
+
+def context_data(payload: bytes) -> JsonObject:
+    """The content of that Secret: the payload as it came."""
+    return {names.CONTEXT_KEY: base64.b64encode(payload).decode()}
+
+
+def tenant(application: CAPApplication, subscription: Subscription, name: str) -> JsonObject:
+    """A new tenant. It has no version: the application gives it one."""
+    resource = CAPTenant.resource
+    labels: dict[str, JsonValue] = {
+        names.TENANT_TYPE_LABEL: names.CONSUMER,
+        names.TENANT_ID_LABEL: subscription.tenant_id,
+        names.SUBSCRIPTION_GUID: subscription.guid,
+        **names.application_labels(application.spec),
+    }
+    annotations: dict[str, JsonValue] = {
+        names.CONTEXT_SECRET_ANNOTATION: context_name(application, subscription),
+        names.SUBSCRIPTION_GUID: subscription.guid,
+    }
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {
+            "name": name,
+            "namespace": application.metadata.namespace,
+            "labels": labels,
+            "annotations": annotations,
+        },
+        "spec": {
+            "capApplicationInstance": application.metadata.name,
+            "subDomain": subscription.subdomain,
+            "tenantId": subscription.tenant_id,
+        },
+    }

@@ -1,0 +1,231 @@
+"""The process of the subscription server.
+
+Every replica answers requests. Callbacks are sent by the one that holds the Lease; without `--leader-elect` there may
+be one replica only.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
+
+from stellwerk.api.core import Secret
+from stellwerk.delivery.operator_spec import CannotStart, Launch
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
+from stellwerk.lazy_imports import lazy_imports
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.subscription import payloads
+from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
+from stellwerk.operators.cap.subscription.callbacks.promise import PromiseSecret
+from stellwerk.operators.cap.subscription.callbacks.reconcile import CallbackReconciler, NoStatus
+from stellwerk.operators.cap.subscription.callbacks.registry import RegistryClient
+from stellwerk.operators.cap.subscription.callers.authorities import Authorities
+from stellwerk.operators.cap.subscription.callers.bindings import Bindings
+from stellwerk.operators.cap.subscription.callers.gateway import Gateway, GatewayPod
+from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
+from stellwerk.operators.cap.subscription.directory import Directory
+from stellwerk.operators.cap.subscription.installation import INSTALLATION, LEASE_NAME
+from stellwerk.operators.cap.subscription.metrics import RequestMetrics
+from stellwerk.operators.cap.subscription.outgoing import LOOPBACK, LoopbackResolver, Outgoing
+from stellwerk.operators.cap.subscription.server import SubscriptionRoutes
+from stellwerk.operators.cap.subscription.settings import ServerSettings
+from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
+from stellwerk.runtime.access.permission_check import Rights
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.control.controller import Controller, EventSink
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager, Runnable
+from stellwerk.runtime.process.process import OperatorIdentity, Parts
+from stellwerk.runtime.serving.health import HealthChecks
+from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
+from stellwerk.runtime.serving.rate_limit import RateLimit
+from stellwerk.runtime.settings.process_settings import ProcessSettings
+from stellwerk.runtime.supervision.tasks import Closing
+
+with lazy_imports(__name__):  # it takes memory, and mostly the gateway ends TLS
+    from stellwerk.runtime.serving import tls
+
+COMPONENT = "cap-subscription-server.sme.sap.com"
+"""Field manager, and reporting controller of Events."""
+LIMITS = ServerLimits(body_bytes=payloads.LARGEST_BODY_BYTES)
+_GRACE_SECONDS = 3.0
+_WORKERS = 10
+_AT_ONCE_OF_A_TENANT = 10
+"""Requests of a tenant at once, in seconds of its rate: a registry may repeat a request many times at once."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionServer:
+    """The parts that run."""
+
+    server: Server
+    callbacks: Controller[PromiseSecret, NoStatus]
+    directory: Directory
+    keys: IssuerKeys
+    certificates: tls.MountedCertificates | None
+    """What the server presents; None without TLS."""
+
+
+def launch(process: ProcessSettings, settings: ServerSettings, environment: Mapping[str, str]) -> Launch:
+    """Prepare a process of the subscription server. Raises CannotStart."""
+    identity = OperatorIdentity(
+        component=COMPONENT,
+        lease=LEASE_NAME,
+        namespace=environment.get("POD_NAMESPACE", ""),
+        rights=Rights(INSTALLATION.needs(), "stellwerk install cap"),
+    )
+    outgoing = partial(_outgoing, settings, _outgoing_authority(settings))
+    if settings.tls_enabled and not (settings.tls_cert and settings.tls_key):
+        raise CannotStart("TLS is enabled without a certificate", fix="set TLS_CERT and TLS_KEY to files with PEM")
+
+    def add(parts: Parts) -> None:
+        client = parts.unfenced()
+        parts.manager.add_server("client of requests", Closing(client.close))
+        install(parts.manager, settings, requests=client, outgoing=outgoing(), recorder=parts.recorder)
+
+    return Launch(identity, add)
+
+
+def install(
+    manager: Manager,
+    settings: ServerSettings,
+    *,
+    requests: Client,
+    outgoing: Outgoing,
+    recorder: EventSink | None = None,
+) -> SubscriptionServer:
+    """Give the subscription server to a manager. `requests` is the client of HTTP requests, which every replica
+    answers; `outgoing` is closed at the end."""
+    directory = Directory.opened(manager)
+    keys = IssuerKeys(outgoing, manager.clock)
+    bindings = Bindings(requests, manager.clock, directory.applications, _secrets(manager))
+    routes = SubscriptionRoutes(
+        directory=directory,
+        bindings=bindings,
+        subscriptions=Subscriptions(requests.with_field_manager(COMPONENT), directory),
+        keys=keys,
+        gateway=_gateway(manager, settings),
+        authorities=Authorities(settings.sms_client_ca, manager.clock).current,
+        clock=manager.clock,
+        counts=RequestMetrics(manager.metrics),
+        client_limit=_limit(manager, settings.client_requests_per_second, 2),
+        tenant_limit=_limit(manager, settings.tenant_requests_per_second, _AT_ONCE_OF_A_TENANT),
+        standard_status_codes=settings.standard_status_codes,
+    )
+    manager.add_server("outgoing calls", Closing(outgoing.close))
+    manager.add_server("keys of issuers", Closing(keys.close))
+    manager.add_server("bindings", bindings)
+    server, certificates = _server(manager, settings, routes)
+    manager.add_server("subscriptions", server if certificates is None else _certified(certificates, server, manager))
+    if not settings.sms_client_ca:
+        _log.info("requests of the Subscription Management Service are refused: SMS_CLIENT_CA is not set")
+    callbacks = _callbacks(manager, directory, outgoing, recorder)
+    return SubscriptionServer(server, callbacks, directory, keys, certificates)
+
+
+def _secrets(manager: Manager) -> partial[Informer[PartialObjectMetadata]]:
+    def opened(namespace: str) -> Informer[PartialObjectMetadata]:
+        return manager.informer(metadata_of(Secret), namespace=namespace)
+
+    return partial(opened)
+
+
+def _gateway(manager: Manager, settings: ServerSettings) -> Gateway:
+    networks = tuple(ip_network(each) for each in settings.gateway_networks)
+    if not settings.gateway_labels:
+        return Gateway(networks)
+    namespace, labels = settings.gateway_namespace, settings.gateway_labels
+    return Gateway(networks, manager.informer(GatewayPod, namespace=namespace, labels=labels))
+
+
+def _limit(manager: Manager, per_second: int, seconds: int) -> RateLimit:
+    return RateLimit(per_second=per_second, at_once=per_second * seconds, clock=manager.clock)
+
+
+def _server(
+    manager: Manager, settings: ServerSettings, routes: SubscriptionRoutes
+) -> tuple[Server, tls.MountedCertificates | None]:
+    health = HealthChecks()
+    health.ready_when("caches", manager.unready)
+    certificates = _certificates(manager, settings) if settings.tls_enabled else None
+    server = Server(
+        "subscriptions",
+        ListenAddress(settings.host, settings.port),
+        [*routes.routes(), *health.routes()],
+        metrics=manager.metrics,
+        tls=certificates.context if certificates is not None else None,
+        limits=LIMITS,
+        grace_seconds=_GRACE_SECONDS,
+    )
+    return server, certificates
+
+
+def _certificates(manager: Manager, settings: ServerSettings) -> tls.MountedCertificates:
+    return tls.MountedCertificates(Path(), certificate=settings.tls_cert, key=settings.tls_key, clock=manager.clock)
+
+
+def _certified(certificates: tls.MountedCertificates, server: Server, manager: Manager) -> Runnable:
+    return tls.Certified(certificates, server, manager.border)
+
+
+def _callbacks(
+    manager: Manager, directory: Directory, outgoing: Outgoing, recorder: EventSink | None
+) -> Controller[PromiseSecret, NoStatus]:
+    client = manager.client.with_field_manager(COMPONENT)
+    reconciler = CallbackReconciler(
+        client=client,
+        directory=directory,
+        subscriptions=Subscriptions(client, directory),
+        registry=RegistryClient(outgoing),
+        clock=manager.clock,
+        counts=CallbackMetrics(manager.metrics, lambda: directory.pending),
+        recorder=recorder,
+    )
+    controller: Controller[PromiseSecret, NoStatus] = Controller(
+        "SubscriptionCallback",
+        directory.promises,
+        reconciler,
+        write_status=StatusWriter(client=client, clock=manager.clock),
+        workers=_WORKERS,
+        tenant_of=lambda key: key.namespace,
+        recorder=recorder,
+        metrics=manager.metrics,
+        clock=manager.clock,
+    )
+
+    def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
+        return directory.promises_of(delta.latest)
+
+    controller.watches(directory.tenants, of_tenant)
+    controller.watches(directory.promises, lambda delta: [] if delta.old else directory.promises_like(delta.latest))
+    manager.add_controller(controller)
+    return controller
+
+
+def _outgoing(settings: ServerSettings, authority: bytes) -> Outgoing:
+    if not settings.loopback_port:
+        return Outgoing(networks=settings.allowed_networks, authority=authority)
+    resolver = LoopbackResolver(settings.loopback_port)
+    return Outgoing(networks=(*settings.allowed_networks, LOOPBACK), authority=authority, resolver=resolver)
+
+
+def _outgoing_authority(settings: ServerSettings) -> bytes:
+    if not settings.outgoing_ca:
+        return b""
+    try:
+        found = Path(settings.outgoing_ca).read_bytes()
+        ssl.create_default_context(cadata=found.decode())
+        return found
+    except (OSError, ValueError) as error:
+        raise CannotStart(
+            f"the file of OUTGOING_CA cannot be read: {error}", fix="set OUTGOING_CA to a PEM file"
+        ) from None

@@ -1,0 +1,88 @@
+"""The registries that call: which services of an application they are, and what their credentials contain (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import StrEnum
+
+import msgspec
+
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
+
+DEFAULT_TIMEOUT = timedelta(minutes=15)
+"""Where the credentials set none that can be used."""
+LONGEST_TIMEOUT = timedelta(days=7)
+
+
+class Protocol(StrEnum):
+    """Which registry asks: the SaaS registry, or the Subscription Management Service."""
+
+    SAAS = "saas"
+    SMS = "sms"
+
+
+_CLASSES = {Protocol.SAAS: "saas-registry", Protocol.SMS: "subscription-manager"}
+_URLS = {Protocol.SAAS: "saas_registry_url", Protocol.SMS: "subscription_manager_url"}
+
+
+def service_of(application: CAPApplication, protocol: Protocol) -> ServiceInfo | None:
+    """The service of a registry: the first of its class."""
+    return _first(application.spec.btp.services, _CLASSES[protocol])
+
+
+def xsuaa_of(application: CAPApplication) -> ServiceInfo | None:
+    """The XSUAA whose scopes callers need: the one that the annotation names, else the first."""
+    services = application.spec.btp.services
+    chosen = application.metadata.annotations.get(names.PRIMARY_XSUAA_ANNOTATION, "")
+    named = [each for each in services if each.class_name == "xsuaa" and each.name == chosen]
+    return named[0] if named else _first(services, "xsuaa")
+
+
+def _first(services: Sequence[ServiceInfo], class_name: str) -> ServiceInfo | None:
+    return next((each for each in services if each.class_name == class_name), None)
+
+
+def registry_url(protocol: Protocol, credentials: JsonObject) -> str:
+    """Where the end of a request is reported to, without the path."""
+    return text(credentials, _URLS[protocol])
+
+
+def callback_timeout(protocol: Protocol, credentials: JsonObject) -> timedelta:
+    """How long a registry waits. A number, or a number as text; what is neither, or not above zero, is the default."""
+    if protocol is Protocol.SAAS:
+        value = _within(credentials.get("appUrls"), "callbackTimeoutMillis")
+    else:
+        value = _within(credentials.get("app_urls"), "subscriptionCallbacks", "async", "timeoutInMillis")
+    milliseconds = _number(value)
+    if not math.isfinite(milliseconds) or milliseconds <= 0:
+        return DEFAULT_TIMEOUT
+    return min(timedelta(milliseconds=min(milliseconds, 1e12)), LONGEST_TIMEOUT)
+
+
+def text(credentials: JsonObject, key: str) -> str:
+    """A value that is a text; empty where it is absent or something else."""
+    value = credentials.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _within(value: JsonValue, *path: str) -> JsonValue:
+    """A value within an object, which credentials have as JSON text or as it is."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except UNREADABLE:
+            return None
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _number(value: JsonValue) -> float:
+    try:
+        return float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        return math.nan

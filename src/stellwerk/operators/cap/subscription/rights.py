@@ -1,0 +1,45 @@
+"""What the subscription server may do in a cluster, each right with its purpose."""
+
+from __future__ import annotations
+
+from stellwerk.delivery.grants import grant
+from stellwerk.operators.cap.kinds.status import GROUP
+
+ACCOUNT = "cap-operator-subscription-server"
+
+_ADOPTED = "a name of a new tenant is taken, or a callback is due"
+_SECURE = "metrics are secure, and a client asks for them"
+
+GRANTS = (
+    grant(GROUP, "capapplications domains clusterdomains", "list watch", "no application and no domain is found"),
+    grant(
+        GROUP,
+        "captenants",
+        "get list watch create patch delete",
+        "subscriptions make no tenants, and their ends delete none",
+        get=_ADOPTED,
+    ),
+    grant(
+        GROUP,
+        "captenants/finalizers",
+        "update",
+        "payloads of subscriptions stay when their tenants go",
+        update="the admission plugin OwnerReferencesPermissionEnforcement is on",
+    ),
+    grant(GROUP, "captenantoutputs", "list", "registries do not get what the Jobs of tenants add to the answer"),
+    grant(
+        "",
+        "secrets",
+        "get list watch create patch delete",
+        "tenants have no payload, registries are not known, and callbacks are not stored",
+        delete="a request is refused after its callback was stored, or a callback is a day old",
+    ),
+    grant("", "pods", "list watch", "client certificates from the ingress gateway are not accepted"),
+    grant("events.k8s.io", "events", "create patch", "callbacks that fail are seen in the log only"),
+    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
+)
+HOME_GRANTS = (
+    grant("coordination.k8s.io", "leases", "get create update patch", "replicas cannot agree on which sends callbacks"),
+)
+"""In the namespace of the server."""

@@ -1,0 +1,435 @@
+"""The routes of the subscription server, for both protocols.
+
+Each request goes the same way: its form, its caller, the application, whether the caller may act for that, the act. Who
+calls is decided before the application is looked for, by what is known of all applications. So a caller without valid
+credentials gets the same answer in the same time, whether the application or the tenant exists or not.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aiohttp import web
+
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject, JsonValue, encode_json
+from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo, SubscriptionDependency
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, Operation
+from stellwerk.operators.cap.subscription import dependencies, metrics, payloads, plan, registries
+from stellwerk.operators.cap.subscription.callbacks import promise
+from stellwerk.operators.cap.subscription.callbacks.promise import Promise
+from stellwerk.operators.cap.subscription.callbacks.registry import CallbackInvalid, callback_url
+from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
+from stellwerk.operators.cap.subscription.callers.bindings import Bindings
+from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRefused, ClientCertificate
+from stellwerk.operators.cap.subscription.callers.gateway import Gateway
+from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
+from stellwerk.operators.cap.subscription.callers.tokens import Claims, TokenRefused
+from stellwerk.operators.cap.subscription.directory import Directory
+from stellwerk.operators.cap.subscription.metrics import RequestMetrics
+from stellwerk.operators.cap.subscription.payloads import PayloadInvalid, Subscription
+from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.operators.cap.subscription.subscriptions import CannotSubscribe, Subscriptions
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.serving.crowd import peer_of
+from stellwerk.runtime.serving.http import Route
+from stellwerk.runtime.serving.http_answers import JSON
+from stellwerk.runtime.serving.rate_limit import RateLimit
+
+CALLBACK_HEADER = "STATUS_CALLBACK"
+CERTIFICATE_HEADER = "X-Forwarded-Client-Cert"
+DELETED = "resource deleted successfully"
+NOT_FOUND = "resource not found"
+NO_TENANT = "tenant not found"
+NOT_AUTHORIZED = "authorization check failed"
+NO_BEARER = "expected bearer token"
+SERVICES_ONLY = "no multi-tenant capapplication found"
+WRONG_METHOD = "invalid request method"
+TRY_AGAIN = "the request cannot be served now: try again"
+
+Caller: TypeAlias = Claims | ClientCertificate
+
+_log = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """A request is answered otherwise than its caller wants."""
+
+    def __init__(self, status: int, message: str, *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry_after = retry_after
+
+
+class NotAuthenticated(Refused):
+    """It is not known who calls."""
+
+
+class NotAuthorized(Refused):
+    """The caller may not act for this application."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRoutes:
+    """Answers the requests of registries."""
+
+    directory: Directory
+    bindings: Bindings
+    subscriptions: Subscriptions
+    keys: IssuerKeys
+    gateway: Gateway
+    authorities: Callable[[], list[bytes]]
+    """Those of client certificates, as PEM."""
+    clock: Clock
+    counts: RequestMetrics
+    client_limit: RateLimit
+    tenant_limit: RateLimit
+    standard_status_codes: bool = False
+
+    def routes(self) -> list[Route]:
+        """All of them, for a server."""
+        return [
+            self._route("/provision/{path:.*}", metrics.SUBSCRIPTIONS, self._provision_saas),
+            self._route("/sms/provision/{path:.*}", metrics.SMS_SUBSCRIPTIONS, self._provision_sms),
+            *(
+                self._route(f"/dependencies/{{provider}}/{{app}}{end}", metrics.DEPENDENCIES, self._dependencies_saas)
+                for end in ("", "/")
+            ),
+            *(
+                self._route(
+                    f"/sms/dependencies/{{provider}}/{{app}}/{{tenant}}{end}",
+                    metrics.SMS_DEPENDENCIES,
+                    self._dependencies_sms,
+                )
+                for end in ("", "/")
+            ),
+        ]
+
+    def _route(self, path: str, name: str, answer: Callable[[web.Request], Awaitable[web.Response]]) -> Route:
+        async def handler(request: web.Request) -> web.Response:
+            with self.counts.request(name, request.method) as answered:
+                response = await self._answered(request, answer)
+                answered.status = response.status
+                return response
+
+        return Route("*", path, handler)
+
+    async def _answered(
+        self, request: web.Request, answer: Callable[[web.Request], Awaitable[web.Response]]
+    ) -> web.Response:
+        try:
+            if not self.directory.is_filled:
+                raise Refused(503, TRY_AGAIN, retry_after=1.0)
+            self._limit(self.client_limit, self._client(request))
+            return await answer(request)
+        except PayloadInvalid as error:
+            return message(400, str(error))
+        except Refused as error:
+            response = message(self._status(error), error.message)
+            if error.retry_after:
+                response.headers["Retry-After"] = str(math.ceil(error.retry_after))
+            if response.status == 401:
+                response.headers["WWW-Authenticate"] = "Bearer"
+            return response
+
+    def _status(self, error: Refused) -> int:
+        if self.standard_status_codes and isinstance(error, NotAuthenticated):
+            return 401
+        if self.standard_status_codes and isinstance(error, NotAuthorized):
+            return 403
+        return error.status
+
+    # ---- subscriptions
+
+    async def _provision_saas(self, request: web.Request) -> web.Response:
+        self._expect(request, "PUT", "DELETE")
+        body = await request.read()
+        subscription = payloads.saas_subscription(body)
+        callback = _callback(request)
+        claims = await self._token(request)
+        asked = _Asked(Protocol.SAAS, subscription, callback, claims)
+        if request.method == "PUT":
+            return await self._subscribe(asked, body)
+        return await self._unsubscribe(asked, subscription.guid, subscription.tenant_id)
+
+    async def _provision_sms(self, request: web.Request) -> web.Response:
+        self._expect(request, "PUT", "DELETE")
+        callback = _callback(request)
+        if request.method == "PUT":
+            body = await request.read()
+            subscription = payloads.sms_subscription(body)
+            certificate = await self._certificate(request)
+            return await self._subscribe(_Asked(Protocol.SMS, subscription, callback, certificate), body)
+        guid, tenant_id = payloads.sms_end(request.query, request.match_info["path"].rstrip("/").rpartition("/")[2])
+        certificate = await self._certificate(request)
+        return await self._unsubscribe(_Asked(Protocol.SMS, None, callback, certificate), guid, tenant_id)
+
+    async def _subscribe(self, asked: _Asked, body: bytes) -> web.Response:
+        subscription = asked.subscription
+        assert subscription is not None
+        application = self._application(subscription)
+        if application is None:
+            raise Refused(406, NOT_FOUND)
+        if application.status.services_only:
+            raise Refused(406, SERVICES_ONLY)
+        self._authorize(asked.caller, application)
+        self._limit(self.tenant_limit, f"{application.key} {subscription.tenant_id}")
+        if isinstance(asked.caller, Claims) and self._is_replay(asked.caller, application, subscription):
+            raise NotAuthorized(406, NOT_AUTHORIZED)
+        try:
+            domain = plan.domain_for(
+                application,
+                subscription.domain,
+                self.directory.domains.store.all(),
+                self.directory.cluster_domains.store.all(),
+            )
+        except plan.DomainUnknown as error:
+            raise Refused(406, f"Error constructing subscription URL: {error}") from None
+        promised = self._promise(asked, application, Operation.PROVISIONING, domain=domain)
+        namespace = application.metadata.namespace
+        made = None
+        try:
+            if promised is not None:
+                made = await self.subscriptions.promise(promised, namespace)
+            try:
+                text = await self.subscriptions.subscribe(application, subscription, body)
+            except CannotSubscribe:
+                await self.subscriptions.withdraw(made)
+                raise
+        except CannotSubscribe as error:
+            raise Refused(406, str(error)) from None
+        except ApiError as error:
+            _log.warning("a subscription to CAPApplication %s cannot be made: %s", application.key, error)
+            raise Refused(406, TRY_AGAIN, retry_after=1.0) from None
+        return message(202, text)
+
+    async def _unsubscribe(self, asked: _Asked, guid: str, tenant_id: str) -> web.Response:
+        try:
+            tenant = await self._subscribed(asked, guid, tenant_id)
+            application = self.directory.application_of(tenant) if tenant is not None else None
+            if tenant is None or application is None or plan.is_provider(tenant):
+                raise Refused(404, NO_TENANT)
+            self._authorize(asked.caller, application)
+            self._limit(self.tenant_limit, f"{application.key} {tenant_id}")
+            promised = self._promise(asked, application, Operation.DEPROVISIONING, guid=guid, tenant=tenant)
+            if promised is not None:
+                await self.subscriptions.promise(promised, tenant.metadata.namespace)
+            await self.subscriptions.unsubscribe(tenant)
+        except ApiError as error:
+            _log.warning("the end of a subscription cannot be carried out: %s", error)
+            raise Refused(406, TRY_AGAIN, retry_after=1.0) from None
+        return message(202, DELETED)
+
+    async def _subscribed(self, asked: _Asked, guid: str, tenant_id: str) -> CAPTenant | None:
+        """The tenant whose subscription ends: by its id, else, for the SaaS registry, by application and tenant.
+
+        Labels may be on tenants of other applications, too: the caller means one that it may act for. An id that has
+        ended within the last day means no other subscription: the request is a replay. Raises NotAuthorized.
+        """
+        found = self.directory.subscribed(guid, tenant_id)
+        if not any(self._is_allowed(asked.caller, each) for each in found):
+            found = await self.subscriptions.live_subscribed(guid, tenant_id)
+        if allowed := [each for each in found if self._is_allowed(asked.caller, each)]:
+            return plan.oldest(allowed)
+        if asked.subscription is None and found:
+            raise NotAuthorized(406, NOT_AUTHORIZED)
+        if asked.subscription is None or self.directory.ends_of(guid):
+            return None
+        application = self._application(asked.subscription)
+        return self.directory.tenant(application, tenant_id) if application is not None else None
+
+    def _is_replay(self, claims: Claims, application: CAPApplication, subscription: Subscription) -> bool:
+        ends = self.directory.ends_of(subscription.guid, application.metadata.namespace)
+        return any(
+            each.application == application.metadata.name
+            and each.tenant_id == subscription.tenant_id
+            and promise.is_replay(claims.issued_at, each)
+            for each in ends
+        )
+
+    def _promise(
+        self,
+        asked: _Asked,
+        application: CAPApplication,
+        operation: Operation,
+        *,
+        guid: str = "",
+        tenant: CAPTenant | None = None,
+        domain: str = "",
+    ) -> Promise | None:
+        """What the registry is promised; None where it wants no answer.
+
+        The end of a subscription is noted in any case, because it must not be replayed. Raises PayloadInvalid.
+        """
+        trust, now = self.bindings.of(application), self.clock.now()
+        service = registries.service_of(application, asked.protocol)
+        if service is None or (not asked.callback and tenant is None):
+            return None
+        if asked.callback:
+            try:
+                callback_url(trust.registry_urls.get(asked.protocol, ""), asked.callback)
+            except CallbackInvalid as error:
+                raise PayloadInvalid(f"header {CALLBACK_HEADER}: {error}") from None
+        subscription = asked.subscription
+        timeout = trust.timeouts.get(asked.protocol, registries.DEFAULT_TIMEOUT)
+        return Promise(
+            operation=operation,
+            protocol=asked.protocol,
+            path=asked.callback,
+            application=application.metadata.name,
+            tenant_id=tenant.spec.tenant_id if tenant is not None else subscription.tenant_id if subscription else "",
+            guid=guid or (subscription.guid if subscription else ""),
+            secret=service.secret,
+            service=service.name,
+            accepted=now,
+            deadline=now + timeout,
+            tenant=tenant.metadata.name if tenant is not None else "",
+            uid=tenant.metadata.uid if tenant is not None else "",
+            subdomain=subscription.subdomain if subscription is not None and tenant is None else "",
+            domain=domain,
+        )
+
+    # ---- dependencies
+
+    async def _dependencies_saas(self, request: web.Request) -> web.Response:
+        return await self._dependencies(request, self._token)
+
+    async def _dependencies_sms(self, request: web.Request) -> web.Response:
+        return await self._dependencies(request, self._certificate)
+
+    async def _dependencies(
+        self, request: web.Request, authenticate: Callable[[web.Request], Awaitable[Caller]]
+    ) -> web.Response:
+        self._expect(request, "GET")
+        provider, app_name = request.match_info["provider"], request.match_info["app"]
+        try:
+            caller = await authenticate(request)
+            application = self.directory.application(provider, app_name, provider)
+            if application is None:
+                raise Refused(400, NOT_FOUND)
+            self._authorize(caller, application)
+        except NotAuthenticated as error:
+            raise NotAuthenticated(401, error.message) from None
+        except NotAuthorized as error:
+            raise NotAuthorized(401, error.message) from None
+        try:
+            found = [
+                each for service in application.spec.btp.services if (each := await self._read(application, service))
+            ]
+        except ApiError as error:
+            _log.warning("the services of CAPApplication %s cannot be read: %s", application.key, error)
+            raise Refused(400, TRY_AGAIN, retry_after=1.0) from None
+        listed: list[JsonValue] = [*dependencies.of_services(found)]
+        return web.Response(body=encode_json(listed), content_type=JSON)
+
+    async def _read(
+        self, application: CAPApplication, service: ServiceInfo
+    ) -> tuple[ServiceInfo, str, JsonObject] | None:
+        if service.subscription_dependency == SubscriptionDependency.NEVER:
+            return None
+        entry = await self.bindings.entry(application, service)
+        credentials = entry.get("credentials") if entry is not None else None
+        if entry is None or not isinstance(credentials, dict):
+            if service.subscription_dependency == SubscriptionDependency.ALWAYS:
+                raise Refused(400, f"the credentials of service {service.name} cannot be read")
+            return None
+        return service, str(entry.get("plan") or ""), credentials
+
+    # ---- who calls
+
+    async def _token(self, request: web.Request) -> Claims:
+        """The content of a valid token. Raises NotAuthenticated."""
+        await self.bindings.up_to_date()
+        try:
+            token = tokens.bearer(request.headers.get("Authorization", ""))
+        except TokenRefused:
+            raise NotAuthenticated(406, NO_BEARER) from None
+        try:
+            header = tokens.header_of(token, self.bindings.uaa_domains)
+            claims = tokens.claims_of(token, header, await self.keys.of(header), self.clock.now().timestamp())
+        except TokenRefused as error:
+            _log.info("a token is refused: %s", error)
+            raise NotAuthenticated(406, NOT_AUTHORIZED) from None
+        self.keys.prove(header.issuer)
+        return claims
+
+    async def _certificate(self, request: web.Request) -> ClientCertificate:
+        """The names of a valid client certificate. Raises NotAuthenticated."""
+        await self.bindings.up_to_date()
+        header = request.headers.getall(CERTIFICATE_HEADER, [])
+        try:
+            if not self.gateway.sent(request.remote or ""):
+                raise CertificateRefused("it does not come from the ingress gateway")
+            if len(header) != 1:
+                raise CertificateRefused("there is no header with one client certificate")
+            return client_certificates.verified(header[0], self.authorities(), self.clock.now())
+        except CertificateRefused as error:
+            _log.info("a client certificate is refused: %s", error)
+            raise NotAuthenticated(406, NOT_AUTHORIZED) from None
+
+    def _is_allowed(self, caller: Caller, tenant: CAPTenant) -> bool:
+        application = self.directory.application_of(tenant)
+        return application is not None and self._may_act(caller, application)
+
+    def _may_act(self, caller: Caller, application: CAPApplication) -> bool:
+        trust = self.bindings.of(application)
+        if isinstance(caller, Claims):
+            return trust.token is not None and tokens.is_for(caller, trust.token)
+        return trust.certificate is not None and client_certificates.is_for(caller, trust.certificate)
+
+    def _authorize(self, caller: Caller, application: CAPApplication) -> None:
+        """Raises NotAuthorized where the caller may not act for the application."""
+        if not self._may_act(caller, application):
+            _log.info("a caller may not act for CAPApplication %s", application.key)
+            raise NotAuthorized(406, NOT_AUTHORIZED)
+
+    # ---- small things
+
+    def _application(self, subscription: Subscription) -> CAPApplication | None:
+        return self.directory.application(
+            subscription.provider_subaccount_id, subscription.app_name, subscription.global_account_id
+        )
+
+    def _client(self, request: web.Request) -> str:
+        """Whose requests are counted together: the address that the gateway has seen, or the peer."""
+        remote = request.remote or ""
+        forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+        if forwarded and len(forwarded) <= 64 and self.gateway.sent(remote):
+            return peer_of((forwarded,))
+        return peer_of((remote,))
+
+    def _limit(self, limit: RateLimit, key: str) -> None:
+        if wait := limit.wait_seconds(key):
+            raise Refused(429, "too many requests: try again", retry_after=wait)
+
+    def _expect(self, request: web.Request, *methods: str) -> None:
+        if request.method not in methods:
+            raise Refused(405, WRONG_METHOD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request whose caller is known."""
+
+    protocol: Protocol
+    subscription: Subscription | None
+    """None where an end is named by ids alone."""
+    callback: str
+    caller: Caller
+
+
+def _callback(request: web.Request) -> str:
+    listed = request.headers.getall(CALLBACK_HEADER, [])
+    if len(listed) > 1:
+        raise PayloadInvalid(f"header {CALLBACK_HEADER} must be there once")
+    return listed[0].strip() if listed else ""
+
+
+def message(status: int, text: str) -> web.Response:
+    """An answer as the original gives it."""
+    return web.Response(status=status, body=encode_json({"Tenant": None, "Message": text}), content_type=JSON)

@@ -1,0 +1,126 @@
+"""The settings of the subscription server: environment variables of the original's server, each with a flag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_network
+from typing import TypeVar
+
+from stellwerk.apply.objects import name_validation
+from stellwerk.runtime.settings import parsers
+from stellwerk.runtime.settings.table import Setting, SettingsTable
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """The values in force."""
+
+    port: int = 4000
+    host: str = ""
+    tls_enabled: bool = False
+    tls_cert: str = ""
+    tls_key: str = ""
+    standard_status_codes: bool = False
+    client_requests_per_second: int = 500
+    tenant_requests_per_second: int = 10
+    gateway_namespace: str = "istio-system"
+    gateway_labels: str = "istio=ingressgateway"
+    gateway_networks: tuple[str, ...] = ()
+    sms_client_ca: str = ""
+    allowed_networks: tuple[str, ...] = ()
+    outgoing_ca: str = ""
+    loopback_port: int = 0
+
+
+def _truth(text: str) -> bool:
+    """Only the word true is true, as with the original."""
+    return text == "true"
+
+
+def _networks(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(str(ip_network(each)) for each in parsers.words(text))
+    except ValueError:
+        raise ValueError("expected networks such as 10.0.0.0/8, with commas between them") from None
+
+
+def _labels(text: str) -> str:
+    pairs = [each.partition("=") for each in parsers.words(text)]
+    complaints = [*name_validation.complaints("v1", {"name": "pod", "labels": {key: value for key, _, value in pairs}})]
+    if complaints or not all(equals for _, equals, _ in pairs):
+        raise ValueError("expected labels such as istio=ingressgateway, with commas between them")
+    return ",".join(f"{key}={value}" for key, _, value in pairs)
+
+
+def _setting(field: str, help: str, read: Callable[[str], V], write: Callable[[V], str] = str) -> Setting[V]:
+    return Setting(field=field, read=read, write=write, help=help, environment=field.upper())
+
+
+def _switch(field: str, help: str) -> Setting[bool]:
+    return Setting(
+        field=field,
+        read=_truth,
+        write=lambda value: "true" if value else "false",
+        help=help,
+        environment=field.upper(),
+        is_switch=True,
+    )
+
+
+_port = parsers.number(1, 65_535)
+_rate = parsers.number(0, 100_000)
+_joined: Callable[[tuple[str, ...]], str] = ",".join
+
+TABLE = SettingsTable(
+    ServerSettings(),
+    (
+        _setting("port", "Port of the registries' requests.", _port),
+        Setting(
+            field="host", read=str, help="The address that it is served at; without one, every address of the pod."
+        ),
+        _switch("tls_enabled", "Serve by HTTPS; without it the ingress gateway ends TLS."),
+        _setting("tls_cert", "File with the certificate, as PEM; loaded again when it changes.", str),
+        _setting("tls_key", "File with its key.", str),
+        _switch(
+            "standard_status_codes",
+            "Answer 401 without valid credentials, and 403 with those of another application, instead of 406.",
+        ),
+        _setting("client_requests_per_second", "Requests of one client; twice as many at once. 0: no limit.", _rate),
+        _setting(
+            "tenant_requests_per_second", "Requests for one tenant; ten times as many at once. 0: no limit.", _rate
+        ),
+        _setting("gateway_namespace", "Namespace of the ingress gateway's pods; empty: all.", str),
+        _setting(
+            "gateway_labels",
+            "Labels of these pods; client certificates, and the addresses of clients, are accepted from them alone.",
+            _labels,
+        ),
+        _setting(
+            "gateway_networks", "Further networks from which client certificates are accepted.", _networks, _joined
+        ),
+        _setting(
+            "sms_client_ca",
+            "File with the authorities (PEM) of client certificates of the Subscription Management Service. Without "
+            "it, its requests are refused.",
+            str,
+        ),
+        _setting(
+            "allowed_networks",
+            "Private networks with token issuers and registries that may be called.",
+            _networks,
+            _joined,
+        ),
+        _setting("outgoing_ca", "File with the authorities (PEM) of these, instead of the system's.", str),
+        _setting(
+            "loopback_port",
+            "For local systems: a port of this machine at which every issuer and registry is found. 0: by DNS.",
+            parsers.number(0, 65_535),
+        ),
+    ),
+    about="""\
+A value comes from its flag, else from its environment variable, else it is the default. A variable that cannot be read
+has no effect and is logged.""",
+)

@@ -1,0 +1,22 @@
+"""The process of the subscription server as a value."""
+
+from __future__ import annotations
+
+from stellwerk.delivery.operator_spec import ServerSpec
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.operators.cap import variables
+    from stellwerk.operators.cap.chart import server
+    from stellwerk.operators.cap.subscription import installation, process, settings
+
+SERVER = ServerSpec(
+    name="cap-server",
+    title="CAP subscription server",
+    serves="subscriptions of SaaS registries and of the Subscription Management Service",
+    settings=lambda: settings.TABLE,
+    start=lambda base, own, environment: process.launch(base, own, environment),
+    installation=lambda: installation.INSTALLATION,
+    process=lambda: variables.process(),
+    chart_part=lambda: server.PART,
+)

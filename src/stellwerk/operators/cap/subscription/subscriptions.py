@@ -1,0 +1,243 @@
+"""Brings subscriptions into the cluster: tenants, the Secrets with their payloads, and promises to registries.
+
+Every write may be the last one before a crash. So a promise comes first and an owner reference last, names do not
+change, and a write that finds its object already there goes on with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, metadata_of, owner_reference
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.subscription import plan
+from stellwerk.operators.cap.subscription.callbacks import promise
+from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret
+from stellwerk.operators.cap.subscription.directory import Directory
+from stellwerk.operators.cap.subscription.payloads import Subscription
+
+CREATED = "resource created successfully"
+UPDATED = "resource updated successfully"
+EXISTS = "resource exists"
+
+_log = logging.getLogger(__name__)
+
+
+class CannotSubscribe(Exception):
+    """A subscription cannot be made now. The message is for the registry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """Writes what subscriptions need. `client` passes no leader's fence where every replica serves."""
+
+    client: Client
+    directory: Directory
+
+    # ---- tenants
+
+    async def subscribe(self, application: CAPApplication, subscription: Subscription, payload: bytes) -> str:
+        """Have a tenant for a subscription. Returns the message. Raises CannotSubscribe, ApiError."""
+        tenant = self.directory.tenant(application, subscription.tenant_id)
+        if tenant is None:  # the cache may be behind, and a second tenant would be a second database
+            tenant = await self.live_tenant(application, subscription.tenant_id)
+        if tenant is None:
+            tenant, is_new = await self._created(application, subscription, payload)
+            if is_new:
+                return CREATED
+        return await self._kept(tenant, application, subscription, payload)
+
+    async def unsubscribe(self, tenant: CAPTenant) -> None:
+        """Begin the end of a tenant. Raises ApiError."""
+        metadata = tenant.metadata
+        if not metadata.is_terminating:
+            await self.client.delete(metadata_of(CAPTenant), metadata.name, metadata.namespace, uid=metadata.uid)
+            _log.info("CAPTenant %s is deleted: its subscription has ended", tenant.key)
+
+    async def live_tenant(self, application: CAPApplication, tenant_id: str) -> CAPTenant | None:
+        """A subscriber of an application as the API server has it now. Raises ApiError."""
+        labels = f"{names.TENANT_ID_LABEL}={tenant_id}"
+        listed = await self.client.list(CAPTenant, application.metadata.namespace, labels=labels)
+        return plan.oldest(each for each in listed.items if plan.is_tenant_of(each, application, tenant_id))
+
+    async def live_subscribed(self, guid: str, tenant_id: str) -> list[CAPTenant]:
+        """The tenants with the labels of a subscription as the API server has them now. Raises ApiError."""
+        labels = f"{names.SUBSCRIPTION_GUID}={guid},{names.TENANT_ID_LABEL}={tenant_id}"
+        listed = (await self.client.list(CAPTenant, labels=labels)).items
+        return [each for each in listed if each.spec.tenant_id == tenant_id]
+
+    async def _created(
+        self, application: CAPApplication, subscription: Subscription, payload: bytes
+    ) -> tuple[CAPTenant, bool]:
+        """A tenant, and whether it is new: another request may have been faster."""
+        await self._ensure_context(application, subscription, payload)
+        namespace = application.metadata.namespace
+        for attempt in range(plan.MOST_NAMES):
+            name = plan.tenant_name(application, subscription.tenant_id, attempt)
+            try:
+                tenant = await self.client.create(CAPTenant, plan.tenant(application, subscription, name))
+            except AlreadyExists:
+                existing = await self.client.find(CAPTenant, name, namespace)
+                if existing is not None and plan.is_tenant_of(existing, application, subscription.tenant_id):
+                    await self._drop_unused_context(existing, application, subscription)
+                    return existing, False
+                continue
+            self.directory.tenants.expect(tenant.key, tenant.metadata.resource_version)
+            await self.own_context(tenant)
+            _log.info("CAPTenant %s is created for a subscription", tenant.key)
+            return tenant, True
+        raise CannotSubscribe("the names for this tenant are taken by others")
+
+    async def _kept(
+        self, tenant: CAPTenant, application: CAPApplication, subscription: Subscription, payload: bytes
+    ) -> str:
+        """Have a tenant that exists belong to this subscription."""
+        metadata = tenant.metadata
+        if metadata.is_terminating:
+            raise CannotSubscribe("the tenant is being deleted: subscribe again when it is gone")
+        context = metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
+        guids = metadata.labels.get(names.SUBSCRIPTION_GUID), metadata.annotations.get(names.SUBSCRIPTION_GUID)
+        if guids == (subscription.guid, subscription.guid) and self._is_owned(metadata.namespace, context):
+            return EXISTS
+        name = await self._written_context(tenant, context, application, subscription, payload)
+        annotations = {names.SUBSCRIPTION_GUID: subscription.guid, names.CONTEXT_SECRET_ANNOTATION: name}
+        patch = MergePatch(
+            {
+                "metadata": {
+                    "uid": metadata.uid,
+                    "labels": {names.SUBSCRIPTION_GUID: subscription.guid},
+                    "annotations": {**annotations},
+                }
+            }
+        )
+        written = await self.client.patch(CAPTenant, metadata.name, metadata.namespace, patch)
+        self.directory.tenants.expect(written.key, written.metadata.resource_version)
+        await self.own_context(written)
+        return EXISTS if guids[0] == subscription.guid else UPDATED
+
+    # ---- the Secret with the payload
+
+    async def _ensure_context(self, application: CAPApplication, subscription: Subscription, payload: bytes) -> None:
+        body = plan.context(application, subscription, payload)
+        try:
+            await self.client.create(Secret, body)
+        except AlreadyExists:
+            name, namespace = plan.context_name(application, subscription), application.metadata.namespace
+            await self.client.patch(metadata_of(Secret), name, namespace, _payload(subscription, payload))
+
+    async def _written_context(
+        self,
+        tenant: CAPTenant,
+        context: str,
+        application: CAPApplication,
+        subscription: Subscription,
+        payload: bytes,
+    ) -> str:
+        """Write the payload into the Secret of a tenant, and return its name; a tenant without one gets one."""
+        if context:
+            try:
+                namespace = tenant.metadata.namespace
+                await self.client.patch(metadata_of(Secret), context, namespace, _payload(subscription, payload))
+            except NotFound:
+                _log.warning("Secret %s of CAPTenant %s is absent; it is created again", context, tenant.key)
+            else:
+                return context
+        await self._ensure_context(application, subscription, payload)
+        return plan.context_name(application, subscription)
+
+    async def own_context(self, tenant: CAPTenant) -> None:
+        """Have the Secret of a tenant go with it. Raises ApiError."""
+        name, namespace = (
+            tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, ""),
+            tenant.metadata.namespace,
+        )
+        if not name or tenant.metadata.is_terminating or self._is_owned(namespace, name, tenant.metadata.uid):
+            return
+        references = [msgspec.to_builtins(owner_reference(tenant))]
+        patch = MergePatch({"metadata": {"ownerReferences": references}})
+        try:
+            written = await self.client.patch(metadata_of(Secret), name, namespace, patch)
+        except NotFound:
+            return
+        if names.TENANT_ID_LABEL in written.metadata.labels:  # others are never shown
+            self.directory.contexts.expect(written.key, written.metadata.resource_version)
+
+    async def drop_context(self, namespace: str, tenant_id: str, guid: str) -> None:
+        """Delete the payload of a subscription that has not become a tenant. Raises ApiError."""
+        for secret in self.directory.contexts.store.all():
+            labels = secret.metadata.labels
+            is_meant = labels.get(names.TENANT_ID_LABEL) == tenant_id and labels.get(names.SUBSCRIPTION_GUID) == guid
+            if is_meant and secret.metadata.namespace == namespace and not secret.metadata.owner_references:
+                await self._delete(secret)
+
+    async def _drop_unused_context(
+        self, tenant: CAPTenant, application: CAPApplication, subscription: Subscription
+    ) -> None:
+        """Another request has made the tenant with a payload of its own: delete ours."""
+        name = plan.context_name(application, subscription)
+        if tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION) == name:
+            return
+        secret = await self.client.find(metadata_of(Secret), name, tenant.metadata.namespace)
+        if secret is not None and not secret.metadata.owner_references:
+            await self._delete(secret)
+
+    async def _delete(self, secret: PartialObjectMetadata) -> None:
+        metadata = secret.metadata
+        await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
+
+    def _is_owned(self, namespace: str, name: str, uid: str = "") -> bool:
+        shown = self.directory.contexts.store.get(ObjectKey(namespace, name)) if name else None
+        owner = shown.metadata.controller if shown is not None else None
+        return owner is not None and (not uid or owner.uid == uid)
+
+    # ---- promises
+
+    async def promise(self, promised: Promise, namespace: str) -> PromiseSecret | None:
+        """Store a promise; return its Secret unless the same promise is still to be kept. Raises ApiError.
+
+        A registry that asks again after the answer waits for another one, so a promise that has ended begins again.
+        """
+        stored = promise.stored(promised, namespace)
+        known = self.directory.promises.store.get(ObjectKey(namespace, promised.name))
+        if known is not None and known.state == promise.PENDING:
+            return None
+        try:
+            made = await self._renewed(known, stored) or await self.client.create(PromiseSecret, stored)
+        except (AlreadyExists, Conflict):
+            return None  # another request was faster
+        self.directory.promises.expect(made.key, made.metadata.resource_version)
+        return made
+
+    async def _renewed(self, ended: PromiseSecret | None, stored: JsonObject) -> PromiseSecret | None:
+        """The promise that begins again; None where there is none."""
+        if ended is None:
+            return None
+        metadata = ended.metadata
+        try:
+            return await self.client.patch(
+                PromiseSecret, metadata.name, metadata.namespace, promise.renewed(ended, stored)
+            )
+        except NotFound:
+            return None
+
+    async def withdraw(self, made: PromiseSecret | None) -> None:
+        """Take a promise back whose request is refused. Raises ApiError."""
+        if made is not None:
+            metadata = made.metadata
+            await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
+
+
+def _payload(subscription: Subscription, payload: bytes) -> MergePatch:
+    """The fields of a Secret with another payload."""
+    labels, data = plan.context_labels(subscription), plan.context_data(payload)
+    return MergePatch({"metadata": {"labels": labels}, "data": data})

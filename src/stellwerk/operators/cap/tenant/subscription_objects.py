@@ -1,0 +1,94 @@
+"""What belongs to subscriptions that no registry has sent: the provider's own, and those of the command line (pure).
+
+The names of the provider's objects follow from the application, so that a crash between the two loses nothing. The
+Secret is created first, because the Jobs of the tenant refer to it; the tenant owns it afterwards (`owned_by`), so that
+it is deleted with the tenant. Objects of subscribers are made in `subscription.plan`.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import msgspec
+
+from stellwerk.kube.types.model import JsonObject, owner_reference
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication, Provider
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.names import go_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionObjects:
+    """The bodies of the two objects, as they are created."""
+
+    secret: JsonObject
+    tenant: JsonObject
+
+
+def of_provider(application: CAPApplication, provider: Provider, version: str) -> SubscriptionObjects:
+    """The objects of the application's own provider, whose tenant begins with `version`."""
+    name, namespace, tenant_id = provider_name(application), application.metadata.namespace, provider.tenant_id
+    context = names.derived(name, application.metadata.uid)
+    secret: JsonObject = {
+        "metadata": {"name": context, "namespace": namespace, "labels": {names.TENANT_ID_LABEL: tenant_id}},
+        "data": secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
+    }
+    resource = CAPTenant.resource
+    labels = {
+        names.TENANT_TYPE_LABEL: names.PROVIDER,
+        names.TENANT_ID_LABEL: tenant_id,
+        **names.application_labels(application.spec),
+    }
+    tenant: JsonObject = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {**labels},
+            "annotations": {names.CONTEXT_SECRET_ANNOTATION: context},
+        },
+        "spec": {
+            "capApplicationInstance": application.metadata.name,
+            "subDomain": provider.sub_domain,
+            "tenantId": tenant_id,
+            "version": version,
+        },
+    }
+    return SubscriptionObjects(secret=secret, tenant=tenant)
+
+
+def provider_name(application: CAPApplication) -> str:
+    """The name of the tenant of the provider."""
+    return f"{application.metadata.name}-provider"
+
+
+def payload(application: CAPApplication, *, tenant_id: str, subdomain: str, guid: str = "") -> str:
+    """The payload of a subscription that no registry has sent, with the keys of the SaaS registry, as JSON.
+
+    With `guid` it is that of a subscriber, whose subaccount is taken to have the id of the tenant, as BTP assigns it.
+    """
+    spec = application.spec
+    account = spec.global_account_id or application.metadata.annotations.get(names.GLOBAL_ACCOUNT_ANNOTATION, "")
+    values: JsonObject = {
+        "subscriptionAppName": spec.btp_app_name,
+        "subscribedTenantId": tenant_id,
+        "subscribedSubaccountId": tenant_id if guid else spec.provider_subaccount_id,
+        "subscribedSubdomain": subdomain,
+        "globalAccountGUID": account,
+    }
+    if guid:
+        values |= {"subscriptionGUID": guid, "providerSubaccountId": spec.provider_subaccount_id}
+    return go_json(values)
+
+
+def secret_data(payload: str) -> JsonObject:
+    """The field `data` of the Secret with a payload."""
+    return {names.CONTEXT_KEY: base64.b64encode(payload.encode()).decode()}
+
+
+def owned_by(tenant: CAPTenant) -> JsonObject:
+    """The patch by which the tenant owns the Secret with its payload."""
+    return {"metadata": {"ownerReferences": [msgspec.to_builtins(owner_reference(tenant))]}}

@@ -1,0 +1,28 @@
+"""How the environment variables of the original's programs become settings; each has a flag as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from stellwerk.runtime.settings.process_settings import ProcessSettings, with_metrics_port
+from stellwerk.runtime.settings.table import Setting, SettingsTable
+
+V = TypeVar("V")
+
+METRICS_PORT = 9090
+
+
+def variable(field: str, help: str, read: Callable[[str], V], write: Callable[[V], str] = str) -> Setting[V]:
+    """A setting whose variable is its field in upper case."""
+    return Setting(field=field, read=read, write=write, help=help, environment=field.upper())
+
+
+def switch(field: str, help: str) -> Setting[bool]:
+    """A setting that is on for the word true only, as with the original."""
+    return variable(field, help, lambda text: text == "true", lambda value: "true" if value else "false")
+
+
+def process() -> SettingsTable[ProcessSettings]:
+    """The settings of every process, with the port of metrics that the original's programs have."""
+    return with_metrics_port("METRICS_PORT", METRICS_PORT)

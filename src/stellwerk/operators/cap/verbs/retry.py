@@ -1,0 +1,111 @@
+"""What failed runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stellwerk.delivery.operator_verbs import AwaitedObject, Change, VerbPlan, VerbRequest
+from stellwerk.kube.types import lenient
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState, TenantState
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState
+from stellwerk.operators.cap.verbs import ends
+from stellwerk.operators.cap.verbs.declared import OBJECT
+from stellwerk.runtime import conditions
+
+_KINDS: dict[str, type[CAPTenant] | type[CAPTenantOperation] | type[CAPApplicationVersion]] = {
+    each.resource.kind: each for each in (CAPTenant, CAPTenantOperation, CAPApplicationVersion)
+}
+Failed = CAPTenant | CAPTenantOperation | CAPApplicationVersion
+
+
+async def plan(request: VerbRequest) -> VerbPlan:
+    """Decide what to ask. Raises ApiError."""
+    due: dict[str, Failed] = {}
+    notes: list[str] = []
+    for obj in request.objects[OBJECT]:
+        candidates = await _candidates(request, obj)
+        failed = [each for each in candidates if has_failed(each)]
+        due |= {each.metadata.uid: each for each in failed}
+        if not failed:
+            is_application = obj.gvk.kind == CAPApplication.resource.kind
+            notes.append(
+                f"no tenant or version of {obj.ref} has failed" if is_application else f"{obj.ref} has not failed"
+            )
+    return VerbPlan(
+        writes=[_change(each, request.moment) for each in due.values()],
+        awaited=[_awaited(each, request.moment) for each in due.values()],
+        notes=notes,
+    )
+
+
+async def _candidates(request: VerbRequest, obj: Unstructured) -> Sequence[Failed]:
+    """The object itself; of an application, its versions and tenants."""
+    if obj.gvk.kind != CAPApplication.resource.kind:
+        return [_typed(obj)]
+    namespace, name = obj.key.namespace, obj.key.name
+    versions = await request.client.list(CAPApplicationVersion, namespace, skip_unreadable=True)
+    tenants = await request.client.list(CAPTenant, namespace, skip_unreadable=True)
+    return [
+        *(each for each in versions.items if each.spec.application == name),
+        *(each for each in tenants.items if each.spec.cap_application_instance == name),
+    ]
+
+
+def has_failed(obj: Failed) -> bool:
+    """Whether there is something to run again, now or when a pause has passed (pure)."""
+    match obj:
+        case CAPTenant():
+            return ends.has_failed(obj)
+        case CAPTenantOperation(status=status):
+            return status.state == OperationState.FAILED or _waits(obj)
+        case CAPApplicationVersion(status=status):
+            return status.state == VersionState.ERROR or _waits(obj)
+
+
+def _waits(obj: CAPTenantOperation | CAPApplicationVersion) -> bool:
+    retry = obj.status.retry
+    return retry is not None and retry.next_attempt_time is not None and obj.status.state == OperationState.PROCESSING
+
+
+def _change(obj: Failed, moment: str) -> Change:
+    patch: JsonObject = {"uid": obj.metadata.uid, "annotations": {names.RETRY_ANNOTATION: moment}}
+    return Change(
+        resource=obj.resource, key=obj.key, patch={"metadata": patch}, done=f"{obj.ref} is asked to try again"
+    )
+
+
+def _awaited(obj: Failed, moment: str) -> AwaitedObject:
+    """The object after its next try."""
+    resource: Resource = obj.resource
+
+    def has_ended(seen: Unstructured | None) -> bool:
+        if seen is None:
+            return True
+        latest = _typed(seen)
+        return latest.status.last_handled_retry == moment and (has_failed(latest) or _is_complete(latest))
+
+    def is_good(seen: Unstructured | None) -> bool:
+        if seen is None:  # a tenant that was being deleted is gone
+            return obj.metadata.is_terminating
+        return _is_complete(_typed(seen))
+
+    return AwaitedObject(resource=resource, key=obj.key, has_ended=has_ended, is_good=is_good)
+
+
+def _is_complete(obj: Failed) -> bool:
+    match obj:
+        case CAPTenant(status=status):
+            return status.state == TenantState.READY
+        case CAPTenantOperation(status=status):
+            return status.state == OperationState.COMPLETED
+        case CAPApplicationVersion(status=status):
+            return status.state == VersionState.READY and conditions.is_true(status.conditions, READY)
+
+
+def _typed(obj: Unstructured) -> Failed:
+    return lenient.convert(obj.body, _KINDS[obj.gvk.kind])

@@ -1,0 +1,49 @@
+"""The process of the webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from stellwerk.delivery.operator_spec import CannotStart, Launch
+from stellwerk.operators.cap.webhooks import server
+from stellwerk.operators.cap.webhooks.installation import INSTALLATION
+from stellwerk.operators.cap.webhooks.settings import Settings
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.process.process import Parts
+from stellwerk.runtime.serving.http import ListenAddress
+from stellwerk.runtime.serving.tls import MountedCertificates
+from stellwerk.runtime.serving.webhook import WebhookCertificates
+from stellwerk.runtime.settings.process_settings import ProcessSettings
+
+
+def launch(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> Launch:
+    """Prepare a process of the webhooks. Raises `CannotStart` where its certificate cannot be found."""
+    if settings.tls_enabled and not (settings.tls_cert and settings.tls_key):
+        raise CannotStart(
+            "TLS_ENABLED is true, and TLS_CERT or TLS_KEY names no file",
+            fix="set TLS_CERT and TLS_KEY, or leave TLS_ENABLED out: the program then creates a certificate",
+        )
+    identity = replace(INSTALLATION.identity(), namespace=settings.pod_namespace)
+
+    def add(parts: Parts) -> None:
+        namespace = identity.home(parts.manager.client.config)
+        address = ListenAddress(settings.webhook_host, settings.webhook_port)
+        certificates = _certificates(parts.manager, settings, namespace)
+        server.install(parts.manager, address, certificates, derives_tenant_jobs=settings.derived_tenant_jobs)
+
+    return Launch(identity, add)
+
+
+def _certificates(manager: Manager, settings: Settings, namespace: str) -> WebhookCertificates:
+    if settings.tls_enabled:
+        return MountedCertificates(Path(), certificate=settings.tls_cert, key=settings.tls_key)
+    return server.shared_certificate(manager, namespace, hosts(settings, namespace))
+
+
+def hosts(settings: Settings, namespace: str) -> tuple[str, ...]:
+    """The names that API servers may call the webhooks by; the first is that of the Service."""
+    service = f"{settings.webhook_service}.{namespace}"
+    names = (f"{service}.svc", service, f"{service}.svc.cluster.local", settings.webhook_host)
+    return tuple(name for name in names if name)

@@ -1,0 +1,51 @@
+"""What the webhooks may do in a cluster, each right with its purpose.
+
+They read what they decide by, and write two things: their certificate, and the domains that they convert.
+"""
+
+from __future__ import annotations
+
+from stellwerk.api import admission
+from stellwerk.delivery.grants import grant, grant_on
+from stellwerk.operators.cap.kinds.status import GROUP
+from stellwerk.operators.cap.webhooks.registration import NAME, SECRET
+
+ACCOUNT = "cap-operator-webhook"
+
+_SECURE = "metrics are secure, and a client asks for them"
+_TRUST = "API servers do not trust the certificate of the webhooks, and refuse what users write"
+_KEPT = "the webhooks have no certificate, or one that their replicas do not share"
+
+GRANTS = (
+    grant(
+        GROUP,
+        "capapplications",
+        "get list watch",
+        "no CAPApplicationVersion or CAPTenant can be created",
+        get="a version or a tenant is created right after its application",
+    ),
+    grant(GROUP, "captenants", "list watch", "no CAPTenantOutput can be created"),
+    grant(
+        GROUP,
+        "domains clusterdomains",
+        "get list watch create",
+        "two domains may have the same host, and domains that are written into a CAPApplication are not converted",
+        get="a domain that a CAPApplication needs exists already",
+        create="a CAPApplication has spec.domains",
+    ),
+    grant_on(
+        NAME,
+        admission.GROUP,
+        "validatingwebhookconfigurations mutatingwebhookconfigurations",
+        "get list watch patch",
+        _TRUST,
+        patch="the authority of the certificate is new",
+    ),
+    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
+)
+HOME_GRANTS = (
+    grant("", "secrets", "create", _KEPT, create="there is no certificate yet"),
+    grant_on(SECRET, "", "secrets", "get patch", _KEPT, patch="the certificate is renewed"),
+)
+"""In the namespace of the webhooks."""

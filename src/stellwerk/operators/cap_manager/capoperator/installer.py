@@ -1,0 +1,219 @@
+"""Applies and deletes the objects of a CAPOperator.
+
+A rendering is kept for an hour: a chart that looks objects up (the Secret of its own certificate) would otherwise cost
+requests in every pass. It is repeated earlier when anything that goes into it has changed, and an hour later, because a
+chart may renew a certificate that is about to expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from stellwerk.api.apps import Deployment
+from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.manifests import Document
+from stellwerk.apply.set.checks.crd_usage import CrdUsage
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress
+from stellwerk.apply.set.plan.inventory_update import newcomers
+from stellwerk.apply.set.plan.plan_input import ApplyOptions
+from stellwerk.delivery.sets import set_view
+from stellwerk.delivery.sets.served_apis import ServedApis
+from stellwerk.delivery.sets.set_view import SetView
+from stellwerk.delivery.template_lookup import answer
+from stellwerk.delivery.watched_objects import OwnedObjects
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import MethodNotAllowed, NotServed
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
+from stellwerk.operators.cap_manager.api import MANAGER, CAPOperator, CAPOperatorStatus
+from stellwerk.operators.cap_manager.capoperator import resources
+from stellwerk.operators.cap_manager.capoperator.chart import Chart
+from stellwerk.operators.cap_manager.capoperator.observe import Content
+from stellwerk.render.request.request import ClusterApis, Missing, ReleaseInfo, Rendered, RenderRequest, TemplateQuery
+from stellwerk.render.worker.renderer import Renderer
+from stellwerk.runtime.clock import Clock
+
+RENDERED_SECONDS = 3600.0
+"""For how long a rendering is kept."""
+POLL_SECONDS = 10.0
+"""How often objects are read that may not be watched."""
+_SHOWN = 3
+"""How many objects of a kind, and kinds, a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSet:
+    """The objects of a rendering, what they were made of, and when."""
+
+    made_of: tuple[str, bool]
+    at: float
+    wanted: tuple[DesiredObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KindInUse:
+    """A kind of the installation of which objects exist, the first of them, and whether there are more."""
+
+    resource: Resource
+    keys: tuple[ObjectKey, ...]
+    has_more: bool
+
+    def __str__(self) -> str:
+        named = ", ".join(map(str, self.keys))
+        return f"{self.resource.kind} {named}{' and more' if self.has_more else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installer:
+    """Works on the objects of CAPOperators. `cluster_uid` returns the uid of the cluster."""
+
+    client: Client
+    renderer: Renderer
+    chart: Chart
+    owned: OwnedObjects
+    apis: ServedApis
+    cluster_uid: Callable[[], Awaitable[str]]
+    clock: Clock
+
+    async def owner(self, key: ObjectKey) -> Owner:
+        """The owner of a CAPOperator's objects. Raises ApiError."""
+        return resources.owner_of(key, await self.cluster_uid())
+
+    async def prepared(
+        self, capoperator: CAPOperator, status: CAPOperatorStatus, content: Content, former: PreparedSet | None
+    ) -> PreparedSet:
+        """The objects that a content asks for; the former ones where nothing can have changed.
+
+        Raises a RenderError, InvalidSet, ApiError.
+        """
+        now = self.clock.monotonic()
+        made_of = (content.digest, capoperator.retains_objects)
+        if former is not None and former.made_of == made_of and self._is_valid(former, now):
+            return former
+        rendered = await self.renderer.render(
+            request_of(capoperator, status, content, self.chart, await self.apis.facts(self.client)), self._lookup
+        )
+        documents = await documents_of(capoperator, rendered, self.client)
+        served = await discover.served(documents, self.client.mapper)
+        owner = await self.owner(capoperator.key)
+        return PreparedSet(made_of, now, resources.desired(documents, served, capoperator, owner))
+
+    def _is_valid(self, former: PreparedSet, now: float) -> bool:
+        """Whether the cluster serves what it served then: while that is doubted, every pass renders again."""
+        return former.at >= self.apis.doubted_until and now - former.at < RENDERED_SECONDS
+
+    async def apply(
+        self, capoperator: CAPOperator, prepared: PreparedSet, memory: ObservedState, *, announces: bool, save: Save
+    ) -> SetProgress:
+        """Bring the objects towards what is asked for. Raises ApplyError, ApiError, Unwatchable.
+
+        With `announces` the status is saved before the first write: a client that waits for Ready must not take the one
+        of the content before for it.
+        """
+        known = inventory_codec.read(capoperator.status.inventory)
+        announces = announces and not newcomers(prepared.wanted, known)
+        owner = await self.owner(capoperator.key)
+        view = await set_view.covered(prepared.wanted, known, self.owned, self.client)
+        object_set = self._object_set(memory, owner, view)
+        progress = await object_set.apply(
+            prepared.wanted, known, view.of(owner), view.resources, announces=announces, save=save
+        )
+        self.owned.expect(progress.carried)
+        if view.unwatched and not progress.done:
+            return replace(progress, again_at=self.clock.monotonic() + POLL_SECONDS)
+        return progress
+
+    async def users(self, capoperator: CAPOperator, inventory: Inventory) -> list[str]:
+        """The objects of users for which the installation must stay; empty where it may go. Raises ApiError."""
+        owner = await self.owner(capoperator.key)
+        usage = CrdUsage(self.client, owner, self.clock.now())
+        if not (obstacle := await usage.obstacle(inventory, ())):
+            return []
+        found = [
+            str(found)
+            for resource in await self._brought(inventory)
+            if (found := await self._in_use(resource, owner)) is not None
+        ]
+        return found or [obstacle]
+
+    async def delete(self, capoperator: CAPOperator, inventory: Inventory, memory: ObservedState) -> SetProgress:
+        """Delete the objects, as far as possible now. Raises ApplyError, ApiError, Unwatchable."""
+        owner = await self.owner(capoperator.key)
+        view = await set_view.covered((), inventory, self.owned, self.client)
+        progress = await self._object_set(memory, owner, view).delete(inventory, view.of(owner), view.resources)
+        self.owned.expect(progress.carried)
+        return progress
+
+    def _object_set(self, memory: ObservedState, owner: Owner, view: SetView) -> ObjectSet:
+        return ObjectSet(
+            client=self.client,
+            owner=owner,
+            policies=resources.POLICIES,
+            options=ApplyOptions(repairs_drift=True),
+            memory=memory,
+            namespace_exists=self.owned.namespace_exists,
+            owned=view.find,
+            now=self.clock.now(),
+            clock=self.clock.monotonic(),
+        )
+
+    async def _brought(self, inventory: Inventory) -> list[Resource]:
+        served = await self.client.mapper.all()
+        return [
+            resource
+            for entry in inventory
+            for type_ in entry.managed_types
+            for resource in served
+            if type_.matches(resource.gvk)
+        ]
+
+    async def _in_use(self, resource: Resource, owner: Owner) -> KindInUse | None:
+        selector = f"{owner.mark}!={owner.label_value}"
+        pages = self.client.pages(metadata_of(resource), labels=selector, limit=_SHOWN)
+        try:
+            async with aclosing(pages):
+                page = await anext(pages)
+        except (NotServed, MethodNotAllowed):
+            return None
+        keys = tuple(obj.key for obj in page.items[:_SHOWN])
+        return KindInUse(resource, keys, bool(page.continue_token)) if keys else None
+
+    async def _lookup(self, query: TemplateQuery) -> JsonValue | Missing:
+        return await answer(self.client, query)
+
+
+async def documents_of(capoperator: CAPOperator, rendered: Rendered, client: Client) -> list[Document]:
+    """The objects as they can be applied where they are. Raises ApiError."""
+    documents = resources.documents(rendered, retains=capoperator.retains_objects)
+    namespace = capoperator.metadata.namespace
+    selectors: dict[ObjectKey, JsonObject] = {}
+    for key in resources.deployments(documents, namespace):
+        live = await client.find(unstructured(Deployment.resource), key.name, key.namespace)
+        selector = live.at("spec", "selector") if live is not None else None
+        if isinstance(selector, dict):
+            selectors[key] = selector
+    return resources.with_selectors(documents, selectors, namespace)
+
+
+def request_of(
+    capoperator: CAPOperator, status: CAPOperatorStatus, content: Content, chart: Chart, apis: ClusterApis
+) -> RenderRequest:
+    """What the renderer is asked for (pure)."""
+    key = capoperator.key
+    values: JsonObject = content.values
+    return RenderRequest(
+        files=chart.files,
+        generator="helm",
+        prefix=MANAGER,
+        release=ReleaseInfo(key.name, key.namespace, MANAGER, max(status.revision, 1)),
+        values=values,
+        component_digest=content.digest,
+        cluster=apis,
+        tenant=key.namespace,
+    )

@@ -1,0 +1,62 @@
+"""What an installation is made of: the spec, the domain of the cluster, and the ingress gateway."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap_manager.api import CAPOperator
+from stellwerk.operators.cap_manager.capoperator import plan
+from stellwerk.operators.cap_manager.capoperator.chart import Chart
+from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
+from stellwerk.operators.cap_manager.errors import AnotherCapOperator, ClusterDomainUnknown, ImageUnknown
+from stellwerk.operators.cap_manager.settings import IMAGE_VARIABLE
+from stellwerk.operators.cap_manager.watches import SHOOT_INFO, NotWatched, Watches
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What an installation is made of."""
+
+    values: JsonObject
+    digest: str
+    target: DnsTarget
+
+
+async def content(capoperator: CAPOperator, watches: Watches, chart: Chart, image: str) -> Content:
+    """What a CAPOperator asks for where it is. Raises CapOperatorFailed."""
+    try:
+        cluster_domain = await watches.cluster_domain()
+    except NotWatched as error:
+        raise ClusterDomainUnknown(str(error)) from None
+    selector = plan.gateway_selector(capoperator.spec)
+    target = await _dns_target(capoperator, selector, cluster_domain, watches)
+    return content_of(capoperator, chart, image, cluster_domain, target)
+
+
+def content_of(capoperator: CAPOperator, chart: Chart, image: str, cluster_domain: str, target: DnsTarget) -> Content:
+    """The content from what was read (pure). An unknown `cluster_domain` is empty. Raises CapOperatorFailed."""
+    if chart.is_product and not image:
+        raise ImageUnknown(IMAGE_VARIABLE)
+    if not cluster_domain:
+        raise ClusterDomainUnknown(f"ConfigMap {SHOOT_INFO} has no data.domain, or does not exist")
+    domain = plan.server_domain(capoperator.spec, cluster_domain)
+    values = chart.values(plan.chart_values(capoperator.spec, domain, target.name), image)
+    return Content(values, plan.digest_of(capoperator, chart.digest, values), target)
+
+
+def check_only(capoperator: CAPOperator, watches: Watches) -> None:
+    """Raises AnotherCapOperator unless it is the one that the cluster has."""
+    first = plan.first_of(watches.capoperators.store.all())
+    if first is not None and first.key != capoperator.key:
+        raise AnotherCapOperator(capoperator.key, first.key)
+
+
+async def _dns_target(capoperator: CAPOperator, selector: str, cluster_domain: str, watches: Watches) -> DnsTarget:
+    if not selector:
+        return DnsTarget(plan.normalized(capoperator.spec.dns_target))
+    try:
+        pods, services = await watches.gateway(selector)
+    except NotWatched as error:
+        return DnsTarget(f"x.{cluster_domain}", str(error))
+    return plan.dns_target_of_gateway(pods, services, cluster_domain)

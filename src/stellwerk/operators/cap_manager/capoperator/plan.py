@@ -1,0 +1,230 @@
+"""The chart's values, and what the status becomes, step by step. Pure.
+
+    start_content   the content that is worked on; a new one restarts the clock and raises the revision
+    waiting         applied, and something is not ready
+    finished        everything is applied and ready
+    with_report     the status with the report of the pass
+
+Times that change by themselves are written only together with something else: a CAPOperator that is ready and is looked
+at again is not written to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from stellwerk.api.core import Service
+from stellwerk.apply.objects import name_validation
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.delivery import reconcile_request
+from stellwerk.kube.types.model import HasMetadata, JsonObject, JsonValue, to_json_object
+from stellwerk.kube.types.object_meta import kubernetes_time
+from stellwerk.operators.cap_manager.api import CAPOperator, CAPOperatorSpec, CAPOperatorStatus
+from stellwerk.operators.cap_manager.errors import LONGEST_DOMAIN, DomainTooLong, InvalidInventory, InvalidSpec
+from stellwerk.operators.cap_manager.status_report import PassReport
+
+TIMEOUT = timedelta(minutes=10)
+"""How long objects may take to become ready, as with the original."""
+
+DNS_NAMES_ANNOTATION = "dns.gardener.cloud/dnsnames"
+_DEFAULT_GATEWAY_LABELS = ("istio", "app")
+"""The labels of the ingress gateway that the chart selects by default."""
+_DIGEST_LENGTH = 40
+
+
+# ---- the only one
+
+
+def first_of(capoperators: Iterable[CAPOperator]) -> CAPOperator | None:
+    """The CAPOperator that a cluster has; others must go. One that is being deleted still has its objects."""
+    return min(capoperators, key=lambda each: (str(each.metadata.creation_timestamp), each.key), default=None)
+
+
+# ---- the values of the chart
+
+
+def server_domain(spec: CAPOperatorSpec, cluster_domain: str) -> str:
+    """Where the subscription server is reached. Raises DomainTooLong, InvalidSpec."""
+    sub_domain = spec.subscription_server.sub_domain
+    if not sub_domain:
+        raise InvalidSpec("spec.subscriptionServer.subDomain is empty: name a subdomain of the cluster's domain")
+    domain = f"{sub_domain}.{cluster_domain}"
+    if len(domain) > LONGEST_DOMAIN:
+        raise DomainTooLong(domain)
+    return domain
+
+
+def gateway_selector(spec: CAPOperatorSpec) -> str:
+    """The label selector of the ingress gateway's pods; empty where the DNS target is given. Raises InvalidSpec."""
+    if spec.dns_target:
+        return ""
+    labels = gateway_labels(spec)
+    if not labels:
+        raise InvalidSpec("neither spec.dnsTarget nor spec.ingressGatewayLabels is set: set one of them")
+    for complaint in name_validation.complaints("v1", {"name": "pod", "labels": dict(labels)}):
+        raise InvalidSpec(f"spec.ingressGatewayLabels: {complaint}")
+    return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+
+
+def gateway_labels(spec: CAPOperatorSpec) -> Mapping[str, str]:
+    """The labels of the ingress gateway's pods."""
+    return {label.name: label.value for label in spec.ingress_gateway_labels}
+
+
+@dataclass(frozen=True, slots=True)
+class DnsTarget:
+    """A DNS name of the ingress gateway. `fallback_cause`: why it is the fallback; empty where it is not."""
+
+    name: str
+    fallback_cause: str = ""
+
+
+def dns_target_of_gateway(pods: Sequence[HasMetadata], services: Sequence[Service], cluster_domain: str) -> DnsTarget:
+    """The DNS name on the one load balancer in front of the pods; the wildcard of the cluster's domain without one."""
+    try:
+        return DnsTarget(normalized(_name_of_gateway(pods, services)))
+    except _NotFound as error:
+        return DnsTarget(f"x.{cluster_domain}", str(error))
+
+
+def normalized(target: str) -> str:
+    """A DNS name that a record can point to: any name below a wildcard does."""
+    return target.replace("*", "x")
+
+
+class _NotFound(Exception):
+    pass
+
+
+def _name_of_gateway(pods: Sequence[HasMetadata], services: Sequence[Service]) -> str:
+    """Raises _NotFound."""
+    namespaces = sorted({pod.metadata.namespace for pod in pods})
+    if not namespaces:
+        raise _NotFound("no pod has the labels of spec.ingressGatewayLabels")
+    if len(namespaces) > 1:
+        raise _NotFound(f"pods with the labels of spec.ingressGatewayLabels are in {', '.join(namespaces[:5])}")
+    balancers = [each for each in services if each.spec.type == "LoadBalancer" and _selects(each, pods)]
+    if len(balancers) != 1:
+        count = "no Service" if not balancers else f"{len(balancers)} Services"
+        raise _NotFound(f"{count} of type LoadBalancer in istio-system lead to the pods of the ingress gateway")
+    (service,) = balancers
+    name = service.metadata.annotations.get(DNS_NAMES_ANNOTATION, "").partition(",")[0].strip()
+    if not name:
+        raise _NotFound(f"{service.ref} has no annotation {DNS_NAMES_ANNOTATION}")
+    return name
+
+
+def _selects(service: Service, pods: Sequence[HasMetadata]) -> bool:
+    selector = service.spec.selector.items()
+    return bool(selector) and any(selector <= pod.metadata.labels.items() for pod in pods)
+
+
+def chart_values(spec: CAPOperatorSpec, domain: str, target: str) -> JsonObject:
+    """The values of an installation, as the original's chart takes them.
+
+    What the spec has is passed on, except the fields that others are derived from. The labels of the gateway become the
+    chart's selector: otherwise the Gateway would be served by other pods than those that the DNS target leads to.
+    """
+    values = to_json_object(spec)
+    for field in ("dnsTarget", "ingressGatewayLabels"):
+        values.pop(field, None)
+    server = to_json_object(spec.subscription_server)
+    server.pop("subDomain", None)
+    server |= {"domain": domain, "dnsTarget": target}
+    if labels := gateway_labels(spec):
+        selector: dict[str, JsonValue] = dict.fromkeys(_DEFAULT_GATEWAY_LABELS)  # null deletes a default
+        server["ingressGatewayLabels"] = {**selector, **labels}
+    controller = to_json_object(spec.controller) if spec.controller is not None else {}
+    return {**values, "subscriptionServer": server, "controller": {**controller, "dnsTarget": target}}
+
+
+# ---- what the status becomes
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The status with the content that is worked on now."""
+
+    status: CAPOperatorStatus
+    is_new: bool
+
+
+def digest_of(capoperator: CAPOperator, chart: str, values: JsonObject) -> str:
+    """The fingerprint of all that an installation is made of. Annotating a CAPOperator starts the work again."""
+    parts = (capoperator.metadata.generation, capoperator.metadata.annotations, chart, values)
+    encoded = msgspec.json.encode(parts, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:_DIGEST_LENGTH]
+
+
+def start_content(capoperator: CAPOperator, digest: str) -> Begun:
+    """The status as work on a content begins."""
+    status = msgspec.structs.replace(
+        capoperator.status, last_handled_reconcile_at=reconcile_request.asked(capoperator.metadata)
+    )
+    if status.processing_digest == digest:
+        return Begun(status, is_new=False)
+    revision = max(status.revision, 1) if status.last_applied_at is not None else status.revision
+    fresh = msgspec.structs.replace(
+        status,
+        processing_digest=digest,
+        processing_since=None,
+        last_processing_digest=digest,
+        revision=revision + (status.last_processing_digest != digest),
+    )
+    return Begun(fresh, is_new=True)
+
+
+def check_inventory(capoperator: CAPOperator) -> None:
+    """Raises InvalidInventory where the status holds an entry that nothing can be done with."""
+    if found := inventory_codec.complaint(capoperator.status.inventory):
+        raise InvalidInventory(capoperator.key, *found)
+
+
+def with_inventory(status: CAPOperatorStatus, inventory: Inventory) -> CAPOperatorStatus:
+    """The status with the objects as they are now."""
+    return msgspec.structs.replace(status, inventory=inventory_codec.write(inventory))
+
+
+def waiting(status: CAPOperatorStatus, now: datetime) -> CAPOperatorStatus:
+    """The status while objects are not ready; from the first time on, the timeout counts."""
+    return msgspec.structs.replace(status, processing_since=status.processing_since or kubernetes_time(now))
+
+
+def is_late(status: CAPOperatorStatus, now: datetime) -> bool:
+    """Whether objects have been waited for longer than they may take."""
+    return status.processing_since is not None and now - status.processing_since >= TIMEOUT
+
+
+def finished(capoperator: CAPOperator, status: CAPOperatorStatus, now: datetime) -> CAPOperatorStatus:
+    """The status when everything is applied and ready."""
+    return msgspec.structs.replace(
+        status,
+        processing_since=None,
+        applied_generation=capoperator.metadata.generation,
+        last_applied_at=kubernetes_time(now),
+    )
+
+
+def start_deletion(status: CAPOperatorStatus) -> CAPOperatorStatus:
+    """The status during a deletion: nothing is worked on any more."""
+    return msgspec.structs.replace(status, processing_digest="", processing_since=None)
+
+
+def with_report(
+    capoperator: CAPOperator, status: CAPOperatorStatus, report: PassReport, now: datetime
+) -> CAPOperatorStatus:
+    """The status with the report of the pass, written at `now`; the present one where nothing else differs."""
+    shown = report.shown_on(status, generation=capoperator.metadata.generation, now=now)
+    before = capoperator.status
+    unchanged = msgspec.structs.replace(
+        shown, last_observed_at=before.last_observed_at, last_applied_at=before.last_applied_at
+    )
+    if unchanged == before:
+        return before
+    return msgspec.structs.replace(shown, last_observed_at=kubernetes_time(now))

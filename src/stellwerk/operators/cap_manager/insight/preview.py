@@ -1,0 +1,99 @@
+"""What the next pass on a CAPOperator would change, computed with the user's own rights; nothing is written."""
+
+from __future__ import annotations
+
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import ConfigMap, Namespace, Pod, Service
+from stellwerk.apply.errors import ApplyError
+from stellwerk.apply.objects import discover
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
+from stellwerk.delivery.template_lookup import answer
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import JsonValue, dig, metadata_of, unstructured
+from stellwerk.operators.cap_manager.api import MANAGER, CAPOperator
+from stellwerk.operators.cap_manager.capoperator import chart as charts
+from stellwerk.operators.cap_manager.capoperator import plan, resources
+from stellwerk.operators.cap_manager.capoperator.chart import Chart, UnusableChart
+from stellwerk.operators.cap_manager.capoperator.installer import documents_of, request_of
+from stellwerk.operators.cap_manager.capoperator.observe import Content, content_of
+from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
+from stellwerk.operators.cap_manager.errors import CapOperatorFailed
+from stellwerk.operators.cap_manager.settings import Settings
+from stellwerk.operators.cap_manager.watches import ISTIO_SYSTEM, SHOOT_INFO
+from stellwerk.render.errors import RenderError
+from stellwerk.render.request.capabilities import facts_of
+from stellwerk.render.request.request import Missing, TemplateQuery
+
+
+class CapOperatorPreviewer:
+    """Computes what the manager would apply for a CAPOperator."""
+
+    kind = CAPOperator
+    accepts_image = True
+
+    async def preview(self, subject: CAPOperator, request: PreviewRequest) -> Preview:
+        """See `Previewer`. `--path` is the folder of the chart, `--image` the image of the pods."""
+        try:
+            chart = charts.load(request.folder or Settings().manifest_directory)
+        except UnusableChart as error:
+            raise PreviewFailed(str(error), fix="name another folder with --path") from None
+        try:
+            image = request.image or await _image_in_use(subject, request.client)
+            content = await _content(subject, request.client, chart, image)
+            status = plan.start_content(subject, content.digest).status
+            asked = request_of(subject, status, content, chart, await facts_of(request.client))
+            rendered = await request.renderer.render(asked, _Lookup(request.client))
+            documents = await documents_of(subject, rendered, request.client)
+            home = await request.client.get(metadata_of(Namespace), "kube-system")
+            members = resources.desired(
+                documents,
+                await discover.served(documents, request.client.mapper),
+                subject,
+                resources.owner_of(subject.key, home.metadata.uid),
+            )
+        except (CapOperatorFailed, RenderError, ApplyError) as error:
+            raise PreviewFailed(str(error)) from None
+        return Preview(
+            field_manager=MANAGER,
+            members=members,
+            inventory=inventory_codec.read(subject.status.inventory),
+            warnings=rendered.chart.warnings if rendered.chart is not None else (),
+        )
+
+
+async def _image_in_use(subject: CAPOperator, client: Client) -> str:
+    """The image of a Deployment of the installation; empty where there is none yet. Raises ApiError."""
+    for item in subject.status.inventory:
+        if (item.group, item.kind) == (Deployment.resource.group, Deployment.resource.kind):
+            found = await client.find(unstructured(Deployment.resource), item.name, item.namespace)
+            containers = found.at("spec", "template", "spec", "containers") if found is not None else None
+            if isinstance(containers, list) and containers:
+                return str(dig(containers[0], "image") or "")
+    return ""
+
+
+async def _content(subject: CAPOperator, client: Client, chart: Chart, image: str) -> Content:
+    """As a pass finds it, by single reads. Raises CapOperatorFailed, ApiError."""
+    info = await client.find(ConfigMap, SHOOT_INFO.name, SHOOT_INFO.namespace)
+    domain = info.data.get("domain", "").strip() if info is not None else ""
+    selector = plan.gateway_selector(subject.spec)
+    target = DnsTarget(plan.normalized(subject.spec.dns_target))
+    if selector:
+        pods = await client.list(metadata_of(Pod), labels=selector)
+        services = await client.list(Service, ISTIO_SYSTEM)
+        target = plan.dns_target_of_gateway(pods.items, services.items, domain)
+    return content_of(subject, chart, image, domain, target)
+
+
+class _Lookup:
+    """Answers what templates ask the cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def __call__(self, query: TemplateQuery) -> JsonValue | Missing:
+        return await answer(self._client, query)
+
+
+previewer = CapOperatorPreviewer()

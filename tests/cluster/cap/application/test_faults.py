@@ -1,0 +1,193 @@
+"""An application lives as usual over a bad line: watches break, events repeat, calls fail, rights are absent.
+
+Each Job of its life runs once, whatever happens.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from tests.cluster import permissions
+from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.life import Life
+from tests.cluster.cap.shop import OPERATOR, Shop, ready
+
+from stellwerk.api.batch import Job
+from stellwerk.delivery import grants
+from stellwerk.kube.client.client import Client
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.rights import GRANTS
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import (
+    ANY_FRAME,
+    ANYTHING,
+    WRITES,
+    AnswerInstead,
+    CutConnection,
+    CutFrame,
+    ErrorFrame,
+    EventFault,
+    FaultProxy,
+    Hold,
+    Repeat,
+    RequestFault,
+    chance,
+    events,
+    nth,
+    of_watch,
+    requests,
+)
+
+JOBS_OF_A_LIFE = 7
+"""The content job; provisioning, upgrade and deprovisioning of two tenants."""
+
+
+@pytest.fixture
+async def proxy(cap_cluster: LocalCluster) -> AsyncIterator[FaultProxy]:
+    """A line to the control plane that can be made bad."""
+    async with FaultProxy(cap_cluster.kubeconfig_for(OPERATOR)) as made:
+        yield made
+
+
+@pytest.fixture
+async def behind(proxy: FaultProxy) -> AsyncIterator[Running]:
+    """The operator: all that it says and hears passes the proxy."""
+    running = Running(proxy.kubeconfig)
+    await running.start()
+    yield running
+    await running.stop()
+
+
+async def lead(shop: Shop, audit: AuditLog) -> None:
+    """Lead the life of an application to its end."""
+    for part in Life(shop).parts():
+        await part.ask()
+        await part.done()
+    assert jobs_created(shop, audit) == JOBS_OF_A_LIFE
+
+
+def jobs_created(shop: Shop, audit: AuditLog) -> int:
+    """How many Jobs the operator has created. The API server refuses to create one again under its name."""
+    asked = [each for each in shop.requests(audit) if (each.verb, each.resource) == ("create", "jobs")]
+    return sum(each.status == 201 for each in asked)
+
+
+@pytest.mark.req("R-201")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "fault", [pytest.param(CutFrame(), id="cut in a frame"), pytest.param(ErrorFrame(410), id="410")]
+)
+async def test_watches_that_break_at_every_fifth_event_change_nothing(
+    proxy: FaultProxy, behind: Running, shop: Shop, audit: AuditLog, fault: EventFault
+) -> None:
+    with proxy.on_events(events(), fault, chance(0.2, seed=1)) as rule:
+        await lead(shop, audit)
+    assert rule.fired >= 20
+
+
+@pytest.mark.req("R-202")
+@pytest.mark.parametrize(
+    "resource", [CAPApplicationVersion.resource.group_resource, Job.resource.group_resource], ids=["versions", "jobs"]
+)
+async def test_a_half_open_watch_is_given_up_and_what_it_has_missed_is_seen(
+    proxy: FaultProxy, behind: Running, shop: Shop, audit: AuditLog, resource: str
+) -> None:
+    await has_a_tenant(behind, shop)
+    silent = Hold()
+    half_open = proxy.on_events(ANY_FRAME & of_watch(requests("watch", resource)), silent, nth(1))
+    await shop.release("2")
+    await silent.caught()
+    half_open.end()
+    await shop.tenant_shows("UpgradeCompleted")
+    silent.release()
+    await behind.settled(shop.client)
+    assert jobs_created(shop, audit) == 2, "one for the provisioning, one for the upgrade"
+
+
+@pytest.mark.req("R-202")
+async def test_readiness_reports_a_dead_line_and_the_work_goes_on_when_it_is_alive_again(
+    proxy: FaultProxy, behind: Running, shop: Shop
+) -> None:
+    await has_a_tenant(behind, shop)
+    dead = proxy.on_requests(ANYTHING, CutConnection())
+    await eventually(lambda: dead.fired > 3, on=proxy.history.changed)
+    await shop.release("2")
+    await behind.clock.skip(seconds=181)
+    assert "stale: no event for" in (behind.manager.unready() or "")
+    dead.end()
+    await eventually(lambda: behind.manager.unready() is None, within=30, describe="the operator is ready again")
+    await shop.tenant_shows("UpgradeCompleted")
+
+
+async def has_a_tenant(behind: Running, shop: Shop) -> None:
+    """A tenant is Ready, and the operator, which gives a silent watch up after a second, has nothing to do."""
+    await behind.stop()
+    behind.silence_seconds = 1.0
+    await behind.start()
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await behind.settled(shop.client)
+
+
+@pytest.mark.req("R-103")
+@pytest.mark.timeout(300)
+async def test_events_that_come_twice_change_nothing(
+    proxy: FaultProxy, behind: Running, shop: Shop, audit: AuditLog
+) -> None:
+    with proxy.on_events(events(), Repeat(2)):
+        await lead(shop, audit)
+
+
+@pytest.mark.req("R-203")
+@pytest.mark.req("R-102")
+@pytest.mark.timeout(300)
+async def test_with_a_third_of_the_calls_failing_every_job_runs_once(
+    proxy: FaultProxy, behind: Running, shop: Shop, audit: AuditLog
+) -> None:
+    troubles: tuple[RequestFault, ...] = (
+        AnswerInstead(429, retry_after_seconds=1),
+        AnswerInstead(500),
+        AnswerInstead(503),
+        AnswerInstead(504, after_forwarding=True),
+        CutConnection(after_forwarding=True),
+    )
+    rules = [proxy.on_requests(ANYTHING, fault, chance(0.055, seed=seed)) for seed, fault in enumerate(troubles)]
+    rules.append(proxy.on_requests(WRITES, AnswerInstead(409), chance(0.055, seed=9)))
+    await lead(shop, audit)
+    assert min(rule.fired for rule in rules) > 0
+
+
+@pytest.mark.req("R-206")
+async def test_without_the_right_to_create_jobs_the_operation_names_it_and_goes_on_when_it_is_granted(
+    cap_cluster: LocalCluster, admin: Client, shop: Shop
+) -> None:
+    user = f"modest-{secrets.token_hex(4)}"
+    without = [
+        replace(each, rule=grants.rule("batch", "jobs", "get list watch patch delete"))
+        if Job.resource.plural in each.rule.resources
+        else each
+        for each in GRANTS
+    ]
+    await permissions.grant(admin, user, without)
+    running = Running(cap_cluster.kubeconfig_for(user))
+    await running.start()
+    await shop.open()
+    await shop.tenant_shows("ProvisioningOperationCreated", state="Provisioning")
+
+    async def is_named() -> bool:
+        (operation,) = await shop.operations()
+        reason, message = ready(operation)
+        assert reason == "StepProcessingError", message
+        assert 'cannot create resource "jobs" in API group "batch"' in message, message
+        assert shop.namespace in message
+        return True
+
+    await eventually(is_named, within=30)
+    await permissions.grant(admin, user, GRANTS)
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.stop()

@@ -1,0 +1,119 @@
+"""Requests of tenants follow versions: during an upgrade, with version affinity, and with headers of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.shop import Shop, job, router
+
+from stellwerk.api.events import Event
+from stellwerk.api.istio import VirtualService
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.runtime import conditions
+from stellwerk.testing.eventually import eventually
+
+
+async def annotate(shop: Shop, **annotations: str) -> None:
+    """Annotate the application; names are without their group."""
+    marks: Mapping[str, str] = {f"sme.sap.com/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    patch = MergePatch({"metadata": {"annotations": {**marks}}})
+    await shop.client.patch(metadata_of(CAPApplication), "shop", shop.namespace, patch)
+
+
+async def routes(shop: Shop) -> VirtualService:
+    found = await shop.routes()
+    assert found is not None
+    return found
+
+
+@pytest.mark.req("CAP-39")
+async def test_during_an_upgrade_the_tenant_stays_ready_on_its_version_and_then_moves(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", job("mtxs", fate="hang"), router())
+    tenant = await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
+    assert conditions.is_true(tenant.status.conditions, "Ready")
+    assert tenant.status.current_version == "shop-v1"
+    (route,) = (await routes(shop)).spec.http
+    assert route.route[0].destination.host.startswith("shop-v1-app-svc.")
+
+    (pod,) = await shop.names_of_pods("sme.sap.com/tenant-operation-type=upgrade")
+    await shop.end_fate(pod)
+    tenant = await shop.tenant_shows("UpgradeCompleted")
+    assert tenant.status.previous_versions == ("shop-v1",)
+    (route,) = (await routes(shop)).spec.http
+    assert route.route[0].destination.host.startswith("shop-v2-app-svc.")
+
+
+@pytest.mark.req("CAP-42")
+async def test_with_affinity_clients_stay_on_the_version_where_their_session_began(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await annotate(shop, enable_version_affinity="true")
+    await shop.release("2")
+    await shop.tenant_shows("UpgradeCompleted")
+    await running.settled(shop.client)
+
+    found = (await routes(shop)).spec.http
+    assert [route.route[0].destination.host.partition("-app-svc")[0] for route in found] == [
+        "shop-v1",  # logout at the previous version, then at the current one
+        "shop-v2",
+        "shop-v1",  # the cookie of each
+        "shop-v2",
+        "shop-v2",  # everything else
+    ]
+    for logout, version in zip(found[:2], ("shop-v1", "shop-v2"), strict=True):
+        assert logout.match[0].uri is not None
+        assert logout.match[0].uri.regex == "^|.*(logout|logoff).*"
+        assert logout.headers is not None
+        assert logout.headers.response is not None
+        assert logout.headers.response.set == {"Set-Cookie": f"CAPOP_CAV={version};Path=/;HttpOnly;Secure;Max-Age=0"}
+    assert found[2].match[0].headers["Cookie"].regex == "(^|.*; )CAPOP_CAV=shop-v1($|; .*)"
+    default = found[4]
+    assert default.match == ()
+    assert default.headers is not None
+    assert default.headers.response is not None
+    assert default.headers.response.add == {"Set-Cookie": "CAPOP_CAV=shop-v2;Path=/;HttpOnly;Secure"}
+
+
+@pytest.mark.req("CAP-43")
+async def test_headers_that_cannot_be_read_are_named_and_the_routes_stay(running: Running, shop: Shop) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    before = (await routes(shop)).metadata.resource_version
+    await annotate(shop, vs_route_request_header_set="{not json")
+
+    async def is_named() -> bool:
+        tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+        shown = conditions.find(tenant.status.conditions, "Ready")
+        assert shown is not None
+        assert shown.message.startswith("error getting headers via CA annotations for"), shown.message
+        assert shown.is_true, "the tenant can be used as before"
+        return True
+
+    await eventually(is_named)
+    await running.has_sent_events()
+    events = (await shop.client.list(Event, shop.namespace)).items
+    assert ("Warning", "VirtualServiceModificationFailed") in {
+        (each.type, each.reason) for each in events if each.regarding.name == "acme"
+    }
+    assert (await routes(shop)).metadata.resource_version == before
+
+    await annotate(shop, vs_route_request_header_set='{"x-tenant": "acme"}')
+
+    async def has_header() -> bool:
+        (route,) = (await routes(shop)).spec.http
+        headers = route.route[0].headers
+        return headers is not None and headers.request is not None and headers.request.set == {"x-tenant": "acme"}
+
+    await eventually(has_header)

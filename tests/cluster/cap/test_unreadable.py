@@ -1,0 +1,145 @@
+"""An object that nobody can decode shows so, and that costs neither its data nor anything of the others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.shop import Shop, job, router
+from tests.cluster.component.world import free_definition
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Invalid
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, dig, metadata_of, unstructured
+from stellwerk.operators.cap.api import DEFINITIONS
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.testing.eventually import eventually
+
+BROKEN: dict[type[Kind], tuple[JsonObject, str]] = {
+    CAPApplication: ({"domainRefs": 7}, "spec.domainRefs: expected array, got int"),
+    CAPApplicationVersion: ({"workloads": 7}, "spec.workloads: expected array, got int"),
+    CAPTenant: ({"versionUpgradeStrategy": 7}, "spec.versionUpgradeStrategy: expected str, got int"),
+    CAPTenantOperation: ({"steps": 7}, "spec.steps: expected array, got int"),
+}
+
+
+@pytest.fixture
+async def free(admin: Client) -> AsyncIterator[None]:
+    """The API server takes any spec for a while, as with definitions of another release."""
+    view = unstructured(CustomResourceDefinition.resource)
+    for kind in BROKEN:
+        await admin.apply(view, free_definition(kind.resource), force=True)
+    yield
+    for definition in DEFINITIONS:
+        await admin.apply(view, definition.body(), force=True)
+
+
+async def spec_of(shop: Shop, kind: type[Kind], name: str) -> JsonObject:
+    found = await shop.client.get(unstructured(kind.resource), name, shop.namespace)
+    spec = found.at("spec")
+    assert isinstance(spec, dict)
+    return spec
+
+
+async def broken(shop: Shop, kind: type[Kind], name: str, spec: JsonObject) -> None:
+    """Store a spec that is none. The API server may act by the former definition for a while."""
+
+    async def is_taken() -> bool:
+        try:
+            await shop.client.patch(metadata_of(kind), name, shop.namespace, MergePatch({"spec": spec}))
+        except Invalid:
+            return False
+        return True
+
+    await eventually(is_taken, within=30, describe=f"{kind.__name__} {name} is taken")
+
+
+async def mended(shop: Shop, kind: type[Kind], name: str, spec: JsonObject, broken: JsonObject) -> None:
+    """Put the fields back."""
+    patch = MergePatch({"spec": {field: spec.get(field) for field in broken}})
+    await shop.client.patch(metadata_of(kind), name, shop.namespace, patch)
+
+
+def shown(obj: Unstructured) -> dict[str, tuple[str, str]]:
+    """Status and message of each condition."""
+    listed = obj.at("status", "conditions")
+    return {
+        str(dig(each, "type")): (str(dig(each, "status")), str(dig(each, "message")))
+        for each in (listed if isinstance(listed, list) else [])
+    }
+
+
+@pytest.mark.req("R-510")
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_an_object_that_cannot_be_read_says_so_and_keeps_state_and_ready(
+    running: Running, shop: Shop, free: None, kind: type[Kind]
+) -> None:
+    await shop.open(job("load", "Content"), job("mtxs"), router(), host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    (operation,) = await shop.operations()
+    names = {CAPApplication: "shop", CAPApplicationVersion: "shop-v1", CAPTenant: "acme"}
+    name = names.get(kind, operation.metadata.name)
+    view = unstructured(kind.resource)
+    before, jobs = await shop.client.get(view, name, shop.namespace), await shop.all_jobs()
+    spec = await spec_of(shop, kind, name)
+    fields, why = BROKEN[kind]
+
+    await broken(shop, kind, name, fields)
+
+    async def is_told() -> bool:
+        status, message = shown(await shop.client.get(view, name, shop.namespace)).get("Stalled", ("", ""))
+        assert (status, message) == ("True", f"object cannot be read: {why}; correct the field")
+        return True
+
+    await eventually(is_told, within=30, describe="the object says that it cannot be read")
+    told = await shop.client.get(view, name, shop.namespace)
+    assert told.at("status", "state") == before.at("status", "state")
+    assert shown(told) == {**shown(before), "Stalled": shown(told)["Stalled"]}
+
+    await running.stop()
+    await running.start()
+    await running.settled(shop.client)
+    await mended(shop, kind, name, spec, fields)
+
+    async def is_over() -> bool:
+        return "Stalled" not in shown(await shop.client.get(view, name, shop.namespace))
+
+    await eventually(is_over, within=30, describe="the object says no longer that it cannot be read")
+    await running.settled(shop.client)
+    after = await shop.client.get(view, name, shop.namespace)
+    assert after.at("status", "state") == before.at("status", "state")
+    statuses = {type_: status for type_, (status, _) in shown(before).items()}
+    assert {type_: status for type_, (status, _) in shown(after).items()} == statuses
+    assert {each.metadata.uid for each in await shop.all_jobs()} == {each.metadata.uid for each in jobs}
+
+
+@pytest.mark.req("R-510")
+async def test_a_deletion_waits_for_a_tenant_that_cannot_be_read(running: Running, shop: Shop, free: None) -> None:
+    await shop.open(job("mtxs"), router(), host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    await running.stop()
+    spec, (fields, _) = await spec_of(shop, CAPTenant, "acme"), BROKEN[CAPTenant]
+    await broken(shop, CAPTenant, "acme", fields)
+    await running.start()
+    for kind, name in ((CAPApplication, "shop"), (CAPApplicationVersion, "shop-v1")):
+        await shop.client.delete(metadata_of(kind), name, shop.namespace)
+
+    application = await shop.shows_application("TenantsExist", state="Deleting")
+    assert "waiting for tenants that cannot be read" in str(application.status.conditions)
+    await running.settled(shop.client)
+    assert await shop.client.find(metadata_of(CAPApplicationVersion), "shop-v1", shop.namespace)
+
+    await mended(shop, CAPTenant, "acme", spec, fields)
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+
+    async def is_gone() -> bool:
+        return await shop.client.find(metadata_of(CAPApplication), "shop", shop.namespace) is None
+
+    await eventually(is_gone, within=60, describe="the application is gone")

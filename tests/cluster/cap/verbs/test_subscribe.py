@@ -1,0 +1,152 @@
+"""`stellwerk cap subscribe` and `unsubscribe` on a running operator."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from tests.cluster.cap.conftest import Running, Stellwerk
+from tests.cluster.cap.shop import Shop, job, router
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+
+
+async def open_shop(shop: Shop) -> None:
+    await shop.bind()
+    await shop.apply()
+    await shop.release("1")
+    await shop.version_shows("WorkloadsReady")
+
+
+async def tenants(shop: Shop) -> list[CAPTenant]:
+    return [*(await shop.client.list(CAPTenant, shop.namespace)).items]
+
+
+async def test_a_subscriber_becomes_a_tenant_with_the_payload_of_its_subscription(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await open_shop(shop)
+    done = await stellwerk("cap", "subscribe", "shop", "acme-id", "acme", "--wait")
+
+    assert done.returncode == 0, done.stderr
+    [tenant] = await tenants(shop)
+    assert done.stdout.splitlines()[0] == f"{tenant.ref} of CAPApplication {shop.namespace}/shop is created"
+    assert f"{tenant.ref} is ready" in done.stdout.splitlines()[-1]
+    assert (tenant.status.state, tenant.spec.sub_domain) == ("Ready", "acme")
+    context = tenant.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
+    secret = await shop.client.get(Secret, context, shop.namespace)
+    assert secret.metadata.controller is not None
+    assert secret.metadata.controller.uid == tenant.metadata.uid
+    payload = json.loads(secret.decoded()[names.CONTEXT_KEY])
+    assert payload["subscribedTenantId"] == "acme-id"
+    assert payload["subscriptionGUID"] == tenant.metadata.labels[names.SUBSCRIPTION_GUID]
+
+
+async def test_the_same_subscriber_gets_no_second_tenant(running: Running, shop: Shop, stellwerk: Stellwerk) -> None:
+    await open_shop(shop)
+    await stellwerk("cap", "subscribe", "ca/shop", "acme-id", "acme")
+    again = await stellwerk("cap", "subscribe", "ca/shop", "acme-id", "acme", "--wait")
+    other = await stellwerk("cap", "subscribe", "ca/shop", "acme-id", "elsewhere")
+    taken = await stellwerk("cap", "subscribe", "ca/shop", "other-id", "acme")
+
+    [tenant] = await tenants(shop)
+    assert again.returncode == 0
+    assert f"{tenant.ref} is the tenant of this subscriber already" in again.stderr
+    assert (other.returncode, taken.returncode) == (2, 2)
+    assert "Cause:   CAPTenant" in other.stderr
+    assert "has the subdomain acme" in taken.stderr
+
+
+async def test_what_the_server_would_refuse_is_refused_before_anything_is_written(
+    shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await shop.apply()
+    refused = await stellwerk("cap", "subscribe", "shop", "acme-id", "not_a_host")
+    absent = await stellwerk("cap", "subscribe", "nowhere", "acme-id", "acme")
+    odd = await stellwerk("cap", "subscribe", "cat/shop", "acme-id", "acme")
+
+    assert refused.returncode == 2
+    assert "subscribedSubdomain must have at most 63" in refused.stderr
+    assert (absent.returncode, odd.returncode) == (1, 1)
+    assert "there is no CAPApplication nowhere" in absent.stderr
+    assert await tenants(shop) == []
+
+
+async def test_a_dry_run_creates_nothing(shop: Shop, stellwerk: Stellwerk) -> None:
+    await shop.apply()
+    done = await stellwerk("cap", "subscribe", "shop", "acme-id", "acme", "--dry-run", "--wait")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("is created (dry run)\n")
+    assert await tenants(shop) == []
+
+
+async def test_what_a_subscription_left_behind_before_a_crash_is_used(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await open_shop(shop)
+    await stellwerk("cap", "subscribe", "shop", "acme-id", "acme")
+    [first] = await tenants(shop)
+    context = first.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
+    await stellwerk("cap", "unsubscribe", first.metadata.name, "--yes", "--wait")
+    data = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
+    orphan = {"metadata": {"name": context, "namespace": shop.namespace}, "data": data}
+    if await shop.client.find(metadata_of(Secret), context, shop.namespace) is None:
+        await shop.client.create(Secret, orphan)  # type: ignore[arg-type]
+    done = await stellwerk("cap", "subscribe", "shop", "acme-id", "acme", "--wait")
+
+    assert done.returncode == 0, done.stderr
+    [tenant] = await tenants(shop)
+    secret = await shop.client.get(metadata_of(Secret), context, shop.namespace)
+    assert [owner.uid for owner in secret.metadata.owner_references] == [tenant.metadata.uid]
+
+
+async def test_a_tenant_goes_only_after_a_yes_and_with_its_deprovisioning(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    asked = await stellwerk("cap", "unsubscribe", "acme")
+    tried = await stellwerk("cap", "unsubscribe", "acme", "--dry-run")
+    await shop.tenant_shows("ProvisioningCompleted")
+    done = await stellwerk("cap", "unsubscribe", "acme", "--yes", "--wait")
+
+    assert asked.returncode == 2
+    assert "with all data is not removed: there is no terminal to ask at" in asked.stderr
+    assert tried.stdout == f"CAPTenant {shop.namespace}/acme is asked to go (dry run)\n"
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"CAPTenant {shop.namespace}/acme is gone"
+    assert await tenants(shop) == []
+
+
+async def test_a_deprovisioning_that_fails_ends_the_wait_with_its_cause(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.mend(job("mtxs", fate="fail"))
+    failed = await stellwerk("cap", "unsubscribe", "acme", "--yes", "--wait")
+    await shop.mend(job("mtxs"))
+    again = await stellwerk("cap", "retry", "cat/acme", "--wait")
+
+    assert failed.returncode == 1
+    assert "Last exit code 1" in failed.stdout
+    assert "stellwerk cap retry" in failed.stdout
+    assert again.returncode == 0, again.stdout
+    assert again.stdout.splitlines()[-1] == f"CAPTenant {shop.namespace}/acme is gone"
+
+
+async def test_the_tenant_of_the_provider_is_not_unsubscribed(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await shop.bind()
+    await shop.apply(provider={"subDomain": "own", "tenantId": "own-id"})
+    await shop.release("1", job("mtxs"), router())
+    await shop.shows_application("VersionExists", state="Consistent")
+    refused = await stellwerk("cap", "unsubscribe", "shop-provider", "--yes")
+
+    assert refused.returncode == 2
+    assert "is the tenant of the application's provider" in refused.stderr

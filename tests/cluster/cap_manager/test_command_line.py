@@ -1,0 +1,91 @@
+"""get, status, why, tree and diff know CAPOperators."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.cluster.cap_manager import charts
+from tests.cluster.cap_manager.conftest import Running
+from tests.cluster.cap_manager.scene import NAME, Scene
+from tests.cluster.program import CommandLine, Ended
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.eventually import eventually
+
+Call = Callable[..., Awaitable[Ended]]
+
+
+@pytest.fixture
+def call(manager_cluster: LocalCluster, scene: Scene, command_line: CommandLine) -> Call:
+    """Runs the program as administrator, in the test's namespace."""
+
+    async def run(*arguments: str) -> Ended:
+        options = ["--kubeconfig", str(manager_cluster.kubeconfig), "-n", scene.namespace]
+        return await asyncio.to_thread(command_line.run, [*arguments, *options])
+
+    return run
+
+
+async def test_a_ready_installation_is_shown_with_its_objects(scene: Scene, running: Running, call: Call) -> None:
+    await running.start()
+    await scene.asks()
+    await scene.shows("Ready")
+    listed = await call("get", "capop")
+    assert NAME in listed.stdout
+    assert "Ready" in listed.stdout
+    status = await call("status", f"capop/{NAME}")
+    assert status.returncode == 0, status
+    tree = await call("tree", f"capop/{NAME}")
+    for part in ("controller", "subscription-server", "webhook-tls"):
+        assert f"{NAME}-{part}" in tree.stdout
+    why = await call("why", f"capop/{NAME}")
+    assert why.returncode == 0, why
+    traced = await call("trace", f"deployment/{NAME}-controller")
+    assert f"CAPOperator {scene.namespace}/{NAME}" in traced.stdout, traced
+
+
+async def test_why_follows_an_installation_to_the_pod_that_cannot_start(
+    scene: Scene, running: Running, call: Call, tmp_path: Path
+) -> None:
+    charts.write(tmp_path / "chart", fate="pull-error")
+    await running.start()
+    await scene.asks()
+    await scene.shows("Processing", text="Deployment")
+
+    async def is_explained() -> bool:
+        why = await call("why", f"capop/{NAME}")
+        assert f"Deployment {scene.namespace}/{NAME}-controller" in why.stdout, why
+        assert f"Pod {scene.namespace}/{NAME}-controller-" in why.stdout, why
+        assert "image" in why.stdout
+        return True
+
+    await eventually(is_explained, describe="the pod is named")
+
+
+async def test_diff_shows_what_another_chart_would_change_and_writes_nothing(
+    scene: Scene, running: Running, call: Call, tmp_path: Path
+) -> None:
+    await running.start()
+    await scene.asks()
+    await scene.shows("Ready")
+    await running.stop()
+    same = await call("diff", f"capop/{NAME}", "--path", str(charts.write(tmp_path / "same")))
+    assert same.returncode == 0, same
+    other = charts.write(tmp_path / "other", version="2")
+    told = await call("diff", f"capop/{NAME}", "--path", str(other))
+    assert told.returncode == 3, told
+    assert f"~ Deployment {scene.namespace}/{NAME}-controller" in told.stdout
+    assert "example.com/controller:2" in told.stdout
+    containers = (await scene.deployment("controller")).at("spec", "template", "spec", "containers")
+    assert "example.com/controller:1" in str(containers)
+
+
+async def test_a_user_may_request_a_pass_and_sees_that_it_was_made(scene: Scene, running: Running, call: Call) -> None:
+    await running.start()
+    await scene.asks()
+    await scene.shows("Ready")
+    asked = await call("reconcile", f"capop/{NAME}")
+    assert asked.returncode == 0, asked

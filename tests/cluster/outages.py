@@ -1,0 +1,61 @@
+"""A control plane that a test may break, and the outages that it goes through."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.components import API_SERVER, ETCD, Options
+from stellwerk.testing import cluster as clusters
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
+
+BACK_WITHIN_SECONDS = 60.0
+"""How long a control plane may take to fail or to come back, and an operator to go on with its work."""
+
+
+@contextmanager
+def frail_cluster(
+    name: str, options: Options, prepare: Callable[[LocalCluster], Coroutine[None, None, None]]
+) -> Iterator[LocalCluster]:
+    """A control plane of this test process alone, with what `prepare` installs. It ends with the block."""
+    cluster = clusters.started(f"{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}", options)
+    try:
+        asyncio.run(prepare(cluster))
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@asynccontextmanager
+async def without_etcd(cluster: LocalCluster) -> AsyncIterator[None]:
+    """etcd is killed; the block begins when the API server reports it. After the block, both work again."""
+    cluster.process(ETCD).kill()
+    await eventually(lambda: _is_out_of_order(cluster), within=BACK_WITHIN_SECONDS)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(cluster.start, ETCD)
+        await asyncio.to_thread(cluster.wait_until_ready)
+
+
+async def _is_out_of_order(cluster: LocalCluster) -> bool:
+    answer = await asyncio.to_thread(cluster.wire().ask, "GET", "/readyz")
+    return answer is None or answer.status >= 500
+
+
+async def restart_with_another_certificate(cluster: LocalCluster) -> None:
+    """Restart the API server, which proves itself by a certificate that no client has seen before."""
+    cluster.renew_serving_certificate()
+    await asyncio.to_thread(cluster.restart, API_SERVER)
+
+
+def deletions(audit: AuditLog, user: str, namespace: str) -> list[str]:
+    """What a user has deleted in a namespace, as `configmaps/one`."""
+    entries = audit.entries(lambda entry: entry.user == user and entry.verb.startswith("delete"))
+    return [
+        f"{entry.resource}/{entry.name}" for entry in entries if entry.namespace == namespace and entry.status < 300
+    ]

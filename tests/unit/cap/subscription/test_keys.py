@@ -1,0 +1,197 @@
+"""The keys of token issuers: fetched as often as needed, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from stellwerk.operators.cap.subscription.callers import keys as issuer_keys
+from stellwerk.operators.cap.subscription.callers import tokens
+from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
+from stellwerk.operators.cap.subscription.callers.tokens import TokenRefused
+from stellwerk.operators.cap.subscription.outgoing import Outgoing
+from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.eventually import eventually
+from stellwerk.testing.servers.registries import (
+    DISCOVERY,
+    ISSUER,
+    KEYS,
+    UAA_DOMAIN,
+    Answers,
+    Behaviour,
+    Endless,
+    Hang,
+    Registries,
+    Slowly,
+)
+
+
+@pytest.fixture
+async def registries() -> AsyncIterator[Registries]:
+    async with Registries() as made:
+        yield made
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def keys(registries: Registries, clock: FakeClock) -> AsyncIterator[IssuerKeys]:
+    outgoing = Outgoing(
+        networks=("127.0.0.0/8",), authority=registries.authority, resolver=registries.resolver, total_seconds=0.5
+    )
+    made = IssuerKeys(outgoing, clock)
+    yield made
+    await made.close()
+    await outgoing.close()
+
+
+async def ids(keys: IssuerKeys, token: str) -> list[str]:
+    return [key.key_id for key in await keys.of(tokens.header_of(token, {UAA_DOMAIN}))]
+
+
+@pytest.mark.req("R-703", "R-411")
+async def test_keys_are_fetched_once_for_callers_that_come_at_once(keys: IssuerKeys, registries: Registries) -> None:
+    found = await asyncio.gather(*(ids(keys, registries.token()) for _ in range(20)))
+    assert all(each == ["key-1"] for each in found)
+    assert registries.count(KEYS) == registries.count(DISCOVERY) == 1
+
+
+@pytest.mark.req("R-703")
+async def test_a_withdrawn_key_is_not_used_any_more_after_five_minutes(
+    keys: IssuerKeys, registries: Registries, clock: FakeClock
+) -> None:
+    old = registries.token()
+    await ids(keys, old)
+    registries.rotate()
+    await clock.advance(issuer_keys.FRESH_SECONDS)
+    assert await ids(keys, old) == [registries.keys[0].kid]
+
+
+@pytest.mark.req("R-703")
+async def test_keys_in_use_are_renewed_before_they_end(
+    keys: IssuerKeys, registries: Registries, clock: FakeClock
+) -> None:
+    await ids(keys, registries.token())
+    await clock.advance(issuer_keys.RENEW_SECONDS)
+    await ids(keys, registries.token())
+    await registries.was_asked(KEYS, 2)
+    await clock.advance(issuer_keys.FRESH_SECONDS - issuer_keys.RENEW_SECONDS + 1)
+    assert await ids(keys, registries.token()) == ["key-1"]
+    assert registries.count(KEYS) == 2
+
+
+@pytest.mark.req("R-703")
+async def test_a_new_key_is_known_with_the_first_token_that_it_has_signed(
+    keys: IssuerKeys, registries: Registries, clock: FakeClock
+) -> None:
+    await ids(keys, registries.token())
+    registries.rotate(keep=True)
+    await clock.advance(issuer_keys.AGAIN_SECONDS)
+    assert registries.keys[-1].kid in await ids(keys, registries.token())
+
+
+@pytest.mark.req("R-703", "R-602")
+async def test_tokens_with_keys_that_do_not_exist_cause_one_fetch_in_a_while(
+    keys: IssuerKeys, registries: Registries
+) -> None:
+    await ids(keys, registries.token())
+    published = [*registries.keys]
+    for _ in range(5):
+        registries.rotate()
+        assert await ids(keys, registries.token()) == ["key-1"]
+    registries.keys = published
+    assert registries.count(KEYS) == 1
+
+
+@pytest.mark.req("R-703", "R-411")
+async def test_many_issuers_take_a_bounded_number_of_fetches_and_displace_none_that_is_proven(
+    keys: IssuerKeys, registries: Registries
+) -> None:
+    await ids(keys, registries.token())
+    keys.prove(ISSUER)
+    for number in range(200):
+        token = registries.token(host=f"host-{number}.{UAA_DOMAIN}")
+        with pytest.raises(TokenRefused):
+            await ids(keys, token)
+    assert len(keys) <= 2 * issuer_keys.MOST_ISSUERS
+    assert len(registries.asked) <= 2 + 2 * issuer_keys.FETCHES_AT_ONCE
+    before = registries.count(KEYS)
+    assert await ids(keys, registries.token()) == ["key-1"]
+    assert registries.count(KEYS) == before
+
+
+@pytest.mark.req("R-401", "R-602", "R-703")
+@pytest.mark.parametrize("path", [DISCOVERY, KEYS])
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        Answers(500),
+        Answers(200, b"<html>"),
+        Answers(200, b'{"keys": 7, "jwks_uri": 7}'),
+        Answers(200, b"[" * 60_000),
+        Answers(200, b" " * 70_000),
+        Answers(302, headers={"Location": "https://evil.example.com/token_keys"}),
+        Hang(),
+        Endless(),
+        Slowly(),
+    ],
+)
+async def test_an_issuer_that_answers_badly_is_refused_in_time(
+    keys: IssuerKeys, registries: Registries, path: str, behaviour: Behaviour
+) -> None:
+    registries.behave(path, behaviour)
+    async with asyncio.timeout(10):
+        with pytest.raises(TokenRefused):
+            await ids(keys, registries.token())
+    assert not any("evil" in each for each in registries.asked)
+
+
+@pytest.mark.req("R-601", "R-703")
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://evil.example.com/token_keys",
+        f"http://{ISSUER}/token_keys",
+        f"https://{ISSUER}:8443/token_keys",
+        f"https://{ISSUER}/other",
+        "https://169.254.169.254/token_keys",
+        f"https://zone1.{UAA_DOMAIN}/token_keys",
+    ],
+)
+async def test_a_configuration_cannot_lead_to_keys_of_another_server(
+    keys: IssuerKeys, registries: Registries, uri: str
+) -> None:
+    registries.behave(DISCOVERY, Answers(200, b'{"jwks_uri": "%s"}' % uri.encode()))
+    with pytest.raises(TokenRefused):
+        await ids(keys, registries.token())
+    assert registries.count(KEYS) == 0
+
+
+@pytest.mark.req("R-601")
+async def test_an_issuer_with_a_private_address_is_not_called(registries: Registries, clock: FakeClock) -> None:
+    outgoing = Outgoing(authority=registries.authority, resolver=registries.resolver)
+    keys = IssuerKeys(outgoing, clock)
+    with pytest.raises(TokenRefused):
+        await ids(keys, registries.token())
+    assert not registries.asked
+    await keys.close()
+    await outgoing.close()
+
+
+async def test_an_issuer_that_recovers_is_asked_again(
+    keys: IssuerKeys, registries: Registries, clock: FakeClock
+) -> None:
+    registries.behave(KEYS, Answers(503))
+    with pytest.raises(TokenRefused):
+        await ids(keys, registries.token())
+    registries.behave(KEYS)
+    with pytest.raises(TokenRefused):
+        await ids(keys, registries.token())
+    await clock.advance(issuer_keys.AGAIN_SECONDS)
+    assert await ids(keys, registries.token()) == ["key-1"]
+    await eventually(lambda: registries.count(KEYS) == 2)

@@ -1,0 +1,143 @@
+"""What a subscription becomes: which application, which URL, which names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import (
+    ApplicationSpec,
+    BtpServices,
+    CAPApplication,
+    DomainRef,
+    InlineDomains,
+)
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainSpec
+from stellwerk.operators.cap.subscription import plan
+from stellwerk.operators.cap.subscription.payloads import Subscription
+from stellwerk.operators.cap.subscription.plan import DomainUnknown
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+SUBSCRIPTION = Subscription(
+    guid="guid-1", tenant_id="acme", subdomain="acme", provider_subaccount_id="provider", app_name="shop"
+)
+
+
+def application(
+    name: str = "shop",
+    namespace: str = "home",
+    *,
+    provider: str = "provider",
+    account: str = "",
+    app: str = "shop",
+    age: int = 0,
+    terminating: bool = False,
+    annotation: str = "",
+    refs: tuple[DomainRef, ...] = (),
+    inline: str = "",
+) -> CAPApplication:
+    spec = ApplicationSpec(
+        btp_app_name=app,
+        provider_subaccount_id=provider,
+        global_account_id=account,
+        btp=BtpServices(services=()),
+        domain_refs=refs,
+        domains=InlineDomains(primary=inline) if inline else None,
+    )
+    metadata = ObjectMeta(
+        name=name,
+        namespace=namespace,
+        creation_timestamp=NOW - timedelta(days=age),
+        deletion_timestamp=NOW if terminating else None,
+        annotations={names.SUBSCRIPTION_DOMAIN_ANNOTATION: annotation} if annotation else {},
+    )
+    return CAPApplication(metadata=metadata, spec=spec)
+
+
+def test_an_application_is_known_by_subaccount_and_name() -> None:
+    found = application()
+    others = [application(app="other"), application(provider="elsewhere")]
+    assert plan.application_of([*others, found], "provider", "shop") is found
+    assert plan.application_of(others, "provider", "shop") is None
+
+
+@pytest.mark.req("R-408")
+def test_two_pairs_with_the_same_hash_are_two_applications() -> None:
+    assert names.sha1("ab", "c") == names.sha1("a", "bc")
+    assert plan.application_of([application(provider="ab", app="c")], "a", "bc") is None
+
+
+def test_an_application_without_a_subaccount_is_known_by_its_global_account() -> None:
+    legacy = application(provider="", account="global")
+    assert plan.application_of([legacy], "provider", "shop", "global") is legacy
+    assert plan.application_of([legacy], "provider", "shop", "") is None
+    assert plan.application_of([application(provider="x", account="global")], "provider", "shop", "global") is None
+
+
+def test_of_several_applications_the_oldest_that_stays_counts() -> None:
+    old, going = application("old", age=2), application("going", age=3, terminating=True)
+    assert plan.application_of([application("new"), old, going], "provider", "shop") is old
+
+
+def domain(name: str, host: str, namespace: str = "home") -> Domain:
+    spec = DomainSpec(domain=host, ingress_selector={})
+    return Domain(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec)
+
+
+OWN = [domain("primary", "own.example.com"), domain("primary", "foreign.example.com", "elsewhere")]
+SHARED = DomainSpec(domain="all.example.com", ingress_selector={})
+CLUSTER = [ClusterDomain(metadata=ObjectMeta(name="shared"), spec=SHARED)]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "expected"),
+    [
+        (application(), "own.example.com", "own.example.com"),
+        (application(), "all.example.com", "all.example.com"),
+        (application(annotation="all.example.com"), "own.example.com", "own.example.com"),
+        (application(annotation="all.example.com"), "", "all.example.com"),
+        (application(refs=(DomainRef(kind="Domain", name="primary"),)), "", "own.example.com"),
+        (application(refs=(DomainRef(kind="ClusterDomain", name="shared"),)), "", "all.example.com"),
+        (application(refs=(DomainRef(kind="Domain", name="absent"),)), "", ""),
+        (application(inline="first.example.com"), "", "first.example.com"),
+        (application(), "", ""),
+    ],
+)
+def test_the_domain_is_that_of_the_subscriber_the_annotation_or_the_application(
+    found: CAPApplication, wanted: str, expected: str
+) -> None:
+    assert plan.domain_for(found, wanted, OWN, CLUSTER) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (application(), "unknown.example.com"),
+        (application(), "foreign.example.com"),
+        (application(annotation="foreign.example.com"), ""),
+    ],
+)
+def test_a_domain_that_is_not_served_for_the_application_is_unknown(found: CAPApplication, wanted: str) -> None:
+    with pytest.raises(DomainUnknown, match="not found in Domains or ClusterDomains"):
+        plan.domain_for(found, wanted, OWN, CLUSTER)
+
+
+@pytest.mark.req("R-308", "R-408")
+def test_names_are_the_same_for_the_same_tenant_and_differ_for_ten_thousand_others() -> None:
+    found = application()
+    assert plan.tenant_name(found, "acme") == plan.tenant_name(application(age=9), "acme")
+    assert len({plan.tenant_name(found, f"tenant-{number}") for number in range(10_000)}) == 10_000
+    assert plan.tenant_name(found, "acme").startswith("shop-")
+    assert plan.context_name(found, SUBSCRIPTION).startswith("shop-consumer-")
+    assert plan.tenant_name(found, "acme", 1) != plan.tenant_name(found, "acme")
+
+
+@pytest.mark.req("R-408")
+def test_a_long_name_of_an_application_is_shortened() -> None:
+    long = [application("a" * 100), application("a" * 99)]
+    found = {plan.tenant_name(each, "acme") for each in long}
+    assert len(found) == 2
+    assert all(len(name) <= 63 for name in found)

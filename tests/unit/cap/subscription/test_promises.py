@@ -1,0 +1,201 @@
+"""When a promise to a registry is due, and what the registry gets."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServices, CAPApplication
+from stellwerk.operators.cap.kinds.tenant import (
+    CAPTenant,
+    CAPTenantOutput,
+    Operation,
+    OutputSpec,
+    TenantSpec,
+    TenantStatus,
+)
+from stellwerk.operators.cap.subscription.callbacks import answer, promise
+from stellwerk.operators.cap.subscription.callbacks.promise import (
+    Outcome,
+    Promise,
+    PromiseSecret,
+    PromiseUnreadable,
+    Wait,
+)
+from stellwerk.operators.cap.subscription.callbacks.registry import CallbackInvalid, callback_url
+from stellwerk.operators.cap.subscription.registries import Protocol
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+PROMISE = Promise(
+    operation=Operation.PROVISIONING,
+    protocol=Protocol.SAAS,
+    path="/callback",
+    application="shop",
+    tenant_id="acme",
+    guid="guid-1",
+    secret="binding",
+    service="registry",
+    accepted=NOW,
+    deadline=NOW + timedelta(minutes=15),
+    subdomain="acme",
+)
+END = msgspec.structs.replace(PROMISE, operation=Operation.DEPROVISIONING, tenant="shop-1", uid="one")
+
+
+def tenant(state: str = "", uid: str = "one", *, terminating: bool = False) -> CAPTenant:
+    metadata = ObjectMeta(name="shop-1", namespace="home", uid=uid, deletion_timestamp=NOW if terminating else None)
+    spec = TenantSpec(cap_application_instance="shop", sub_domain="acme", tenant_id="acme")
+    return CAPTenant(metadata=metadata, spec=spec, status=TenantStatus(state=state))
+
+
+@pytest.mark.req("R-307")
+@pytest.mark.parametrize(
+    ("found", "succeeded"),
+    [
+        (tenant("Ready"), True),
+        (tenant("ProvisioningError"), False),
+        (tenant("Ready", terminating=True), False),
+        (tenant("Provisioning"), None),
+        (tenant("Upgrading"), None),
+        (tenant(""), None),
+        (None, None),
+    ],
+)
+def test_a_tenant_is_provisioned_when_it_is_ready_or_failed(found: CAPTenant | None, succeeded: bool | None) -> None:
+    verdict = promise.judge(PROMISE, found, NOW)
+    assert verdict == (Wait(900.0) if succeeded is None else Outcome(succeeded))
+    late = promise.judge(PROMISE, found, PROMISE.deadline)
+    assert late == Outcome(bool(succeeded))
+
+
+def test_a_subscription_that_is_over_has_failed_once_its_tenant_is_gone() -> None:
+    assert promise.judge(PROMISE, None, NOW, is_over=True) == Outcome(succeeded=False)
+    assert promise.judge(PROMISE, tenant("Provisioning"), NOW, is_over=True) == Wait(900.0)
+
+
+@pytest.mark.req("R-105", "R-307")
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (tenant("Deleting", terminating=True), Wait(900.0)),
+        (None, Outcome(succeeded=True)),
+        (tenant("Ready", uid="another"), Outcome(succeeded=True)),
+    ],
+)
+def test_a_tenant_is_deprovisioned_when_it_is_gone(found: CAPTenant | None, expected: promise.Verdict) -> None:
+    assert promise.judge(END, found, NOW) == expected
+
+
+@pytest.mark.req("R-705")
+def test_a_token_from_before_the_end_is_a_replay() -> None:
+    moment = END.accepted.timestamp()
+    assert promise.is_replay(moment - 1, END)
+    assert not promise.is_replay(moment + 1, END)
+    assert not promise.is_replay(moment - 1, PROMISE)
+
+
+@pytest.mark.req("R-308")
+def test_the_name_of_a_promise_is_that_of_the_same_request_only() -> None:
+    later = msgspec.structs.replace(PROMISE, accepted=NOW + timedelta(hours=1), body="x", attempts=3)
+    assert later.name == PROMISE.name
+    others = [
+        msgspec.structs.replace(PROMISE, **changed)
+        for changed in ({"path": "/other"}, {"guid": "guid-2"}, {"tenant_id": "b"}, {"protocol": Protocol.SMS})
+    ]
+    assert len({each.name for each in (PROMISE, END, *others)}) == 6
+    assert len(msgspec.structs.replace(PROMISE, application="a" * 253).name) <= 63
+
+
+def secret(data: str) -> PromiseSecret:
+    return PromiseSecret(metadata=ObjectMeta(name="p", namespace="home"), data={promise.KEY: data})
+
+
+def test_a_promise_is_read_as_it_was_stored() -> None:
+    data = promise.data_of(END)[promise.KEY]
+    assert isinstance(data, str)
+    assert promise.read(secret(data)) == END
+
+
+@pytest.mark.req("R-401")
+@given(st.text(max_size=100) | st.binary(max_size=100).map(lambda data: base64.b64encode(data).decode()))
+def test_any_other_content_is_no_promise(data: str) -> None:
+    with pytest.raises(PromiseUnreadable):
+        promise.read(secret(data))
+
+
+# ---- the answer
+
+
+def application(annotation: str) -> CAPApplication:
+    spec = ApplicationSpec(btp_app_name="shop", provider_subaccount_id="p", btp=BtpServices(services=()))
+    return CAPApplication(
+        metadata=ObjectMeta(name="shop", annotations={names.ADDITIONAL_OUTPUT_ANNOTATION: annotation}), spec=spec
+    )
+
+
+def outputs(*texts: str) -> list[CAPTenantOutput]:
+    return [
+        CAPTenantOutput(metadata=ObjectMeta(name=f"output-{number}"), spec=OutputSpec(subscription_callback_data=text))
+        for number, text in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "texts", "expected"),
+    [
+        ("", [], {}),
+        ('{"a": 1}', ['{"a": 2}', '{"b": {"c": 3}}'], {"a": 2, "b": {"c": 3}}),
+        ('{"a": 1}', ["{", '{"a": 2}'], {"a": 1}),
+        ('{"a": 1}', ['{"b": 2}', "7", '{"c": 3}'], {"a": 1, "b": 2}),
+        ("{", ['{"a": 2}'], None),
+        ("[1]", [], None),
+        ("[" * 5_000, ['{"a": 2}'], None),
+        ('{"a": 1}', [json.dumps({"x": "y" * 140_000})], {"a": 1}),
+    ],
+)
+def test_outputs_are_merged_until_one_cannot_be_read(annotation: str, texts: list[str], expected: Any) -> None:
+    found = answer.additional_output(application(annotation), outputs(*texts))
+    assert found.content == expected
+
+
+def test_the_answer_about_an_end_has_neither_output_nor_url() -> None:
+    assert json.loads(answer.body(END, succeeded=False)) == {"status": "FAILED", "message": "Deprovisioning failed"}
+
+
+def test_the_url_has_the_name_that_the_registry_reads() -> None:
+    sms = msgspec.structs.replace(PROMISE, protocol=Protocol.SMS)
+    assert json.loads(answer.body(sms, succeeded=True, output={}, domain="example.com")) == {
+        "status": "SUCCEEDED",
+        "message": "Provisioning successful",
+        "additionalOutput": {},
+        "applicationUrl": "https://acme.example.com",
+    }
+
+
+# ---- where it goes
+
+
+@pytest.mark.req("R-603")
+@given(st.text(max_size=60) | st.text("/.@:#?%ab\\", max_size=20))
+def test_no_path_leads_to_another_server(path: str) -> None:
+    try:
+        url = callback_url("https://registry.example.com/base", path)
+    except CallbackInvalid:
+        return
+    assert (url.scheme, url.host, url.port, url.user) == ("https", "registry.example.com", 443, None)
+    assert url.path.startswith("/base/")
+
+
+@pytest.mark.parametrize("registry", ["https://xn--/", "https://[", "https://example.com:99999"])
+def test_a_registry_without_a_usable_url_gets_no_answer(registry: str) -> None:
+    with pytest.raises(CallbackInvalid):
+        callback_url(registry, "/callback")

@@ -1,0 +1,57 @@
+"""What belongs to subscriptions that no registry has sent."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import msgspec
+from tests.unit.cap import given
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.tenant import subscription_objects
+from stellwerk.operators.cap.tenant.subscription_objects import SubscriptionObjects
+
+
+def payload_in(made: SubscriptionObjects) -> bytes:
+    return base64.b64decode(msgspec.convert(made.secret["data"], dict[str, str])["subscriptionContext"])
+
+
+def typed(body: JsonObject) -> CAPTenant:
+    return msgspec.convert(body, CAPTenant)
+
+
+def test_the_payload_of_a_subscriber_has_the_keys_of_the_registry() -> None:
+    text = subscription_objects.payload(given.application(), tenant_id="acme-id", subdomain="acme", guid="guid-1")
+
+    assert json.loads(text) == {
+        "subscriptionAppName": "bookshop",
+        "subscribedTenantId": "acme-id",
+        "subscribedSubaccountId": "acme-id",
+        "subscribedSubdomain": "acme",
+        "globalAccountGUID": "",
+        "subscriptionGUID": "guid-1",
+        "providerSubaccountId": "subaccount",
+    }
+
+
+def test_the_payload_of_the_provider_names_its_own_subaccount() -> None:
+    application = given.application()
+    assert application.spec.provider is not None
+
+    made = subscription_objects.of_provider(application, application.spec.provider, "1.0.0")
+
+    assert json.loads(payload_in(made))["subscribedSubaccountId"] == "subaccount"
+    assert typed(made.tenant).spec.version == "1.0.0"
+    assert typed(made.tenant).metadata.name == "bookshop-provider"
+
+
+def test_the_secret_goes_with_its_tenant() -> None:
+    tenant = given.tenant()
+
+    patched = msgspec.convert(subscription_objects.owned_by(tenant), Secret)
+
+    [owner] = patched.metadata.owner_references
+    assert (owner.kind, owner.uid, owner.controller) == ("CAPTenant", tenant.metadata.uid, True)

@@ -1,0 +1,88 @@
+"""A sweep meets every write once, in few lives, and never two that are close together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from stellwerk.testing.faults.traffic import RecordedRequest, understand
+from stellwerk.testing.scenarios.crash_sweep import ALONE, Aim, Point, each_once, every_write, points_of
+
+NAMES = tuple("abcdefghijkl")
+
+
+def create(name: str) -> RecordedRequest:
+    return understand(
+        "POST", "/api/v1/namespaces/here/configmaps", body=f'{{"metadata": {{"name": "{name}"}}}}'.encode()
+    )
+
+
+def status() -> RecordedRequest:
+    return understand("PUT", "/apis/example.com/v1/namespaces/here/things/one/status")
+
+
+CLEAN = [create(name) for name in NAMES]
+
+
+def aim(wanted: set[Point], *, gap: int = 3, kills: bool = False, is_lost: bool = False) -> Aim:
+    return Aim(points=every_write, wanted=wanted, gap=gap, kills=kills, is_lost=is_lost)
+
+
+def wanted_of(requests: Sequence[RecordedRequest]) -> set[Point]:
+    return set(points_of([str(request) for request in requests]))
+
+
+def lives(wanted: set[Point], *, gap: int) -> list[list[str]]:
+    """The points that each life meets, of an operator that writes a lost write again."""
+    played = []
+    while wanted:
+        life = aim(wanted, gap=gap, kills=True, is_lost=True)
+        for request in CLEAN:
+            while life.takes(request):
+                life.go_on()
+        played.append([point.write[-1] for point in life.met])
+    return played
+
+
+def test_all_points_are_met_once_in_as_many_lives_as_writes_lie_between_two_faults() -> None:
+    assert lives(wanted_of(CLEAN), gap=3) == [["a", "d", "g", "j"], ["b", "e", "h", "k"], ["c", "f", "i", "l"]]
+
+
+def test_alone_means_one_fault_in_a_life() -> None:
+    assert lives(wanted_of(CLEAN), gap=ALONE) == [[name] for name in NAMES]
+
+
+def test_a_lost_write_is_the_same_point_when_it_comes_again_and_one_with_an_answer_lost_is_not() -> None:
+    lost, done = aim(wanted_of([status()]), gap=0, is_lost=True), aim(wanted_of([status(), status()]), gap=0)
+    assert [lost.takes(status()) for _ in range(3)] == [True, False, False]
+    assert [done.takes(status()) for _ in range(3)] == [True, True, False]
+
+
+def test_nothing_is_met_while_the_operator_is_dead_nor_soon_after_its_start() -> None:
+    life = aim(wanted_of(CLEAN), gap=2, kills=True)
+    assert life.takes(CLEAN[0])
+    assert not any(life.takes(request) for request in CLEAN[1:6]), "what the dead operator has sent arrives late"
+    life.go_on()
+    assert [life.takes(request) for request in CLEAN[6:]] == [False, False, True, False, False, False]
+
+
+def test_writes_that_were_not_in_the_clean_run_are_never_met() -> None:
+    assert not aim(wanted_of(CLEAN)).takes(create("other"))
+
+
+def test_a_point_has_its_name_without_what_a_uid_has_put_into_it() -> None:
+    first, second = (points_of([f"create secrets here/primary-{digest}"]) for digest in ("0d3f8a1c22", "bc4e771a0f"))
+    assert first == second == [Point("create secrets here/primary-*", 1)]
+    assert points_of(["create secrets here/a", "create secrets here/b", "create secrets here/a"]) == [
+        Point("create secrets here/a", 1),
+        Point("create secrets here/b", 1),
+        Point("create secrets here/a", 2),
+    ]
+
+
+@pytest.mark.parametrize(("points", "met"), [(every_write, [True, True]), (each_once, [True, False])])
+def test_a_part_decides_whether_the_same_write_is_a_further_point(points: object, met: list[bool]) -> None:
+    chosen = every_write if points is every_write else each_once
+    life = Aim(points=chosen, wanted={Point(str(status()), 1), Point(str(status()), 2)}, gap=0)
+    assert [life.takes(status()), life.takes(status())] == met
