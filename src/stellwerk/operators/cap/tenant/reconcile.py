@@ -195,9 +195,18 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     async def _record(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
         """The version of an operation that succeeded becomes the current one, as soon as its domains serve it."""
         tenant, application = seen.tenant, seen.application
-        version = next((each for each in seen.versions if each.metadata.name == operation.spec.version_name), None)
+        current = operation.spec.version_name
+        phase = plan.SUCCEEDED[Operation(operation.spec.operation)]
+        message = plan.success_message(operation)
+        status = plan.status_of(
+            tenant, phase, message, self.clock.now(), current=current, most=self.most_previous_versions
+        )
         routes_changed = False
-        if application is not None and version is not None and not tenant.metadata.is_terminating:
+        if (
+            application is not None
+            and not tenant.metadata.is_terminating
+            and any(version.metadata.name == current for version in seen.versions)
+        ):
             namespace = tenant.metadata.namespace
             waits = unready_domain(application, lambda reference: self.networking.find_domain(namespace, reference))
             if waits:
@@ -205,17 +214,9 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 reason = shown.reason if shown is not None else TenantReason.ProcessingStarted
                 is_ready = shown is not None and shown.is_true
                 return Next.done(self._with_ready(tenant, is_ready, reason, waits)).without_event()
-            routes_changed = await self._keep(tenant, application, seen, operation.spec.version_name)
-        phase = plan.SUCCEEDED[Operation(operation.spec.operation)]
-        message = plan.success_message(operation)
-        status = plan.status_of(
-            tenant,
-            phase,
-            message,
-            self.clock.now(),
-            current=operation.spec.version_name,
-            most=self.most_previous_versions,
-        )
+            # The version that it leaves is among the previous ones already: sessions that began there stay there.
+            recorded = msgspec.structs.replace(tenant, status=status)
+            routes_changed = await self._keep(recorded, application, seen, current)
         answer = self._with_event(status, phase, message)
         if tenant.metadata.is_terminating:
             return Next.now(status).without_event()
