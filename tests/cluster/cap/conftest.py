@@ -51,7 +51,7 @@ def home(cap_cluster: LocalCluster) -> Iterator[str]:
     """A namespace of the test's own."""
     name = clusters.create_namespace(cap_cluster)
     yield name
-    clusters.delete_namespace(cap_cluster, name)
+    world.delete_namespace(cap_cluster, name)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from tests.cluster.cap import world
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
 
@@ -30,7 +31,7 @@ def neighbour(admin: Client, cap_cluster: LocalCluster) -> Iterator[Shop]:
     """An application in another namespace."""
     name = clusters.create_namespace(cap_cluster, "neighbour")
     yield Shop(admin, name)
-    clusters.delete_namespace(cap_cluster, name)
+    world.delete_namespace(cap_cluster, name)
 
 
 def hostile(form: str, secret: str) -> bytes:

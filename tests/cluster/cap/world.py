@@ -16,6 +16,7 @@ from stellwerk.local.build import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import api
 from stellwerk.operators.cap.rights import GRANTS, HOME_GRANTS
+from stellwerk.testing import cluster as clusters
 from stellwerk.testing.eventually import eventually
 
 PUBLISHED = (
@@ -26,6 +27,8 @@ PUBLISHED = (
     "certificates.cert.gardener.cloud",
     "dnsentries.dns.gardener.cloud",
 )
+
+_FINALIZED = ("capapplications", "capapplicationversions", "captenants", "captenantoperations", "domains")
 
 
 async def prepare(cluster: LocalCluster) -> None:
@@ -38,3 +41,8 @@ async def prepare(cluster: LocalCluster) -> None:
         for definition in made:
             await eventually(lambda name=definition.metadata.name: established(client, name))  # type: ignore[misc]
         await permissions.grant(client, OPERATOR, (*GRANTS, *HOME_GRANTS))
+
+
+def delete_namespace(cluster: LocalCluster, name: str) -> None:
+    """Ask for the end of a namespace whose operator has stopped or has nothing to do there any more."""
+    clusters.delete_namespace(cluster, name, [f"sme.sap.com/v1alpha1/{plural}" for plural in _FINALIZED])

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.cluster.cap import world
 from tests.cluster.cap.subscription.bookshop import Bookshop, Reply, Serving
 from tests.unit.cap.subscription.client_certificates import Authority, header
 
@@ -40,7 +41,7 @@ async def neighbour(
     await made.open()
     await serving.settled(admin)
     yield made
-    clusters.delete_namespace(cap_cluster, namespace)
+    world.delete_namespace(cap_cluster, namespace)
 
 
 # ---- tokens
