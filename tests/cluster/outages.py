@@ -1,33 +1,18 @@
-"""A control plane that a test may break, and the outages that it goes through."""
+"""The outages that a control plane of a test's own goes through."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import API_SERVER, ETCD, Options
-from stellwerk.testing import cluster as clusters
+from stellwerk.local.components import API_SERVER, ETCD
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 BACK_WITHIN_SECONDS = 60.0
 """How long a control plane may take to fail or to come back, and an operator to go on with its work."""
-
-
-@contextmanager
-def frail_cluster(
-    name: str, options: Options, prepare: Callable[[LocalCluster], Coroutine[None, None, None]]
-) -> Iterator[LocalCluster]:
-    """A control plane of this test process alone, with what `prepare` installs. It ends with the block."""
-    cluster = clusters.started(f"{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}", options)
-    try:
-        asyncio.run(prepare(cluster))
-        yield cluster
-    finally:
-        cluster.down()
 
 
 @asynccontextmanager

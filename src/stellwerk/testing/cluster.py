@@ -136,9 +136,9 @@ def create_namespace(cluster: LocalCluster, prefix: str = "test") -> str:
 def delete_namespace(cluster: LocalCluster, name: str, finalized: Sequence[str] = ()) -> None:
     """Ask for the namespace's end, and do not wait for it.
 
-    `finalized`: collections (`group/version/plural`) of objects whose finalizers nobody removes any more, because their
-    operator has stopped. They are removed here: a namespace that cannot end is looked at again every few seconds, and a
-    few dozen of them keep the API server busier than the tests do.
+    `finalized`: collections (`group/version/plural`) of objects whose operator has stopped, so that no client removes
+    their finalizers. They are removed here: a namespace that cannot end is looked at again every few seconds, and a few
+    dozen of them keep the API server busier than the tests do.
     """
     wire = cluster.wire()
     wire.ask("DELETE", f"/api/v1/namespaces/{name}")

@@ -1,14 +1,16 @@
 """Waiting for something to become true, without sleeping for a guessed time.
 
 Inside one process nothing needs to be polled: the code that changes something rings a `Signal`, and the waiter looks
-again. Only a foreign process (an operator's log, an API server's state) has no bell; it is looked at every 20 ms. We
-refused retries with growing pauses: a test should end as soon as it can.
+again. Only a foreign process (an operator's log, an API server's state) has no bell; it is looked at every 20 ms. A
+look that takes longer is followed by a pause of its own length, so that looking does not slow down what is waited for.
+We refused retries with growing pauses: a test should end as soon as it can.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, overload
 
@@ -71,8 +73,8 @@ async def eventually(
 
     `check` may be a function or a coroutine function; an AssertionError in it means "not yet", any other exception is
     a bug and passes at once. `within` is in seconds of the machine's clock. `on` rings when it is worth looking again;
-    without it `check` is called every 20 ms. Raises StillUntrue, which names `describe` and the last value or
-    assertion seen.
+    without it `check` is called every 20 ms, or after as long as it took. Raises StillUntrue, which names `describe`
+    and the last value or assertion seen.
     """
     last: list[object] = ["nothing: the first look did not end"]
     limit = asyncio.timeout(within)
@@ -89,7 +91,7 @@ async def eventually(
 
 async def _look_until_true(check: Callable[[], T | Awaitable[T]], last: list[object], on: Signal | None) -> T:
     while True:
-        rung = on.count if on else 0
+        rung, begun = on.count if on else 0, time.monotonic()
         try:
             value = await _value_of(check)
             last[0] = value
@@ -97,7 +99,7 @@ async def _look_until_true(check: Callable[[], T | Awaitable[T]], last: list[obj
                 return value
         except AssertionError as failure:
             last[0] = failure
-        await (on.after(rung) if on else asyncio.sleep(POLL_SECONDS))
+        await (on.after(rung) if on else asyncio.sleep(max(POLL_SECONDS, time.monotonic() - begun)))
 
 
 async def _value_of(check: Callable[[], T | Awaitable[T]]) -> T:

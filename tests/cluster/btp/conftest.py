@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,25 +13,24 @@ from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.shown import StatusHistory
 from tests.cluster.btp.then import Then
+from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.module import rehearsal
-from stellwerk.testing import cluster as clusters
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
 
 
-@pytest.fixture(scope="session")
-def btp_cluster() -> LocalCluster:
+@pytest.fixture(scope="package")
+def btp_cluster() -> Iterator[LocalCluster]:
     """The control plane of this test process, with what an administrator installs."""
-    cluster = clusters.started(f"btp-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
-    asyncio.run(world.prepare(cluster))
-    return cluster
+    with own_cluster("btp", world.prepare) as cluster:
+        yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nursery() -> Iterator[ForkServer]:
     """Where the operators of a sweep, which are killed hundreds of times, start in a moment."""
     with ForkServer(["stellwerk.assembly", "stellwerk.operators.btp.controllers", "uvloop"]) as nursery:

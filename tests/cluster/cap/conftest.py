@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from tests.cluster.cap import world
 from tests.cluster.cap.shop import OPERATOR, Shop
+from tests.cluster.own_cluster import own_cluster
 from tests.cluster.program import CommandLine, Ended
 
 from stellwerk.kube.client.client import Client
@@ -29,16 +29,15 @@ from stellwerk.testing.scenarios.harness import OperatorHarness
 from stellwerk.testing.scenarios.skipping_clock import SkippingClock
 
 
-@pytest.fixture(scope="session")
-def cap_cluster() -> LocalCluster:
+@pytest.fixture(scope="package")
+def cap_cluster() -> Iterator[LocalCluster]:
     """The control plane of this test process, with the kinds of CAP and of the projects that it uses."""
-    cluster = clusters.started(f"cap-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
-    asyncio.run(world.prepare(cluster))
-    clusters.collects_new_kinds(cluster)
-    return cluster
+    with own_cluster("cap", world.prepare) as cluster:
+        clusters.collects_new_kinds(cluster)
+        yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nursery() -> Iterator[ForkServer]:
     """Where the processes of a sweep start in a moment."""
     programs = ("program", "domain.program", "subscription.program")

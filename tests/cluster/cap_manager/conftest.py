@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from tests.cluster import permissions
 from tests.cluster.cap_manager import charts
 from tests.cluster.cap_manager.scene import APPLICATIONS, Scene
 from tests.cluster.component.kinds import established
+from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -53,12 +53,11 @@ PUBLISHED = (
 )
 
 
-@pytest.fixture(scope="session")
-def manager_cluster() -> LocalCluster:
+@pytest.fixture(scope="package")
+def manager_cluster() -> Iterator[LocalCluster]:
     """The control plane of this test process."""
-    cluster = clusters.started(f"cap-manager-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
-    asyncio.run(_prepare(cluster))
-    return cluster
+    with own_cluster("cap-manager", _prepare) as cluster:
+        yield cluster
 
 
 async def _prepare(cluster: LocalCluster) -> None:

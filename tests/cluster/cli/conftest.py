@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.cluster.own_cluster import own_cluster
 from tests.cluster.program import CommandLine, Ended
 
 from stellwerk.kube.types.identifiers import Resource
@@ -140,12 +140,12 @@ def _dict(value: object) -> dict[str, object]:
     return value
 
 
-@pytest.fixture(scope="session")
-def command_line_cluster() -> LocalCluster:
+@pytest.fixture(scope="package")
+def command_line_cluster() -> Iterator[LocalCluster]:
     """The cluster, with the definition of BtpOperator installed and served."""
-    cluster = clusters.started("cli", Options(durable=False, pods=False))
-    Given(cluster).definition(yaml.safe_load(DEFINITION.read_text()))
-    return cluster
+    with own_cluster("cli", None, Options(durable=False, pods=False)) as cluster:
+        Given(cluster).definition(yaml.safe_load(DEFINITION.read_text()))
+        yield cluster
 
 
 @pytest.fixture
@@ -157,27 +157,9 @@ def given(command_line_cluster: LocalCluster) -> Given:
 @pytest.fixture
 def place(command_line_cluster: LocalCluster, given: Given) -> Iterator[str]:
     """A namespace of its own for the test. Its BtpOperators go with the test: of all there are, the oldest counts."""
-    with among_operators(fcntl.LOCK_SH):
-        name = clusters.create_namespace(command_line_cluster)
-        yield name
-        given.no_operators(name)
-
-
-@pytest.fixture
-def deserted_place(command_line_cluster: LocalCluster, given: Given) -> Iterator[str]:
-    """The same for a test that wants to know which of its BtpOperators is the oldest of all: the others wait."""
-    with among_operators(fcntl.LOCK_EX):
-        name = clusters.create_namespace(command_line_cluster)
-        yield name
-        given.no_operators(name)
-
-
-@contextlib.contextmanager
-def among_operators(how: int) -> Iterator[None]:
-    """Test processes share the cluster: they may have BtpOperators all at the same time, or one of them alone."""
-    with (clusters.session_folder() / "cli-operators.lock").open("w") as lock:
-        fcntl.flock(lock, how)
-        yield
+    name = clusters.create_namespace(command_line_cluster)
+    yield name
+    given.no_operators(name)
 
 
 Stellwerk = Callable[..., Ended]

@@ -11,9 +11,9 @@ LABELS = {api.MANAGED_BY_LABEL: api.OPERATOR_NAME, api.VERSION_LABEL: "1.2.3"}
 
 
 def test_the_module_hangs_on_the_standard_resource_alone_and_leads_back_to_it(
-    stellwerk: Stellwerk, given: Given, deserted_place: str
+    stellwerk: Stellwerk, given: Given, place: str
 ) -> None:
-    space, place = api.STANDARD_NAMESPACE, deserted_place
+    space = api.STANDARD_NAMESPACE
     given.namespace(space)
     given.operator(space, api.STANDARD_NAME, "MissingSecret", "Warning", "no Secret")
     given.operator(place, "second", "OlderCRExists", "Warning", "another one is older")

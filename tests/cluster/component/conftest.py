@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 
@@ -15,6 +14,7 @@ from tests.cluster.component.rights import Rights
 from tests.cluster.component.running import Running
 from tests.cluster.component.shown import StatusHistory
 from tests.cluster.component.then import Then
+from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace
@@ -34,12 +34,11 @@ OPERATOR = "component-operator"
 """The user that the operator is."""
 
 
-@pytest.fixture(scope="session")
-def component_cluster() -> LocalCluster:
+@pytest.fixture(scope="package")
+def component_cluster() -> Iterator[LocalCluster]:
     """The control plane of this test process, with what an administrator installs."""
-    cluster = clusters.started(f"component-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
-    asyncio.run(world.prepare(cluster))
-    return cluster
+    with own_cluster("component", world.prepare) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -154,7 +153,7 @@ async def relics(admin: Client) -> AsyncIterator[None]:
     await kinds.removed(admin, RELIC.group_resource)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nursery() -> Iterator[ForkServer]:
     """Where the operators of a sweep start in a moment."""
     with ForkServer(["stellwerk.assembly", "stellwerk.operators.component.controllers", "uvloop"]) as nursery:

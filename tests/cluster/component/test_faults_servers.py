@@ -23,6 +23,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.shown import StatusHistory
 from tests.cluster.component.then import Then
 from tests.cluster.outages import BACK_WITHIN_SECONDS
+from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
@@ -52,14 +53,14 @@ def _options(flags: Mapping[str, Sequence[str]]) -> Options:
 @pytest.fixture(scope="module")
 def frail() -> Iterator[LocalCluster]:
     """A control plane that may be broken, with what an administrator installs."""
-    with outages.frail_cluster("frail", _options(FORGETFUL), world.prepare) as cluster:
+    with own_cluster("frail", world.prepare, _options(FORGETFUL)) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[LocalCluster]:
     """A control plane whose database is soon full."""
-    with outages.frail_cluster("small", _options(SMALL), world.prepare) as cluster:
+    with own_cluster("small", world.prepare, _options(SMALL)) as cluster:
         yield cluster
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
-from stellwerk.testing import cluster as clusters
 
 
 @pytest.fixture(scope="module")
 def bare_cluster() -> Iterator[LocalCluster]:
     """The API server alone."""
-    cluster = clusters.started(f"crds-{secrets.token_hex(4)}", Options(durable=False, controllers=False, pods=False))
-    yield cluster
-    cluster.down()
+    with own_cluster("crds", None, Options(durable=False, controllers=False, pods=False)) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -15,13 +15,14 @@ from tests.cluster.cap import world
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import OPERATOR, Shop, job, router
 from tests.cluster.outages import BACK_WITHIN_SECONDS
+from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import CONTROLLER_MANAGER, Options
+from stellwerk.local.components import CONTROLLER_MANAGER
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog, restore_data, save_data
@@ -31,7 +32,7 @@ from stellwerk.testing.eventually import eventually
 @pytest.fixture(scope="module")
 def frail() -> Iterator[LocalCluster]:
     """A control plane that may be broken."""
-    with outages.frail_cluster("cap-frail", Options(durable=False), world.prepare) as cluster:
+    with own_cluster("cap-frail", world.prepare) as cluster:
         yield cluster
 
 

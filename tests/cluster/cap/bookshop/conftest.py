@@ -36,7 +36,7 @@ from stellwerk.testing.servers.service_broker import ServiceBroker
 DEFINITIONS = FIXTURES.parent / "btp" / "module-resources" / "apply" / "crd.yml"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bookshop_cluster(cap_cluster: LocalCluster) -> LocalCluster:
     """The control plane, which serves services of SAP BTP and Components as well."""
     asyncio.run(_prepare(cap_cluster))

@@ -27,7 +27,7 @@ from stellwerk.testing.scenarios.writes import Writes
 OWN = (Domain, ClusterDomain, CAPApplication)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def domain_cluster(cap_cluster: LocalCluster) -> LocalCluster:
     """The control plane, where the user that the controllers are may do what their rights list, and nothing more."""
     asyncio.run(_grant(cap_cluster))
