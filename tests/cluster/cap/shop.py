@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -223,8 +223,10 @@ class Shop:
         """All operations of the namespace."""
         return [*(await self.client.list(CAPTenantOperation, self.namespace)).items]
 
-    async def operate(self, operation: str, *steps: JsonObject, name: str = "acme-op") -> None:
-        """Ask for an operation."""
+    async def operate(
+        self, operation: str, *steps: JsonObject, name: str = "acme-op", owner: JsonObject | None = None
+    ) -> None:
+        """Ask for an operation, of which `owner` is the controller already."""
         spec: JsonObject = {
             "operation": operation,
             "subDomain": "acme",
@@ -232,7 +234,10 @@ class Shop:
             "capApplicationVersionInstance": "shop-v1",
             "steps": [*(steps or ({"name": "mtxs", "type": "TenantOperation"},))],
         }
-        await self.client.apply(CAPTenantOperation, {**self._metadata(name), "spec": spec})
+        owned: JsonObject = {}
+        if owner is not None:
+            owned = {"ownerReferences": [owner], "finalizers": [names.OPERATION_FINALIZER]}
+        await self.client.apply(CAPTenantOperation, {**self._metadata(name, **owned), "spec": spec})
 
     async def ends(self, name: str = "acme-op") -> CAPTenantOperation:
         """Return the operation when it has ended."""
@@ -297,8 +302,8 @@ class Shop:
         """All Jobs of the namespace."""
         return [*(await self.client.list(Job, self.namespace)).items]
 
-    def _metadata(self, name: str, **fields: Mapping[str, object]) -> JsonObject:
-        return {"metadata": {"name": name, "namespace": self.namespace, **fields}}  # type: ignore[dict-item]
+    def _metadata(self, name: str, **fields: JsonValue) -> JsonObject:
+        return {"metadata": {"name": name, "namespace": self.namespace, **fields}}
 
 
 def job(name: str, kind: str = "TenantOperation", fate: str = "", **limits: JsonValue) -> JsonObject:

@@ -292,6 +292,16 @@ def test_a_deletion_waits_for_the_end_and_then_lets_the_operation_go() -> None:
     assert action(prepared(status=FAILED, **{**deleted, "finalizers": []})) == Rest()
 
 
+def test_an_operation_without_its_tenant_is_released_as_soon_as_no_job_of_it_runs() -> None:
+    def orphaned(status: JsonObject | None, *jobs: Job, **metadata: JsonValue) -> plan.Action:
+        return plan.next_action(Snapshot(operation=prepared(status=status, **metadata), jobs=jobs), NOW)
+
+    deleted: dict[str, JsonValue] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert orphaned(None, **deleted) == Release(), "its Job cannot be created any more"
+    assert isinstance(orphaned(None, a_job(1), **deleted), RunStep), "its Job runs"
+    assert isinstance(orphaned(None), RunStep), "the cache of tenants may be behind"
+
+
 def test_an_operation_that_is_deleted_shows_it_until_its_end() -> None:
     operation = prepared(deletionTimestamp="2026-01-01T00:00:00Z")
     report = plan.Report(OperationReason.StepProcessing, "waiting", step=1)

@@ -15,9 +15,9 @@ from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, metadata_of, owner_reference, unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
@@ -48,6 +48,24 @@ async def test_an_operation_is_completed_when_its_job_is(running: Running, shop:
         "update captenantoperations/status",
         "update captenantoperations/status",
     ]
+
+
+@pytest.mark.req("R-104")
+async def test_an_operation_that_was_created_for_a_tenant_that_is_gone_goes_without_a_job(
+    running: Running, shop: Shop
+) -> None:
+    """As a pass creates it whose cache still shows the tenant; the garbage collector deletes it."""
+    await shop.open(follows=False)
+    await shop.tenant_shows("ProcessingStarted", state="")
+    tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+    owner = msgspec.to_builtins(owner_reference(tenant)) | {"uid": "00000000-0000-0000-0000-000000000000"}
+    await shop.operate("deprovisioning", owner=owner)
+
+    async def gone() -> bool:
+        return not await shop.operations()
+
+    await eventually(gone, within=60, describe="the operation is gone")
+    assert await shop.jobs() == {}
 
 
 async def test_the_job_reads_its_credentials_from_a_secret_of_the_operation(running: Running, shop: Shop) -> None:

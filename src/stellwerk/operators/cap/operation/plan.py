@@ -35,6 +35,7 @@ from stellwerk.runtime.control.jobs import (
     JobStep,
     JobStepFailed,
     RestartJob,
+    StartJob,
     StepDecision,
     failure_message,
     next_step,
@@ -60,7 +61,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The operation has ended and is being deleted: remove the finalizer."""
+    """The operation is being deleted and has ended, or its tenant is gone and no Job runs: remove the finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,8 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
     finished = [str(earlier) for earlier in range(1, number)]
     is_retry = retries.is_recorded(status.retry, seen.jobs)
     decision = next_step(operation, _job_steps(seen), seen.jobs, finished=finished, retry=is_retry)
+    if operation.metadata.is_terminating and seen.tenant is None and isinstance(decision, StartJob | RestartJob):
+        return Release()
     is_asked = retries.is_pending(operation.metadata, status.last_handled_retry)
     failed = failed_job(seen, number) if isinstance(decision, JobStepFailed) else None
     if failed is not None:
