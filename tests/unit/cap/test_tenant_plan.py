@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -64,6 +65,12 @@ def a_tenant(version: str = "", current: str = "", strategy: str = "", deleted: 
     return msgspec.structs.replace(tenant, metadata=msgspec.structs.replace(tenant.metadata, labels=labels))
 
 
+def that_wants(**spec: Any) -> CAPTenant:
+    """A tenant that no pass has seen yet."""
+    tenant = given.tenant()
+    return msgspec.structs.replace(tenant, spec=msgspec.structs.replace(tenant.spec, **spec))
+
+
 def an_operation(kind: str, outcome: str = "", version: str = "bookshop-v1", at: int = 1) -> CAPTenantOperation:
     """An operation that has ended with this state, or is under way."""
     condition: JsonObject = {"type": "Ready", "status": "True", "reason": "R", "message": "the cause"}
@@ -93,6 +100,18 @@ def decided(
     )
 
 
+def an_application(state: str) -> CAPApplication:
+    application = given.application()
+    shown, _, exception = state.partition(", ")
+    status = msgspec.structs.replace(
+        application.status,
+        state=shown,
+        observed_generation=0 if "generation" in exception else 1,
+        services_only="services" in exception,
+    )
+    return msgspec.structs.replace(application, status=status)
+
+
 # ---- before anything is done
 
 
@@ -112,6 +131,32 @@ def test_finalizer_owner_labels_and_annotations_come_in_one_write() -> None:
     assert {"sme.sap.com/app-identifier-hash", "sme.sap.com/owner-identifier-hash"} <= {*dig(metadata, "labels")}  # type: ignore[misc]
     assert "sme.sap.com/btp-tenant-id" not in dig(metadata, "labels")  # type: ignore[operator]
     assert dig(metadata, "annotations", "sme.sap.com/app-identifier") == "subaccount.bookshop"
+
+
+def test_a_new_tenant_of_a_consistent_application_gets_the_latest_ready_version_in_the_same_write() -> None:
+    decision = decided(given.tenant(), versions=(V1, V2, UNREADY), application=an_application("Consistent"))
+
+    assert isinstance(decision, Prepare)
+    assert decision.version == "2.0.0"
+
+
+@pytest.mark.parametrize(
+    ("application", "tenant"),
+    [
+        ("Processing", given.tenant()),
+        ("Consistent, of a former generation", given.tenant()),
+        ("Consistent, for services only", given.tenant()),
+        ("Consistent", that_wants(version="1.0.0")),
+        ("Consistent", that_wants(version_upgrade_strategy="never")),
+    ],
+)
+def test_otherwise_its_version_is_left_to_the_application_or_to_who_wrote_it(
+    application: str, tenant: CAPTenant
+) -> None:
+    decision = decided(tenant, application=an_application(application))
+
+    assert isinstance(decision, Prepare)
+    assert decision.version == ""
 
 
 def test_a_subscription_that_only_a_label_names_is_named_by_an_annotation_as_well() -> None:

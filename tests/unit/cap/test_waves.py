@@ -26,6 +26,12 @@ def a_tenant(name: str, version: str = OLD, state: str = "Ready", current: str =
     return msgspec.structs.replace(found, spec=spec, status=status)
 
 
+def seen(tenant: CAPTenant) -> CAPTenant:
+    """The tenant after a pass of its own."""
+    metadata = msgspec.structs.replace(tenant.metadata, finalizers=(names.TENANT_FINALIZER,))
+    return msgspec.structs.replace(tenant, metadata=metadata)
+
+
 def upgraded(name: str) -> CAPTenant:
     return a_tenant(name, NEW, current="bookshop-v2")
 
@@ -101,9 +107,14 @@ def test_too_many_failures_pause_the_upgrade() -> None:
     assert chosen(wave(*ended, a_tenant("x"))) == ["x"], "without a limit none is too many"
 
 
+def test_a_tenant_that_no_pass_of_its_own_has_seen_gets_its_first_version_there() -> None:
+    assert chosen(wave(a_tenant("new", ""))) == []
+    assert chosen(wave(a_tenant("imported"))) == ["imported"], "it has a version, so this is an upgrade"
+
+
 def test_upgrades_begin_in_the_window_alone_and_new_subscribers_at_any_time() -> None:
     window = {"start": "22:00", "hours": 4, "days": ["Sat"]}
-    closed = wave(a_tenant("a"), a_tenant("new", ""), window=window)
+    closed = wave(a_tenant("a"), seen(a_tenant("new", "")), window=window)
     assert (chosen(closed), phase(closed)) == (["new"], "Waiting")
     assert closed.again_seconds == 10 * 3600
     opened = datetime(2026, 1, 4, 1, 59, tzinfo=UTC)

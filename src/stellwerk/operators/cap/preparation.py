@@ -63,12 +63,15 @@ def prepared(obj: K, lacking: JsonObject) -> K:
     return msgspec.structs.replace(obj, metadata=msgspec.convert(metadata, ObjectMeta))
 
 
-async def write(client: Client, obj: K, lacking: JsonObject) -> K:
-    """Write metadata to the very object that was seen, and return it as it is then. Raises ApiError; Conflict."""
+async def write(client: Client, obj: K, lacking: JsonObject, spec: JsonObject | None = None) -> K:
+    """Write metadata to the very object that was seen, and return it as it is then. Raises ApiError; Conflict.
+
+    `spec`: fields that are written with it.
+    """
     metadata = obj.metadata
     target: View[K] = view(type(obj))
     body: JsonObject = {"uid": metadata.uid, "resourceVersion": metadata.resource_version, **lacking}
-    patch = MergePatch({"metadata": body})
+    patch = MergePatch({"metadata": body, **({"spec": spec} if spec else {})})
     written = await client.patch(target, metadata.name, metadata.namespace, patch, field_validation="Ignore")
     wrote_own_object(written)
     return written

@@ -32,6 +32,7 @@ from stellwerk.operators.cap.reasons import ApplicationReason, VersionReason
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.operators.cap.routing.targets import UnusableSubdomain
 from stellwerk.operators.cap.tenant import subscription_objects
+from stellwerk.operators.cap.tenant.plan import version_changed
 from stellwerk.operators.cap.tenant.subscription_objects import provider_name
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_FINALIZER, Caches
 from stellwerk.runtime import conditions
@@ -193,8 +194,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         patch = MergePatch({"metadata": {"uid": tenant.metadata.uid}, "spec": {"version": version}})
         written = await self.client.patch(metadata_of(CAPTenant), key.name, key.namespace, patch)
         self.caches.tenants.expect(key, written.metadata.resource_version)
-        message = f"version changed from {tenant.spec.version or 'none'} to {version}"
-        self._send(tenant, Notice(ApplicationReason.AutoVersionUpdate, message, action="Upgrade"))
+        self._send(tenant, version_changed(tenant, version))
 
     async def _create_provider(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
         """Create Secret and tenant under names that do not change, so that a crash between the two loses nothing."""

@@ -22,6 +22,7 @@ from stellwerk.operators.cap.kinds.application import (
 )
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.tenant.plan import is_new
 
 _BUSY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING)
 _WEEKDAYS = tuple(Weekday)
@@ -43,7 +44,7 @@ def next_wave(
 ) -> Wave:
     """Decide which tenants follow to `version` now."""
     number, policy = version.spec.version, application.spec.tenant_upgrade
-    due = [tenant for tenant in tenants if follows(tenant) and tenant.spec.version != number]
+    due = [each for each in tenants if follows(each) and not is_new(each) and each.spec.version != number]
     if policy is None:
         return Wave(tenants=due)
     return _Upgrade(application, policy, tenants, version).wave(due, now)

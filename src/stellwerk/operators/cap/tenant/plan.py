@@ -24,7 +24,7 @@ import msgspec
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
-from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
 from stellwerk.operators.cap.kinds.status import READY, condition
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
@@ -37,8 +37,10 @@ from stellwerk.operators.cap.kinds.tenant import (
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.operation.plan import has_ended
-from stellwerk.operators.cap.reasons import TenantReason
+from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
+from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
+from stellwerk.runtime.reconciler import Notice
 
 PREVIOUS_VERSIONS = 10
 """How many previous versions a tenant shows, unless the settings name another number."""
@@ -103,6 +105,8 @@ class Prepare:
     """Labels, annotations, the owner or the finalizer are absent: write them."""
 
     lacking: JsonObject
+    version: str = ""
+    """The version that a new tenant gets with them, in the same write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,7 @@ def decide(seen: TenantSnapshot) -> Decision:
                 "correct spec.capApplicationInstance"
             )
         if (lacking := absent(tenant, seen.application)) is not None:
-            return Prepare(lacking)
+            return Prepare(lacking, _first_version(seen))
     if (active := _newest(each for each in seen.operations if _is_under_way(each))) is not None:
         return AwaitOperation(active)
     if is_deleted:
@@ -176,6 +180,34 @@ def decide(seen: TenantSnapshot) -> Decision:
     if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER or _has_wanted_version(seen):
         return _unrecorded(seen, Operation.UPGRADE) or Rest()
     return _bring_to_version(seen, Operation.UPGRADE)
+
+
+def _first_version(seen: TenantSnapshot) -> str:
+    """The version that the application would give a new tenant in its next pass; empty where it would give none."""
+    tenant, application = seen.tenant, seen.application
+    assert application is not None
+    if not is_new(tenant) or tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER:
+        return ""
+    status = application.status
+    is_consistent = (
+        status.state == ApplicationState.CONSISTENT
+        and status.observed_generation == application.metadata.generation
+        and not status.services_only
+        and not application.metadata.is_terminating
+    )
+    version = latest_ready(seen.versions) if is_consistent else None
+    return version.spec.version if version is not None else ""
+
+
+def version_changed(tenant: CAPTenant, version: str) -> Notice:
+    """The Event about a version that a tenant gets from the operator."""
+    message = f"version changed from {tenant.spec.version or 'none'} to {version}"
+    return Notice(ApplicationReason.AutoVersionUpdate, message, action="Upgrade")
+
+
+def is_new(tenant: CAPTenant) -> bool:
+    """Whether a tenant without a version waits for its own first pass, which gives it one if it can."""
+    return not tenant.spec.version and names.TENANT_FINALIZER not in tenant.metadata.finalizers
 
 
 def _deprovision(seen: TenantSnapshot) -> Decision:

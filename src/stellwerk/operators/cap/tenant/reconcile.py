@@ -111,8 +111,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 return await self._at_rest(seen)
             case plan.Refuse(message):
                 raise self._announced(tenant, InvalidReference(message), "Prepare")
-            case plan.Prepare(lacking):
-                return await self._prepare(tenant, lacking)
+            case plan.Prepare(lacking, version):
+                return await self._prepare(tenant, lacking, version)
             case plan.AwaitVersion(message):
                 return await self._await_version(seen, message)
             case plan.AwaitOperation(operation):
@@ -144,12 +144,13 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             operations=caches.operations.store.by(BY_OWNER, tenant.metadata.uid),
         )
 
-    async def _prepare(self, tenant: CAPTenant, lacking: JsonObject) -> Answer:
+    async def _prepare(self, tenant: CAPTenant, lacking: JsonObject, version: str) -> Answer:
         try:
-            await preparation.write(self.client, tenant, lacking)
+            await preparation.write(self.client, tenant, lacking, {"version": version} if version else None)
         except _REFUSED as error:  # a tenant id that cannot be a label, for example
             raise TenantFailed(str(error)) from error
-        return Next.now()
+        again = Next[TenantStatus].now()
+        return again.with_events(plan.version_changed(tenant, version)) if version else again
 
     # ---- operations
 
