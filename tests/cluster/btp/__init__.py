@@ -1,0 +1,1 @@
+"""The BTP Manager."""

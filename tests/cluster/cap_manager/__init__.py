@@ -1,0 +1,1 @@
+"""The CAP Operator Manager."""

@@ -1,0 +1,1 @@
+"""The verbs of the program, on a cluster without operators."""
