@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.requirements.marks import pytest_runtest_setup as pytest_runtest_setup  # a hook is found by its name
 
 from stellwerk.testing import cluster as clusters
+from tests.requirements.marks import pytest_runtest_setup as pytest_runtest_setup  # a hook is found by its name
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from tests.cluster import program
-from tests.cluster.program import CommandLine
 
 from stellwerk.local.build import control_plane
 from stellwerk.local.cluster import LocalCluster
@@ -20,6 +18,8 @@ from stellwerk.local.errors import LocalError
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.faults import FaultProxy
+from tests.cluster import program
+from tests.cluster.program import CommandLine
 
 _HERE = Path(__file__).parent
 

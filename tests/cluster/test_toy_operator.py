@@ -21,8 +21,6 @@ from urllib.request import urlopen
 import pytest
 import yaml
 from bench.sizes import python_lines
-from tests.prometheus import prometheus
-from tests.toy_operator.operator import OPERATOR as TOY_OPERATOR
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.assembly import OPERATORS, PROCESSES
@@ -35,6 +33,8 @@ from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.eventually import eventually
+from tests.prometheus import prometheus
+from tests.toy_operator.operator import OPERATOR as TOY_OPERATOR
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "tests" / "toy_operator"

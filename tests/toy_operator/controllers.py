@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import base64
 
-from tests.toy_operator.api import Page, Reason, Site, SiteStatus
-from tests.toy_operator.installation import INSTALLATION
-
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.delivery.children import KEEPER_LABEL, Children
 from stellwerk.delivery.operator_spec import Launch
@@ -16,6 +13,8 @@ from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.process.process import Parts
 from stellwerk.runtime.reconciler import Next, ReconcileError
+from tests.toy_operator.api import Page, Reason, Site, SiteStatus
+from tests.toy_operator.installation import INSTALLATION
 
 
 class SecretMissing(ReconcileError):

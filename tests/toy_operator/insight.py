@@ -1,8 +1,5 @@
 """What verbs ask."""
 
-from tests.toy_operator.api import Reason, Site
-from tests.toy_operator.controllers import index
-
 from stellwerk.api.core import ConfigMap
 from stellwerk.apply.objects.desired import Document, desired_set
 from stellwerk.delivery.children import child
@@ -10,6 +7,8 @@ from stellwerk.delivery.insight import KindInsight, Preview, PreviewRequest
 from stellwerk.delivery.operator_spec import KindHelp
 from stellwerk.runtime.insight.diagnosis import ConditionDiagnosis
 from stellwerk.runtime.insight.reason_catalog import Catalogue, Meaning
+from tests.toy_operator.api import Reason, Site
+from tests.toy_operator.controllers import index
 
 MEANINGS = {
     Reason.Published: Meaning(state=Reason.Published, meaning="All pages are published."),

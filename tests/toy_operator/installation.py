@@ -1,9 +1,8 @@
 """The kinds and rights."""
 
-from tests.toy_operator.api import DEFINITIONS
-
 from stellwerk.delivery.grants import grant
 from stellwerk.delivery.installation import Installation
+from tests.toy_operator.api import DEFINITIONS
 
 GRANTS = (
     grant("toy.example.com", "sites", "get list watch", "no Site is seen"),

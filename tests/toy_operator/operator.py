@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.toy_operator.server import SERVER
-
 from stellwerk.delivery.operator_spec import OperatorSpec, OwnKind
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.settings.table import Setting, SettingsTable
+from tests.toy_operator.server import SERVER
 
 with lazy_imports(__name__):
     from tests.toy_operator import controllers, insight, installation

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
-from tests.toy_operator.api import Site
 
 from stellwerk.delivery.grants import grant
 from stellwerk.delivery.installation import Installation, Port
@@ -16,6 +15,7 @@ from stellwerk.runtime.serving.http import ListenAddress, Route, Server
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.settings.table import Setting, SettingsTable
+from tests.toy_operator.api import Site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
-from tests.cluster import permissions
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
-from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.rbac import ClusterRole, PolicyRule
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, JsonValue, unstructured
+from tests.cluster import permissions
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
 
 RETRY = {"ProcessingStateRequeueInterval": "1s"}
 """Where nothing tells that the cause is gone, only the next try finds out: a second here, half a minute by default."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from tests.cluster.btp.modules import Module
 
 from stellwerk.apply.objects import json_edit
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import api
+from tests.cluster.btp.modules import Module
 
 REPLICAS = "{{ .Values.manager.replicas }}"
 DELETE_HOOK = """apiVersion: batch/v1

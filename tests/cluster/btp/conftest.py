@@ -7,13 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp import world
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.modules import Module
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.shown import StatusHistory
-from tests.cluster.btp.then import Then
-from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -21,6 +14,13 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.module import rehearsal
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
+from tests.cluster.btp import world
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.shown import StatusHistory
+from tests.cluster.btp.then import Then
+from tests.cluster.own_cluster import own_cluster
 
 
 @pytest.fixture(scope="package")

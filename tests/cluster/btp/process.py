@@ -9,10 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.btp import world
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import IMAGE
-
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
@@ -31,6 +27,9 @@ from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.recorder import Run, Selection, difference
+from tests.cluster.btp import world
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import IMAGE
 
 NAMESPACE = "kyma-system"
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.cluster.btp.modules import Module
-
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -22,6 +20,7 @@ from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.harness import OperatorHarness
+from tests.cluster.btp.modules import Module
 
 IMAGE = "registry.example.com/sap-btp-service-operator:test"
 GRACE_SECONDS = 30.0

@@ -6,11 +6,6 @@ import os
 import re
 
 import pytest
-from tests.cluster.btp.beginnings import RETRY, ready, revoked
-from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
-from tests.cluster.btp.modules import Module
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Namespace, Secret
@@ -20,6 +15,11 @@ from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.servers.webhooks import Accept, Reject, ScriptedAdmissionServer, WebhookRule
+from tests.cluster.btp.beginnings import RETRY, ready, revoked
+from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 EXTRA = """
 apiVersion: v1

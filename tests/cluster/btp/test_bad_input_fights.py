@@ -10,11 +10,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from tests.cluster.btp.beginnings import provisioned, ready
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
-from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
@@ -29,6 +24,11 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.beginnings import provisioned, ready
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
 
 OPERAND = "sap-btp-operator-controller-manager"
 DEPLOYMENTS = unstructured(Deployment.resource)

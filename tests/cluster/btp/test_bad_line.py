@@ -7,11 +7,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.beginnings import RETRY
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.process import end_state, same_end
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
@@ -28,6 +23,11 @@ from stellwerk.testing.faults import (
     When,
     chance,
 )
+from tests.cluster.btp.beginnings import RETRY
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.process import end_state, same_end
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 CONVERGED_SECONDS = 60.0
 FAULTS: tuple[tuple[When[RecordedRequest], RequestFault], ...] = (

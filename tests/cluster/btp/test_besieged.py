@@ -9,12 +9,12 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.cluster.btp.process import operator
-from tests.unit.frozen_clients import FROZEN, closed_at_the_end
-from tests.unit.sockets import many_files
 from yarl import URL
 
 from stellwerk.local.cluster import LocalCluster
+from tests.cluster.btp.process import operator
+from tests.unit.frozen_clients import FROZEN, closed_at_the_end
+from tests.unit.sockets import many_files
 
 HOSTILE = (
     b"\x16\x03\x01\x02\x00\x01",

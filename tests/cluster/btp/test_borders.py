@@ -9,9 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.types.errors import NotFound
@@ -19,6 +16,9 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict, TokenAnswer, TokenRequest
 from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 pytestmark = pytest.mark.req("R-512")
 

@@ -7,10 +7,6 @@ from base64 import b64decode, b64encode
 
 import pytest
 from cryptography import x509
-from tests.cluster.btp.beginnings import provisioned
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -22,6 +18,10 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.runtime.certificates.certs import PrivateKey
 from stellwerk.runtime.certificates.key_pool import KeyStock
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.beginnings import provisioned
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 SECRETS = unstructured(Secret.resource)
 CONFIGURATIONS = {

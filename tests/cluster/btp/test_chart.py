@@ -6,17 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster.btp import priority_class
-from tests.cluster.btp.charts import ModuleChart
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.modules import Module
-from tests.cluster.btp.process import inputs, operator
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.test_requests import ours, table
-from tests.cluster.btp.test_resources import CONFIG_MAPS, DEPLOYMENTS, OPERAND, POLICIES, SERVICES
-from tests.cluster.btp.then import Then
-from tests.cluster.btp.world import ACCOUNT, OURS
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Pod, Secret, Service
@@ -30,6 +19,17 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.checks.secret_leak_scan import Canary
 from stellwerk.testing.cluster import AuditLog
+from tests.cluster import permissions
+from tests.cluster.btp import priority_class
+from tests.cluster.btp.charts import ModuleChart
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.process import inputs, operator
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.test_requests import ours, table
+from tests.cluster.btp.test_resources import CONFIG_MAPS, DEPLOYMENTS, OPERAND, POLICIES, SERVICES
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT, OURS
 
 SERVICE = "sap-btp-operator-webhook-service"
 METRICS_SERVICE = "sap-btp-operator-controller-manager-metrics-service"

@@ -6,9 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.process import end_state, inputs, operator
-from tests.cluster.btp.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
@@ -25,6 +22,9 @@ from stellwerk.testing.scenarios.crash_sweep import (
     reply_cut,
     timed_out,
 )
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.process import end_state, inputs, operator
+from tests.cluster.btp.then import Then
 
 CONVERGED_SECONDS = 60.0
 

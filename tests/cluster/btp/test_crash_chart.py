@@ -12,12 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.charts import ModuleChart
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.modules import Module
-from tests.cluster.btp.process import NAMESPACE, end_state, inputs, operator
-from tests.cluster.btp.test_chart import BUDGET, BUDGETS, EXTRA, RECORD, may_keep_budgets
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.patch import MergePatch
@@ -29,6 +23,12 @@ from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.crash_sweep import Sweep, SweepStep, each_once, even, killed_after, odd, reply_cut
 from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.recorder import Selection
+from tests.cluster.btp.charts import ModuleChart
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.process import NAMESPACE, end_state, inputs, operator
+from tests.cluster.btp.test_chart import BUDGET, BUDGETS, EXTRA, RECORD, may_keep_budgets
+from tests.cluster.btp.then import Then
 
 SHARES = 2
 """Of the points, every second one is for each of two faults. What the shipped manifests go through without a chart is

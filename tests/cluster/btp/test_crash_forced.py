@@ -10,9 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
-from tests.cluster.btp.process import FAST, end_state, operator
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.types.model import metadata_of
@@ -28,6 +25,9 @@ from stellwerk.testing.scenarios.crash_sweep import (
     killed_before,
     odd,
 )
+from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
+from tests.cluster.btp.process import FAST, end_state, operator
+from tests.cluster.btp.then import Then
 
 SHARES = 2
 OPERANDS_FINALIZER = "services.cloud.sap.com/sap-btp-finalizer"

@@ -6,9 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.process import HISTORY, SELECTIONS, Operator, end_state, inputs, operator, same_end
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.coordination import Lease
 from stellwerk.api.core import Secret
@@ -34,6 +31,9 @@ from stellwerk.testing.faults.upstream import Upstream
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.recorder import LASTING_WRITES, Run
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.process import HISTORY, SELECTIONS, Operator, end_state, inputs, operator, same_end
+from tests.cluster.btp.then import Then
 
 CONVERGED_SECONDS = 60.0
 

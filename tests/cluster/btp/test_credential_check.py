@@ -6,14 +6,14 @@ from ipaddress import ip_network
 
 import pytest
 from aiohttp import web
-from tests.cluster.btp.given import CREDENTIALS, Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.operators.btp.credentials.credential_check import TokenServer
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.tls_server import TlsServer
+from tests.cluster.btp.given import CREDENTIALS, Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 LOOPBACK = EgressRules(networks=(ip_network("127.0.0.0/8"),))
 

@@ -6,16 +6,16 @@ from base64 import b64decode
 from collections.abc import Callable
 
 import pytest
-from tests.cluster.btp.beginnings import provisioned
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod, Secret
 from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp.btpoperator.observe import SecretReader
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.logs import Redactor
+from tests.cluster.btp.beginnings import provisioned
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 CREDENTIALS = "sap-btp-service-operator"
 CLUSTER_ID = "sap-btp-operator-clusterid"

@@ -7,10 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.beginnings import ready
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.kube.types.identifiers import Resource
@@ -20,6 +16,10 @@ from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy, RecordedRequest, requests
 from stellwerk.testing.faults.on_requests import Proceed
 from stellwerk.testing.faults.reply import Reply
+from tests.cluster.btp.beginnings import ready
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 COUNT = 20_000
 

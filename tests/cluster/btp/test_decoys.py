@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.btp.beginnings import provisioned, ready
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod, Secret, ServiceAccount
 from stellwerk.api.rbac import Role
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
+from tests.cluster.btp.beginnings import provisioned, ready
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 CREDENTIALS, CLUSTER_ID = "sap-btp-service-operator", "sap-btp-operator-clusterid"
 LABELS: JsonObject = {"app.kubernetes.io/managed-by": "btp-manager", "kyma-project.io/module": "btp-operator"}

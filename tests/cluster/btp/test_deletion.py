@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.btp.beginnings import RETRY, provisioned
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
@@ -16,6 +12,10 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.beginnings import RETRY, provisioned
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 OPERAND = "sap-btp-operator-controller-manager"
 DEPLOYMENTS = unstructured(Deployment.resource)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.beginnings import ready
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.modules import Module
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
 from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
 from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
+from tests.cluster.btp.beginnings import ready
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 OPERAND = "sap-btp-operator-controller-manager"
 BLOCKED = ("Warning", "ServiceInstancesAndBindingsNotCleaned")

@@ -8,6 +8,13 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
+
+from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import unstructured
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
 from tests.cluster.btp.beginnings import ready
 from tests.cluster.btp.charts import ModuleChart
 from tests.cluster.btp.given import Given
@@ -16,13 +23,6 @@ from tests.cluster.btp.running import IMAGE, Running
 from tests.cluster.btp.test_takeover import the_original_was_here
 from tests.cluster.btp.then import Then
 from tests.cluster.program import CommandLine, Ended
-
-from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
-from stellwerk.api.networking import NetworkPolicy
-from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import unstructured
-from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.btp.api import BtpOperator
 
 Diff = Callable[..., Coroutine[None, None, Ended]]
 MODULE = "btp/btpoperator"

@@ -9,12 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.cluster.btp import world
-from tests.cluster.btp.beginnings import RETRY, ready, revoked
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
-from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.core import ConfigMap, Namespace, Secret, Service
@@ -27,6 +21,12 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp import world
+from tests.cluster.btp.beginnings import RETRY, ready, revoked
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
 
 CONFIG, SERVICE = "sap-btp-operator-config", "sap-btp-operator-webhook-service"
 CONFIG_MAPS, SERVICES = unstructured(ConfigMap.resource), unstructured(Service.resource)

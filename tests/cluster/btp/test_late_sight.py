@@ -6,13 +6,13 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.events import Event
 from stellwerk.testing.eventually import StillUntrue, eventually
 from stellwerk.testing.faults import FaultProxy, Hold, events, requests
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 
 @pytest.fixture

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp.api import BtpOperator
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 
 async def test_in_fixed_mode_a_cr_in_another_namespace_warns_and_can_be_deleted_at_once(

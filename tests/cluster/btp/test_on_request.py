@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
-
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.insight import actions
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 NAMESPACE, NAME = "kyma-system", "btpoperator"
 

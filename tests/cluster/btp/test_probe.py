@@ -8,10 +8,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Pod
@@ -26,6 +22,10 @@ from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster import permissions
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 NAMESPACE = "kyma-system"
 OPERAND = "sap-btp-operator-of-a-test"

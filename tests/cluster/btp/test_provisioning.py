@@ -5,10 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
-
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
@@ -17,6 +13,9 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 CRD = unstructured(
     Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)

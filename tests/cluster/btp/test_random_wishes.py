@@ -11,10 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
-from tests.cluster.btp.process import HISTORY, end_state, same_end
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.patch import MergePatch
@@ -22,6 +18,10 @@ from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import DISABLE_NETWORK_POLICIES_ANNOTATION, BtpOperator
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
+from tests.cluster.btp.process import HISTORY, end_state, same_end
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 STEPS = 8
 OPERATORS, SECRETS = unstructured(BtpOperator.resource), unstructured(Secret.resource)

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
 from tests.cluster.btp.beginnings import RETRY, ready
 from tests.cluster.btp.charts import ModuleChart
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
-
-from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
 
 REFUSED = AnswerInstead(403, message="nobody may do this now")
 RECORD = "btp-manager-versions"

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.cluster import AuditEntry, AuditLog
 from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 from tests.cluster.btp.world import ACCOUNT
-
-from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.testing.cluster import AuditEntry, AuditLog
 
 TO_READY = 35
 """The original needs 69."""

@@ -5,12 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp import priority_class
-from tests.cluster.btp.beginnings import provisioned
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.modules import Module
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.apps import Deployment
@@ -19,6 +13,12 @@ from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 from stellwerk.operators.btp.api import BtpOperator
+from tests.cluster.btp import priority_class
+from tests.cluster.btp.beginnings import provisioned
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 WEBHOOK_SERVICE = "sap-btp-operator-webhook-service"
 OPERAND = "sap-btp-operator-controller-manager"

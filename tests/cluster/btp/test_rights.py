@@ -16,15 +16,6 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
-from tests.cluster import probes
-from tests.cluster import rights as audited
-from tests.cluster.btp.beginnings import revoked
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.modules import Module
-from tests.cluster.btp.process import FAST, Operator, operator
-from tests.cluster.btp.running import IMAGE
-from tests.cluster.btp.then import Then
-from tests.cluster.btp.world import ACCOUNT
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -42,6 +33,15 @@ from stellwerk.operators.btp.module.release import Places, load
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster import probes
+from tests.cluster import rights as audited
+from tests.cluster.btp.beginnings import revoked
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.process import FAST, Operator, operator
+from tests.cluster.btp.running import IMAGE
+from tests.cluster.btp.then import Then
+from tests.cluster.btp.world import ACCOUNT
 
 HELD = "example.com/held"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.process import Operator, inputs, operator
-from tests.cluster.btp.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.process import Operator, inputs, operator
+from tests.cluster.btp.then import Then
 
 LAST_STANDARD_STREAM = 3
 

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.cluster.btp.given import CREDENTIALS, Given
-from tests.cluster.btp.process import FAST, SELECTIONS, Operator, operator
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.core import Event, Secret
 from stellwerk.local.cluster import LocalCluster
@@ -19,6 +16,9 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.checks.secret_leak_scan import Canary
 from stellwerk.testing.faults import AnswerInstead, requests
 from stellwerk.testing.faults.upstream import Upstream
+from tests.cluster.btp.given import CREDENTIALS, Given
+from tests.cluster.btp.process import FAST, SELECTIONS, Operator, operator
+from tests.cluster.btp.then import Then
 
 PLANTED = ("clientid", "clientsecret", "sm_url", "tokenurl", "certificate")
 """The cluster id is none: the operand's ConfigMap has it."""

@@ -7,14 +7,14 @@ from pathlib import Path
 import aiohttp
 import msgspec
 import pytest
-from tests.cluster import permissions
-from tests.cluster.btp.process import operator
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.processes.operator_process import OperatorFailed
+from tests.cluster import permissions
+from tests.cluster.btp.process import operator
 
 
 async def test_without_the_operands_image_it_exits_with_1_and_names_the_variable(

@@ -7,16 +7,16 @@ from typing import cast
 
 import pytest
 import yaml
-from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
-from tests.cluster.btp.modules import Module
-from tests.cluster.btp.running import IMAGE, Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
+from tests.cluster.btp.modules import Module
+from tests.cluster.btp.running import IMAGE, Running
+from tests.cluster.btp.then import Then
 
 OPERAND = "sap-btp-operator-controller-manager"
 DEPLOYMENTS = unstructured(Deployment.resource)

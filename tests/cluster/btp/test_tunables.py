@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.cluster.btp.beginnings import provisioned
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
-
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig, unstructured
 from stellwerk.operators.btp.api import BtpOperator
+from tests.cluster.btp.beginnings import provisioned
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 DEPLOYMENTS = unstructured(Deployment.resource)
 OPERAND = "sap-btp-operator-controller-manager"

@@ -5,10 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cluster.btp.beginnings import RETRY, ready
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
@@ -21,6 +17,10 @@ from stellwerk.operators.btp.btpoperator import deprovisioning
 from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
 from stellwerk.testing.faults.rules import When
 from stellwerk.testing.faults.traffic import RecordedRequest
+from tests.cluster.btp.beginnings import RETRY, ready
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 CRD = unstructured(
     Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)

@@ -6,9 +6,6 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.btp.given import Given
-from tests.cluster.btp.running import Running
-from tests.cluster.btp.then import Then
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
@@ -16,6 +13,9 @@ from stellwerk.kube.client.patch import JsonPatch
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.given import Given
+from tests.cluster.btp.running import Running
+from tests.cluster.btp.then import Then
 
 DEEP = "[" * 9_000 + "]" * 9_000
 LOOSE = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-preserve-unknown-fields"

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.cluster.btp.shown import StatusHistory
-
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Pod
@@ -20,6 +18,7 @@ from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.objects import ObjectExpectations
 from stellwerk.testing.scenarios.status_history import Shown
+from tests.cluster.btp.shown import StatusHistory
 
 MODULE = "btpoperator"
 DEPLOYMENTS, OPERAND_NAME = unstructured(Deployment.resource), "sap-btp-operator-controller-manager"

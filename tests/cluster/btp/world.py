@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from tests.cluster.btp import priority_class
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.batch import Job
@@ -22,6 +21,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import CLUSTER_ID_SECRET_NAME, BtpOperator
 from stellwerk.operators.btp.btpoperator.probe import JOB_NAME
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp import priority_class
 
 ROOT = Path(__file__).parents[3]
 ACCOUNT = "system:serviceaccount:kyma-system:btp-manager-controller-manager"

@@ -9,10 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.cap import world
-from tests.cluster.cap.shop import OPERATOR, Shop
-from tests.cluster.own_cluster import own_cluster
-from tests.cluster.program import CommandLine, Ended
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -27,6 +23,10 @@ from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.harness import OperatorHarness
 from stellwerk.testing.scenarios.skipping_clock import SkippingClock
+from tests.cluster.cap import world
+from tests.cluster.cap.shop import OPERATOR, Shop
+from tests.cluster.own_cluster import own_cluster
+from tests.cluster.program import CommandLine, Ended
 
 
 @pytest.fixture(scope="package")

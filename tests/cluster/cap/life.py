@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.cluster.cap.shop import Shop, job, router, server
-from tests.cluster.cap.takeover import legacy
-
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
@@ -27,6 +24,8 @@ from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.crash_sweep import SweepStep
 from stellwerk.testing.scenarios.recorder import Run
+from tests.cluster.cap.shop import Shop, job, router, server
+from tests.cluster.cap.takeover import legacy
 
 PROVIDER, SUBSCRIBER = "shop-provider", "acme"
 TENANTS = (PROVIDER, SUBSCRIBER)

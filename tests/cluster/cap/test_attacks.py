@@ -8,9 +8,6 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.cluster.cap import world
-from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.shop import Shop, job, router
 
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
@@ -24,6 +21,9 @@ from stellwerk.testing import cluster as clusters
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.checks.secret_leak_scan import Canary
 from stellwerk.testing.eventually import eventually
+from tests.cluster.cap import world
+from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.shop import Shop, job, router
 
 
 @pytest.fixture

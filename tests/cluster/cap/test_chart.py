@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.operators import helm_charts
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, unstructured
+from tests.unit.operators import helm_charts
 
 OF_OTHERS = (
     "cert.gardener.cloud/v1alpha1",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.shop import Shop, job, server
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -19,6 +17,8 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.watches import VERSION_KINDS
 from stellwerk.testing.cluster import AuditLog
+from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.shop import Shop, job, server
 
 PROVIDER: JsonObject = {"subDomain": "provider", "tenantId": "provider-id"}
 OWN = (CAPApplication, CAPApplicationVersion, CAPTenant, CAPTenantOperation)

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster import rights as audited
-from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.life import Life
-from tests.cluster.cap.shop import OPERATOR, Shop, job, router, server
-from tests.cluster.component.kinds import established, removed
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
@@ -19,6 +14,11 @@ from stellwerk.operators.cap import rights
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster import rights as audited
+from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.life import Life
+from tests.cluster.cap.shop import OPERATOR, Shop, job, router, server
+from tests.cluster.component.kinds import established, removed
 
 MONITORS = "servicemonitors.monitoring.coreos.com"
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.shop import Shop, job, router
-from tests.cluster.component.world import free_definition
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
@@ -19,6 +16,9 @@ from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.testing.eventually import eventually
+from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.shop import Shop, job, router
+from tests.cluster.component.world import free_definition
 
 BROKEN: dict[type[Kind], tuple[JsonObject, str]] = {
     CAPApplication: ({"domainRefs": 7}, "spec.domainRefs: expected array, got int"),

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.cluster import permissions
-from tests.cluster.cap.shop import OPERATOR
-from tests.cluster.component.kinds import established
-
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -18,6 +14,9 @@ from stellwerk.operators.cap import api
 from stellwerk.operators.cap.rights import GRANTS, HOME_GRANTS
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.eventually import eventually
+from tests.cluster import permissions
+from tests.cluster.cap.shop import OPERATOR
+from tests.cluster.component.kinds import established
 
 PUBLISHED = (
     "gateways.networking.istio.io",

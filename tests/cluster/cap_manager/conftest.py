@@ -9,11 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster.cap_manager import charts
-from tests.cluster.cap_manager.scene import APPLICATIONS, Scene
-from tests.cluster.component.kinds import established
-from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -42,6 +37,11 @@ from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.harness import OperatorHarness
 from stellwerk.testing.scenarios.skipping_clock import SkippingClock
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster import permissions
+from tests.cluster.cap_manager import charts
+from tests.cluster.cap_manager.scene import APPLICATIONS, Scene
+from tests.cluster.component.kinds import established
+from tests.cluster.own_cluster import own_cluster
 
 OPERATOR = "cap-operator-manager"
 """The user that the manager is: it has the rights of its installation and nothing more."""

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.eventually import eventually
 from tests.cluster.cap_manager import charts
 from tests.cluster.cap_manager.conftest import Running
 from tests.cluster.cap_manager.scene import NAME, Scene
 from tests.cluster.program import CommandLine, Ended
-
-from stellwerk.local.cluster import LocalCluster
-from stellwerk.testing.eventually import eventually
 
 Call = Callable[..., Awaitable[Ended]]
 

@@ -11,9 +11,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.cap_manager import charts
-from tests.cluster.cap_manager.conftest import OPERATOR
-from tests.cluster.cap_manager.scene import Scene
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
@@ -38,6 +35,9 @@ from stellwerk.testing.scenarios.crash_sweep import (
     reply_cut,
 )
 from stellwerk.testing.scenarios.recorder import Run
+from tests.cluster.cap_manager import charts
+from tests.cluster.cap_manager.conftest import OPERATOR
+from tests.cluster.cap_manager.scene import Scene
 
 SHARES = 2
 KINDS = (Deployment, Secret, ServiceAccount, ClusterRole, ClusterRoleBinding, CustomResourceDefinition)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.cap_manager.scene import NAME, Scene
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Invalid
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap_manager.api import CAPOperator
+from tests.cluster.cap_manager.scene import NAME, Scene
 
 LABELS: list[JsonObject] = [{"name": "istio", "value": "ingressgateway"}]
 SERVER: JsonObject = {"subDomain": "cap-op"}

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cluster.cap_manager import charts
-from tests.cluster.cap_manager.conftest import OPERATOR, Running
-from tests.cluster.cap_manager.scene import APPLICATIONS, NAME, Scene
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
@@ -21,6 +18,9 @@ from stellwerk.local.build import published_definitions
 from stellwerk.operators.cap_manager.api import FINALIZER, OWNER_ID, CAPOperator
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster.cap_manager import charts
+from tests.cluster.cap_manager.conftest import OPERATOR, Running
+from tests.cluster.cap_manager.scene import APPLICATIONS, NAME, Scene
 
 
 async def installed(scene: Scene, running: Running) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cluster.cap_manager.conftest import Running
-from tests.cluster.cap_manager.scene import LABELS, NAME, Scene
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
@@ -17,6 +15,8 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, dig, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap_manager.api import OWNER_ID
+from tests.cluster.cap_manager.conftest import Running
+from tests.cluster.cap_manager.scene import LABELS, NAME, Scene
 
 IMAGE = "registry.example.com/stellwerk:1.2.3"
 PODS: JsonObject = {

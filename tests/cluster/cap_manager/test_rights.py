@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster import rights as audited
-from tests.cluster.cap_manager.conftest import OPERATOR, Running
-from tests.cluster.cap_manager.scene import Scene
-from tests.cluster.component.kinds import established, removed
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
@@ -19,6 +15,10 @@ from stellwerk.local.build import published_definitions
 from stellwerk.operators.cap_manager import rights
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster import rights as audited
+from tests.cluster.cap_manager.conftest import OPERATOR, Running
+from tests.cluster.cap_manager.scene import Scene
+from tests.cluster.component.kinds import established, removed
 
 FURTHER = (
     "certificates.cert-manager.io",

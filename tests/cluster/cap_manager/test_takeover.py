@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import hashlib
 
-from tests.cluster.cap_manager.conftest import OPERATOR, Running
-from tests.cluster.cap_manager.scene import NAME, Scene
-
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import Pod
 from stellwerk.kube.client.client import Client
@@ -20,6 +17,8 @@ from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, to_js
 from stellwerk.operators.cap_manager.api import MANAGER, CAPOperator
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster.cap_manager.conftest import OPERATOR, Running
+from tests.cluster.cap_manager.scene import NAME, Scene
 
 
 def digest(text: str) -> str:

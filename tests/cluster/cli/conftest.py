@@ -17,8 +17,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.own_cluster import own_cluster
-from tests.cluster.program import CommandLine, Ended
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject
@@ -28,6 +26,8 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.render.binary import cache_folder
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.eventually import POLL_SECONDS
+from tests.cluster.own_cluster import own_cluster
+from tests.cluster.program import CommandLine, Ended
 
 DEFINITION = Path(__file__).parents[3] / "deploy" / "crds" / "btpoperators.operator.kyma-project.io.yaml"
 BTP = BtpOperator.resource

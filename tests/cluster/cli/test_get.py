@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Started, Stellwerk, btp_status, interrupted, parsed
-from tests.cluster.conftest import MakeCluster
-from tests.kubectl import kubectl
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -20,6 +17,9 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
+from tests.cluster.cli.conftest import BTP, ENVIRONMENT, Given, Started, Stellwerk, btp_status, interrupted, parsed
+from tests.cluster.conftest import MakeCluster
+from tests.kubectl import kubectl
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 MESSAGE = "sap-btp-manager Secret in kyma-system namespace not found"

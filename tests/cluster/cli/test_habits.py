@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, interrupted, parsed
-from tests.kubectl import kubectl
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
+from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, interrupted, parsed
+from tests.kubectl import kubectl
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 SECRETS = Resource("", "v1", "Secret", "secrets", True)

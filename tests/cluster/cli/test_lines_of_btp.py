@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.cluster.cli.conftest import Given, Stellwerk, parsed
-
 from stellwerk.api.core import ConfigMap
 from stellwerk.operators.btp import api
+from tests.cluster.cli.conftest import Given, Stellwerk, parsed
 
 LABELS = {api.MANAGED_BY_LABEL: api.OPERATOR_NAME, api.VERSION_LABEL: "1.2.3"}
 

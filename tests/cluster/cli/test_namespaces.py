@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import BTP, Given, Stellwerk, parsed
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
+from tests.cluster.cli.conftest import BTP, Given, Stellwerk, parsed
 
 VERBS = (
     ["get"],

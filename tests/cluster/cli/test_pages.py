@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests import pages
-from tests.pages import ROOT
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.render.binary import cache_folder
 from stellwerk.testing import cluster as clusters
+from tests import pages
+from tests.pages import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import Given, Stellwerk, parsed
-from tests.unit.operators import helm_charts
 
 from stellwerk import assembly
 from stellwerk.kube.types.model import JsonObject, Unstructured, decode_json, dig, encode_json
+from tests.cluster.cli.conftest import Given, Stellwerk, parsed
+from tests.unit.operators import helm_charts
 
 
 def test_what_is_installed_is_what_is_printed_and_is_then_found_complete(stellwerk: Stellwerk) -> None:

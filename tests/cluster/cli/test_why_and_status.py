@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, parsed
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
@@ -16,6 +15,7 @@ from stellwerk.api.events import Event
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators import btp
+from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, parsed
 
 KYMA = "kyma-system"
 

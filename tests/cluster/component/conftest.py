@@ -7,14 +7,6 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.cluster.component import kinds, world
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import RELIC, RELIC_REMARK
-from tests.cluster.component.rights import Rights
-from tests.cluster.component.running import Running
-from tests.cluster.component.shown import StatusHistory
-from tests.cluster.component.then import Then
-from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace
@@ -29,6 +21,14 @@ from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.writes import Writes
 from stellwerk.testing.servers.artifacts import ArtifactServer
+from tests.cluster.component import kinds, world
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import RELIC, RELIC_REMARK
+from tests.cluster.component.rights import Rights
+from tests.cluster.component.running import Running
+from tests.cluster.component.shown import StatusHistory
+from tests.cluster.component.then import Then
+from tests.cluster.own_cluster import own_cluster
 
 OPERATOR = "component-operator"
 """The user that the operator is."""

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.cluster import permissions
-from tests.cluster.component.manifests import GATE
-
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap, Namespace, Secret, ServiceAccount
 from stellwerk.api.rbac import RoleBinding
@@ -20,6 +17,8 @@ from stellwerk.kube.types.model import JsonObject, View, metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.artifacts import ArtifactServer, Published
+from tests.cluster import permissions
+from tests.cluster.component.manifests import GATE
 
 
 def config_map(name: str, **data: str) -> str:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import manifest
-from tests.cluster.component.process import end_state
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
-
 from stellwerk.api.core import Secret, Service
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.recorder import Run, difference
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import manifest
+from tests.cluster.component.process import end_state
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 NAMES = ("first", "second", "third")
 """The third depends on the first."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.cluster import permissions
-
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, to_json_object
 from stellwerk.operators.component import rights
+from tests.cluster import permissions
 
 ALL = ["get", "list", "watch", "create", "patch", "update", "delete"]
 

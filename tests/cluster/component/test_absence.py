@@ -6,16 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import GATE
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.faults import AnswerInstead, FaultProxy, RecordedRequest, When, requests
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import GATE
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 PAGE = b"<html><body>404 page not found</body></html>"
 FILES = {"one.yaml": config_map("one"), "two.yaml": config_map("two")}

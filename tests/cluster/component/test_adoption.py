@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.operators.component.api import OWNER_ID
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import config, config_of
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.core import ConfigMap
-from stellwerk.operators.component.api import OWNER_ID
 
 
 async def owner(then: Then, name: str) -> str:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.testing.servers.artifacts import GarbageDownload, Refuse, packed
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.core import ConfigMap
-from stellwerk.testing.servers.artifacts import GarbageDownload, Refuse, packed
 
 
 def archive(fill: Callable[[tarfile.TarFile], None]) -> bytes:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, gate
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.component.api import Blueprint, BlueprintVersion
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, gate
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 FROM_PRINT: dict[str, Any] = {"sourceRef": {"blueprint": {"name": "print"}}}
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.cluster.component.kinds import serve
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
@@ -30,6 +29,7 @@ from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Notice
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import FaultProxy, Hold, events
+from tests.cluster.component.kinds import serve
 
 GRACE_SECONDS = 1.0
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import config
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.client.client import Client
 from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 pytestmark = pytest.mark.req("R-512")
 

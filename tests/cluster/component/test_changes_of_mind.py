@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import GATE, config, gate
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
@@ -16,6 +12,10 @@ from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID, Component
 from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import GATE, config, gate
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 NAMED = """{{- range .names }}
 ---

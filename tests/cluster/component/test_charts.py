@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from stellwerk.api.core import ConfigMap
+from stellwerk.operators.component.api import OWNER_ID, Component
 from tests.cluster.component.given import Given
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.core import ConfigMap
-from stellwerk.operators.component.api import OWNER_ID, Component
 
 MATRIX = Path(__file__).parent / "matrix"
 CASES: list[dict[str, Any]] = json.loads((MATRIX / "by-helm.json").read_text())

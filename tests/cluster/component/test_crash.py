@@ -10,9 +10,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.process import end_state, operator
-from tests.cluster.component.then import Then
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.local.cluster import LocalCluster
@@ -26,6 +23,9 @@ from stellwerk.testing.scenarios.crash_sweep import (
     odd,
     reply_cut,
 )
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.process import end_state, operator
+from tests.cluster.component.then import Then
 
 CONVERGED_SECONDS = 30.0
 

@@ -7,10 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, job
-from tests.cluster.component.process import end_state, operator
-from tests.cluster.component.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
@@ -25,6 +21,10 @@ from stellwerk.testing.scenarios.crash_sweep import (
     reply_cut,
 )
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, job
+from tests.cluster.component.process import end_state, operator
+from tests.cluster.component.then import Then
 
 CONVERGED_SECONDS = 30.0
 CHART = {

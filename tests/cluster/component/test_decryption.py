@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from stellwerk.api.core import ConfigMap, Secret
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.core import ConfigMap, Secret
 
 ENCRYPTED = Path(__file__).parent / "encrypted"
 CHART = "apiVersion: v2\nname: chart\nversion: 1.0.0\n"

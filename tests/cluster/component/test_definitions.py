@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.component.kinds import serve
-from tests.kubectl import kubectl, tried
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
@@ -19,6 +17,8 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import api
 from stellwerk.operators.component.api import Blueprint, BlueprintVersion, Component
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.kinds import serve
+from tests.kubectl import kubectl, tried
 
 COMPONENTS = unstructured(Component.resource)
 SIX = "'blueprint' or 'httpRepository' or 'fluxGitRepository' or 'fluxOciRepository' or 'fluxBucket' or 'fluxHelmChart'"

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, job, manifest
-from tests.cluster.component.running import Running
-from tests.cluster.component.test_identities import stalled
-from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
 from stellwerk.api.batch import Job
@@ -16,6 +11,11 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import OWNER_ID
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, job, manifest
+from tests.cluster.component.running import Running
+from tests.cluster.component.test_identities import stalled
+from tests.cluster.component.then import Then
 
 PRE_DELETE = {"helm.sh/hook": "pre-delete"}
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/app.yaml": config("app")}

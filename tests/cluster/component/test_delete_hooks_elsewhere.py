@@ -5,12 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, job, manifest
-from tests.cluster.component.rights import ALL
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap, Secret, ServiceAccount
@@ -20,6 +14,12 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster import permissions
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, job, manifest
+from tests.cluster.component.rights import ALL
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 AFAR = "component-operator-from-afar"
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/app.yaml": config("app")}

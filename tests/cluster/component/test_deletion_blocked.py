@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.kinds import established, is_listed
-from tests.cluster.component.manifests import config
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
-from tests.cluster.component.world import free_definition
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
@@ -17,6 +11,12 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import FINALIZER, Component
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.given import Given
+from tests.cluster.component.kinds import established, is_listed
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
+from tests.cluster.component.world import free_definition
 
 THING = Resource("sub.managed.example.com", "v1", "Thing", "things", namespaced=True)
 """A kind that is not part of any Component, and whose controller a Component brings."""

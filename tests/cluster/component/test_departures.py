@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, gate, manifest
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, gate, manifest
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 
 async def test_what_is_no_longer_wanted_goes_after_everything_new_is_ready_and_in_its_own_order(

@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, gate
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
@@ -16,6 +12,10 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.insight import why
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, gate
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 PATIENT = "10m"
 """A retryInterval that no test lasts: what happens sooner was woken by an event."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.events import Event
 from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION
 from stellwerk.operators.component.settings import DependentEvents
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 WRITES = {("one", "Created"), ("two", "Created"), ("one", "Updated"), ("two", "Deleted")}
 LATER = WRITES - {("one", "Created"), ("two", "Created")}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+
+from stellwerk.operators.component.settings import DriftPolicy
+from stellwerk.testing.scenarios.writes import Writes
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import config_of
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.operators.component.settings import DriftPolicy
-from stellwerk.testing.scenarios.writes import Writes
 
 
 @pytest.mark.req("R-110")

@@ -8,10 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.test_remote_clusters import changed
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
@@ -19,6 +15,10 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.testing.eventually import Signal, eventually
 from stellwerk.testing.servers.artifacts import ArtifactServer, Behaviour, HangingDownload, Redirect, Slow
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.test_remote_clusters import changed
+from tests.cluster.component.then import Then
 
 VICTIM_SECONDS = 10.0
 ATTACKERS = 30

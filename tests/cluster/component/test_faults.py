@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.lives import Lives
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
 from stellwerk.kube.client.client import PAGE
@@ -40,6 +36,10 @@ from stellwerk.testing.faults import (
     requests,
 )
 from stellwerk.testing.scenarios.recorder import Run
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.lives import Lives
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 COMPONENTS = Component.resource.group_resource
 TIRELESS = 400

@@ -9,11 +9,6 @@ import secrets
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import manifest
-from tests.cluster.component.rights import ALL, Rights
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Service
 from stellwerk.kube.client.patch import MergePatch
@@ -21,6 +16,11 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import ANY_FRAME, CutFrame, FaultProxy, of_watch, requests
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import manifest
+from tests.cluster.component.rights import ALL, Rights
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 PORTS: JsonObject = {"spec": {"ports": [{"port": 80}]}}
 SERVICE = {"service.yaml": manifest("Service", "front", PORTS)}

@@ -15,15 +15,6 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 
 import pytest
-from tests.cluster import outages
-from tests.cluster.component import world
-from tests.cluster.component.conftest import OPERATOR
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.shown import StatusHistory
-from tests.cluster.component.then import Then
-from tests.cluster.outages import BACK_WITHIN_SECONDS
-from tests.cluster.own_cluster import own_cluster
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
@@ -37,6 +28,15 @@ from stellwerk.testing.cluster import AuditLog, restore_data, save_data
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import ANYTHING, CutConnection, FaultProxy
 from stellwerk.testing.servers.artifacts import ArtifactServer
+from tests.cluster import outages
+from tests.cluster.component import world
+from tests.cluster.component.conftest import OPERATOR
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.shown import StatusHistory
+from tests.cluster.component.then import Then
+from tests.cluster.outages import BACK_WITHIN_SECONDS
+from tests.cluster.own_cluster import own_cluster
 
 FIRST = {"kept.yaml": config_map("kept", a="1"), "dropped.yaml": config_map("dropped")}
 SECOND = {"kept.yaml": config_map("kept", a="2"), "new.yaml": config_map("new")}

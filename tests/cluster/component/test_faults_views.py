@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
@@ -13,6 +10,9 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.faults import READS, WATCHES, FaultProxy, OlderView, requests
 from stellwerk.testing.scenarios.recorder import LASTING_WRITES
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 FIRST = {"kept.yaml": config_map("kept", a="1"), "dropped.yaml": config_map("dropped")}
 SECOND = {"kept.yaml": config_map("kept", a="2"), "new.yaml": config_map("new")}

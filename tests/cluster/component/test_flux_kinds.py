@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.kinds import established, removed
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
-from tests.cluster.component.world import free_definition
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -18,6 +13,11 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.kinds import established, removed
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
+from tests.cluster.component.world import free_definition
 
 PLAIN = {"one.yaml": config_map("one")}
 CHART = {

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, job
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, job
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n"}
 SETTINGS = """\

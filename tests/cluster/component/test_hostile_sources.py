@@ -5,11 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, manifest
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Namespace, ServiceAccount
 from stellwerk.api.rbac import Role, RoleBinding
@@ -17,6 +12,11 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.render.worker.worker import Bounds
 from stellwerk.testing.eventually import eventually
+from tests.cluster import permissions
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, manifest
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 CHART = "apiVersion: v2\nname: chart\nversion: 1.0.0\n"
 MANY_ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -6,16 +6,16 @@ import base64
 import random
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.test_remote_clusters import changed
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime import conditions
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.test_remote_clusters import changed
+from tests.cluster.component.then import Then
 
 BYTES: tuple[bytes, ...] = (
     b"\xff\xfe\x00",

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.operators.component.insight import why
 from stellwerk.runtime import conditions
 from stellwerk.testing.servers.artifacts import Guarded, Published, Redirect, Refuse
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 
 def source(url: str, **more: Any) -> dict[str, Any]:

@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, ServiceAccount
 from stellwerk.api.rbac import RoleBinding
@@ -20,6 +16,10 @@ from stellwerk.operators.component.settings import Mode
 from stellwerk.runtime import conditions
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster import permissions
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 ONE = {"one.yaml": config_map("one")}
 

@@ -12,12 +12,6 @@ import json
 
 import msgspec
 import pytest
-from tests.cluster.component.conftest import OPERATOR
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, manifest
-from tests.cluster.component.running import HOME, Running
-from tests.cluster.component.test_identities import stalled
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.api.rbac import ClusterRoleBinding
@@ -28,6 +22,12 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, OWNER_ID, SEALS, Component
 from stellwerk.operators.component.settings import Mode
 from stellwerk.testing.cluster import AuditEntry, AuditLog
+from tests.cluster.component.conftest import OPERATOR
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, manifest
+from tests.cluster.component.running import HOME, Running
+from tests.cluster.component.test_identities import stalled
+from tests.cluster.component.then import Then
 
 CHART = {"Chart.yaml": "apiVersion: v2\nname: app\nversion: 1.0.0\n", "templates/app.yaml": config("app")}
 KEEPER = "comp.delete-hooks"

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, definition, manifest, policies
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, definition, manifest, policies
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 PREFIX = "component-operator.cs.sap.com"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.types.model import JsonObject
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, gate, manifest
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.core import ConfigMap
-from stellwerk.kube.types.model import JsonObject
 
 SETTINGS = """\
 templateSuffix: .tpl

@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.cluster.component.conftest import OPERATOR
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Blueprint
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.cluster import AuditLog
+from tests.cluster.component.conftest import OPERATOR
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 LARGE = {f"beside/{number:04}": "a: <b>&c " * 4 for number in range(8_000)}
 """As much as etcd takes, where each `<` takes six bytes."""

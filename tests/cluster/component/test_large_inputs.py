@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+
+from stellwerk.kube.masking import LONGEST_TEXT
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.kube.masking import LONGEST_TEXT
-from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 WORDS = "words:\n" + "".join(f"- secret-{number:06}\n" for number in range(40_000))
 """Two thirds of a MiB that has to be masked word by word."""

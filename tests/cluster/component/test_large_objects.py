@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+
+from stellwerk.api.core import ConfigMap
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config, manifest
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.core import ConfigMap
 
 
 def large(kibibytes: int, letter: str) -> str:

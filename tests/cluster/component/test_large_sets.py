@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 
 COUNT = 3_000
 

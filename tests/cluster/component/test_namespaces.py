@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from stellwerk.api.core import ConfigMap, Namespace
+from stellwerk.kube.types.model import metadata_of
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import config, config_of
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.core import ConfigMap, Namespace
-from stellwerk.kube.types.model import metadata_of
 
 
 async def test_objects_without_a_namespace_go_to_the_components_or_to_the_one_that_it_names(

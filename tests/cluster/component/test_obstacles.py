@@ -6,11 +6,6 @@ import secrets
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import manifest
-from tests.cluster.component.rights import ALL, Rights
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Namespace, Service
 from stellwerk.kube.client.client import Client
@@ -19,6 +14,11 @@ from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.webhooks import Reject, ScriptedAdmissionServer, WebhookRule
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import manifest
+from tests.cluster.component.rights import ALL, Rights
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", True))
 PORTS: JsonObject = {"spec": {"ports": [{"port": 80}]}}

@@ -6,11 +6,6 @@ import secrets
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.component.aggregated import WidgetServer
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import FATE, definition, deployment, gate, manifest
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
@@ -21,6 +16,11 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import FINALIZER
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.aggregated import WidgetServer
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import FATE, definition, deployment, gate, manifest
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 API_SERVICE = Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", False)
 API_SERVICES = metadata_of(API_SERVICE)

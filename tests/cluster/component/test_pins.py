@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.testing.servers.artifacts import Published, packed
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 FIRST = {"one.yaml": config_map("one", a="first")}
 SECOND = {"one.yaml": config_map("one", a="second"), "two.yaml": config_map("two")}

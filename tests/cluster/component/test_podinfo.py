@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.given import Given
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 PODINFO = Path(__file__).parents[4] / "shared" / "fixtures" / "podinfo"
 

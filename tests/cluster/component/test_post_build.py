@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import manifest
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import dig, unstructured
 from stellwerk.operators.component.api import RECONCILER
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import manifest
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 VARIABLES = """\
 apiVersion: v1

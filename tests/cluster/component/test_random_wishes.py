@@ -9,13 +9,6 @@ import os
 import random
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config
-from tests.cluster.component.running import Running
-from tests.cluster.component.test_changes_of_mind import MARKS, NAMED, owned
-from tests.cluster.component.then import Then
-from tests.cluster.component.wishes import ACCOUNT, NOBODY, SECOND_SOURCE, VALUES, Wishes
 
 from stellwerk.api.rbac import RoleBinding
 from stellwerk.kube.types.errors import Invalid
@@ -25,6 +18,13 @@ from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.normalize import Masks
+from tests.cluster import permissions
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.test_changes_of_mind import MARKS, NAMED, owned
+from tests.cluster.component.then import Then
+from tests.cluster.component.wishes import ACCOUNT, NOBODY, SECOND_SOURCE, VALUES, Wishes
 
 UNDER_WAY = (Reason.FirstSeen, Reason.Restarting, Reason.Processing)
 WISHES = int(os.environ.get("WISHES", "15"))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import GATE, config, gate, job
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, metadata_of
 
 
 async def test_a_condition_that_a_hint_names_is_waited_for(given: Given, running: Running, then: Then) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cluster import probes
-from tests.cluster.component.process import operator
-from tests.cluster.component.rights import Rights
 
 from stellwerk.api.rbac import ClusterRole
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, to_json_object
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component import rights
+from tests.cluster import probes
+from tests.cluster.component.process import operator
+from tests.cluster.component.rights import Rights
 
 
 @pytest.mark.req("R-206")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+
+from stellwerk.api.events import Event
+from stellwerk.kube.types.model import JsonObject
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import RELIC_REMARK, config, manifest, policies, relic
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.events import Event
-from stellwerk.kube.types.model import JsonObject
 
 PORTS: JsonObject = {"spec": {"ports": [{"port": 80}], "portz": "canary"}}
 

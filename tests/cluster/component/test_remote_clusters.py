@@ -8,9 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 from yarl import URL
 
 from stellwerk.api.core import ConfigMap, Namespace
@@ -25,6 +22,9 @@ from stellwerk.operators.component.targets import abandon_remote
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import ANYTHING, AnswerInstead, CutConnection, Drop, FaultProxy, RequestFault, requests
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 ONE = {"one.yaml": config_map("one")}
 THERE = {"secretRef": {"name": "there"}}

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.events import Event
 from stellwerk.kube.client.client import Client
 from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, EVENT_TOKEN_ANNOTATION
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 STATE = "component_operator_runtime_component_state"
 

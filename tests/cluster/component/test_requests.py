@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditEntry, AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 OPERATOR = "component-operator"
 TEN = {f"{number}.yaml": config_map(f"config-{number}") for number in range(10)}

@@ -9,11 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster import rights as audited
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import LOOPBACK, Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Namespace, ServiceAccount
 from stellwerk.api.rbac import RoleBinding
@@ -26,6 +21,11 @@ from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.operators.component.settings import Mode
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster import permissions
+from tests.cluster import rights as audited
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import LOOPBACK, Running
+from tests.cluster.component.then import Then
 
 USER = f"system:serviceaccount:{rights.NAMESPACE}:{rights.ACCOUNT}"
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{rights.NAMESPACE}")

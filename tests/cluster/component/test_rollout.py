@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
-
 from stellwerk.api.core import ConfigMap
 from stellwerk.apply.set.model.owner import hash_of
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 
 async def test_a_new_component_goes_from_first_seen_to_ready_with_marked_objects(

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.component.running import Running
 
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.apply.objects.manifests import read_folder
@@ -18,6 +17,7 @@ from stellwerk.operators.component.api import Component
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.running import Running
 
 SAMPLES = [document.body for document in read_folder(Path(__file__).parents[3] / "samples" / "component")]
 NAMESPACE = "stellwerk-sample"

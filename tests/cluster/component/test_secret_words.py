@@ -8,12 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.cluster.component import test_decryption
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config, manifest, policies
-from tests.cluster.component.process import operator
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
@@ -24,6 +18,12 @@ from stellwerk.operators.component.api import Component
 from stellwerk.runtime.telemetry import logs
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers import artifacts
+from tests.cluster.component import test_decryption
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config, manifest, policies
+from tests.cluster.component.process import operator
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 CANARY = 'canary-Value_"1"\\!'
 PLAIN = "canary-of-a-name"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.eventually import StillUntrue, eventually
 from stellwerk.testing.faults import Delay, FaultProxy, Hold, events, requests
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 
 async def test_an_object_of_another_client_and_all_that_follows_from_it_has_been_seen(

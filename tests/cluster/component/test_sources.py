@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 
 async def test_a_source_that_is_absent_is_looked_for_every_ten_seconds_and_taken_when_it_comes(

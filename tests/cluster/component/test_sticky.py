@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from stellwerk.kube.types.model import metadata_of
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import GATE, config, gate
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.kube.types.model import metadata_of
 
 
 def files(version: str) -> dict[str, str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from stellwerk.api.core import ConfigMap
+from stellwerk.testing.scenarios.writes import Writes
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
-
-from stellwerk.api.core import ConfigMap
-from stellwerk.testing.scenarios.writes import Writes
 
 
 async def test_suspended_nothing_is_written_and_afterwards_what_was_missed_is_made_up(

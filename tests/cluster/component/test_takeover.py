@@ -11,10 +11,6 @@ import hashlib
 from datetime import UTC, datetime
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import config
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import ConfigMap, Namespace, Pod
@@ -28,6 +24,10 @@ from stellwerk.operators.component.references import digests
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.artifacts import Published
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import config
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 FILES = {
     "config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {a: b}\n",

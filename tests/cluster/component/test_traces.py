@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing.eventually import eventually
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.process import operator
 from tests.cluster.component.then import Then
-
-from stellwerk.local.cluster import LocalCluster
-from stellwerk.testing.eventually import eventually
 
 CANARY = "canary-in-a-secret"
 

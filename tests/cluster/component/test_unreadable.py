@@ -5,11 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.cluster.component import kinds, world
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import GATE, manifest
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap
@@ -22,6 +17,11 @@ from stellwerk.operators.component.api import OWNER_ID, Component
 from stellwerk.operators.component.insight import why
 from stellwerk.runtime.insight.diagnosis import root_causes
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component import kinds, world
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import GATE, manifest
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 NO_TIME = "2020-01-01T00:00:00+99:99"
 LEVELS = 9_000

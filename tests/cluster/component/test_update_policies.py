@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import config_of
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
-
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import config_of
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 OPERATOR = "component-operator"
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)

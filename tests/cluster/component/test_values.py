@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from tests.cluster.component.given import Given
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.operators.component.api import Component
+from tests.cluster.component.given import Given
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 SHOWN = {
     "shown.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shown\ndata:\n  values: {{ toJson . | quote }}\n"

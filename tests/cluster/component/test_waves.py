@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from tests.cluster.component.given import Given, config_map
-from tests.cluster.component.manifests import config, deployment, gate, job
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
-
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.scenarios.writes import Writes
+from tests.cluster.component.given import Given, config_map
+from tests.cluster.component.manifests import config, deployment, gate, job
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 
 def phases(component: Component) -> dict[str, str]:

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.cluster import permissions
-from tests.cluster.component.given import Given
-from tests.cluster.component.manifests import deployment
-from tests.cluster.component.running import Running
-from tests.cluster.component.then import Then
 
 from stellwerk.api.core import Pod, ServiceAccount
 from stellwerk.api.rbac import Role, RoleBinding
@@ -15,6 +10,11 @@ from stellwerk.delivery.sets.workload_causes import FIRST_SECONDS
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.testing.eventually import eventually
+from tests.cluster import permissions
+from tests.cluster.component.given import Given
+from tests.cluster.component.manifests import deployment
+from tests.cluster.component.running import Running
+from tests.cluster.component.then import Then
 
 QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", True))
 LOG = "see its log: kubectl logs"

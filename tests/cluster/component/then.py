@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.cluster.component.shown import StatusHistory
-
 from stellwerk.api.core import ConfigMap
 from stellwerk.api.events import Event
 from stellwerk.kube.client.client import Client
@@ -14,6 +12,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Kind, Unstructured, View, metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.shown import StatusHistory
 
 PATIENCE_SECONDS = 40.0
 

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.cluster.component.kinds import established, serve
-from tests.cluster.component.manifests import GATE
-
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
@@ -21,6 +18,8 @@ from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.testing.eventually import eventually
+from tests.cluster.component.kinds import established, serve
+from tests.cluster.component.manifests import GATE
 
 FLUX = (flux.GitRepository, flux.OciRepository, flux.Bucket, flux.HelmChart, flux.ExternalArtifact)
 
