@@ -86,6 +86,24 @@ async def test_a_tenant_shows_its_operation_and_its_routes(running: Running, sho
     assert "headers" in differs.stdout
 
 
+async def test_a_new_tenant_shows_the_version_that_it_gets_and_the_operation_that_follows(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.shows_application("VersionExists", state="Consistent")
+    await running.settled(shop.client)
+    await running.stop()
+    await shop.subscribe("late")
+    differs = await stellwerk("diff", "cat/late")
+
+    assert differs.returncode == 3, differs
+    lines = marked(differs)
+    assert any(line.startswith(f"~ CAPTenant {shop.namespace}/late (") for line in lines), lines
+    assert "it gets version 1.0.0" in differs.stdout
+    assert any(line.startswith(f"+ CAPTenantOperation {shop.namespace}/late-") for line in lines), lines
+
+
 async def test_an_application_shows_its_provider_and_the_tenants_that_follow(
     running: Running, shop: Shop, stellwerk: Stellwerk
 ) -> None:

@@ -357,6 +357,15 @@ def status_of(
     )
 
 
+def recorded(
+    tenant: CAPTenant, operation: CAPTenantOperation, now: datetime, most: int = PREVIOUS_VERSIONS
+) -> TenantStatus:
+    """The status that shows an operation that succeeded: its version is the current one."""
+    phase = SUCCEEDED[Operation(operation.spec.operation)]
+    message, version = success_message(operation), operation.spec.version_name
+    return status_of(tenant, phase, message, now, current=version, most=most)
+
+
 def waiting_message(operation: CAPTenantOperation) -> str:
     """The message while an operation is under way."""
     return f"waiting for CAPTenantOperation {_dotted(operation)} of type {operation.spec.operation} to complete"

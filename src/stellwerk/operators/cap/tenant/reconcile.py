@@ -197,11 +197,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         """The version of an operation that succeeded becomes the current one, as soon as its domains serve it."""
         tenant, application = seen.tenant, seen.application
         current = operation.spec.version_name
-        phase = plan.SUCCEEDED[Operation(operation.spec.operation)]
-        message = plan.success_message(operation)
-        status = plan.status_of(
-            tenant, phase, message, self.clock.now(), current=current, most=self.most_previous_versions
-        )
+        status = plan.recorded(tenant, operation, self.clock.now(), self.most_previous_versions)
         routes_changed = False
         if (
             application is not None
@@ -216,9 +212,11 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 is_ready = shown is not None and shown.is_true
                 return Next.done(self._with_ready(tenant, is_ready, reason, waits)).without_event()
             # The version that it leaves is among the previous ones already: sessions that began there stay there.
-            recorded = msgspec.structs.replace(tenant, status=status)
-            routes_changed = await self._keep(recorded, application, seen, current)
-        answer = self._with_event(status, phase, message)
+            routes_changed = await self._keep(
+                msgspec.structs.replace(tenant, status=status), application, seen, current
+            )
+        phase = plan.SUCCEEDED[Operation(operation.spec.operation)]
+        answer = self._with_event(status, phase, plan.success_message(operation))
         if tenant.metadata.is_terminating:
             return Next.now(status).without_event()
         return answer.with_events(_networking_changed(tenant)) if routes_changed else answer

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from stellwerk.api.istio import VirtualService
 from stellwerk.apply.objects.desired import Address, Desired
@@ -41,10 +45,15 @@ class TenantPreviewer:
         decision = plan.decide(seen)
         if isinstance(decision, plan.Prepare):
             outcome.changed[subject.ref] = METADATA
-            seen = replace(seen, tenant=preparation.prepared(subject, decision.lacking))
+            prepared = preparation.prepared(subject, decision.lacking)
+            if decision.version:
+                outcome.changed[subject.ref] = f"{METADATA}, and it gets version {decision.version}"
+                prepared = replace(prepared, spec=replace(prepared.spec, version=decision.version))
+            seen = dataclasses.replace(seen, tenant=prepared)
             decision = plan.decide(seen)
         await _note(client, outcome, seen, decision)
-        await _note_routes(client, outcome, seen, found, _version_after(seen, decision))
+        if not subject.metadata.is_terminating:
+            await _note_routes(client, outcome, _after(seen.tenant, decision), found)
         return outcome.preview(claims=ORIGINAL)
 
 
@@ -86,20 +95,16 @@ async def _note_start(client: Client, outcome: Outcome, tenant: CAPTenant, start
         outcome.deleted[Address(CAPTenantOutput.resource, output.key).ref] = "it is from a Job of an earlier operation"
 
 
-def _version_after(seen: TenantSnapshot, decision: plan.Decision) -> str:
-    """The name of the version that the VirtualService leads to after the next pass; empty for none."""
-    if seen.tenant.metadata.is_terminating:
-        return ""
-    if isinstance(decision, plan.Record):
-        return decision.operation.spec.version_name
-    return seen.tenant.status.current_version
+def _after(tenant: CAPTenant, decision: plan.Decision) -> CAPTenant:
+    """The tenant with the versions that it has after the next pass, which its VirtualService leads to."""
+    if not isinstance(decision, plan.Record):
+        return tenant
+    return replace(tenant, status=plan.recorded(tenant, decision.operation, datetime.now(UTC)))
 
 
-async def _note_routes(
-    client: Client, outcome: Outcome, seen: TenantSnapshot, found: Surroundings, version_name: str
-) -> None:
-    tenant = seen.tenant
-    version = found.find_version(ObjectKey(tenant.metadata.namespace, version_name)) if version_name else None
+async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, found: Surroundings) -> None:
+    current = tenant.status.current_version
+    version = found.find_version(ObjectKey(tenant.metadata.namespace, current)) if current else None
     if version is None or found.application is None:
         return
     home = await surroundings.operator_namespace(client)
