@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -197,6 +198,7 @@ class OwnedObjects:
             informer.store.add_index(_OWNER, self._owners)
             informer.on_change(self._on_change)
             informer.on_unreadable(self._on_unreadable)
+            informer.on_parked(partial(self._on_parked, informer))
             self._weigh(informer)
             if (place.resource.group, place.resource.kind) in DEFINITIONS:
                 informer.on_change(lambda _: self.kinds_changed())
@@ -244,6 +246,12 @@ class OwnedObjects:
 
     def _on_unreadable(self, _: ObjectKey, obj: Unreadable | None) -> None:
         if obj is not None and (owner := obj.metadata.labels.get(mark(self.prefix))):
+            self.wake(owner)
+
+    def _on_parked(self, informer: Informer[Live]) -> None:
+        """No watch ends the waiting of these owners any more: their passes read the objects one by one."""
+        informer.expect_nothing()
+        for owner in dict.fromkeys(owner for obj in informer.store.all() for owner in self._owners(obj)):
             self.wake(owner)
 
     def _is_echo(self, delta: Delta[Live]) -> bool:

@@ -155,6 +155,38 @@ async def test_a_parked_kind_holds_up_nobody_and_resumes() -> None:
     assert served == [True], "called once, when the kind came"
 
 
+@pytest.mark.req("R-206")
+def test_handlers_are_told_once_when_a_full_store_is_watched_no_longer() -> None:
+    things, told = informer(), list[bool]()
+    things.on_parked(lambda: told.append(things.has_synced))
+    things.take(WatchSuspended("not permitted"))
+    assert told == [], "there was nothing to miss"
+    things.take(Synced((thing("a", 1),), "1"))
+    things.take(WatchSuspended("not permitted"))
+    things.take(WatchSuspended("still not permitted"))
+    assert told == [False]
+
+
+@pytest.mark.req("R-206")
+async def test_own_writes_of_before_hold_nothing_back_when_no_watch_will_show_them() -> None:
+    things = informer()
+    things.take(Synced((), "1"))
+    with noting_own_writes(things) as writes:
+        things.expect(A, "5")
+        things.expect_nothing()
+        things.expect(A, "7")
+    before, after = writes
+    assert before.is_visible
+    assert not after.is_visible
+    await asyncio.wait_for(before.visible(), 20)
+    waiting = asyncio.create_task(after.visible())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    things.expect_nothing()
+    await asyncio.wait_for(waiting, 20)
+    assert things.expected(A) is None
+
+
 @pytest.mark.req("R-207")
 async def test_a_suspended_watch_forgets_its_objects_and_asks_nothing_until_it_is_woken(
     caplog: pytest.LogCaptureFixture,

@@ -148,6 +148,7 @@ class Informer(Generic[T]):
         self._unreadable: dict[ObjectKey, Unreadable] = {}
         self._unreadable_handlers: list[UnreadableHandler] = []
         self._served_handlers: list[Callable[[], None]] = []
+        self._parked_handlers: list[Callable[[], None]] = []
         self._complaints = _Complaints(self.name, self._clock)
         self._parked: WatchSuspended | None = None
         self._synced = False
@@ -184,6 +185,10 @@ class Informer(Generic[T]):
         """Call the handler whenever the store is full after the watch was parked: the kind is served now, or may be
         watched now. No delta shows that where there are no objects."""
         self._served_handlers.append(handler)
+
+    def on_parked(self, handler: Callable[[], None]) -> None:
+        """Call the handler when a full store is watched no longer: no delta shows from now on what becomes of it."""
+        self._parked_handlers.append(handler)
 
     @property
     def unreadable(self) -> Mapping[ObjectKey, Unreadable]:
@@ -348,6 +353,10 @@ class Informer(Generic[T]):
         """The write to this key that the cache does not show yet, or None."""
         return self._progress.expected(key)
 
+    def expect_nothing(self) -> None:
+        """No key is held back any more by an own write: no watch will show it."""
+        self._progress.give_up()
+
     async def wait_for(self, key: ObjectKey, resource_version: str, timeout: float) -> None:
         """Return when the cache shows at least this version. Raises TimeoutError after `timeout` seconds."""
         try:
@@ -442,13 +451,17 @@ class Informer(Generic[T]):
             self._tell_readable(obj.key)
 
     def _park(self, parked: WatchSuspended, *, expected: bool = False) -> None:
-        if self._parked is None:
+        is_news = self._parked is None
+        if is_news:
             level = logging.INFO if expected else logging.WARNING
             _log.log(level, "the watch of %s is parked: %s", self.name, parked.why)
         self._parked = parked
         if parked.is_not_served:
             self.history.caught_up(self)
         self._settled.set()
+        if is_news and self._synced:
+            for handler in self._parked_handlers:
+                handler()
 
     def _notify(self, delta: Delta[T]) -> None:
         for handler in self._handlers:

@@ -27,6 +27,7 @@ class CacheProgress:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._expected: dict[ObjectKey, int] = {}
+        self._given_up = 0
 
     def has_reached(self, version: int) -> bool:
         """Whether the cache shows everything up to this version."""
@@ -48,18 +49,23 @@ class CacheProgress:
         if version >= self._reached:
             self.advance(version)
             return
+        self.give_up()
+        self._reached = version
+
+    def give_up(self) -> None:
+        """End all waiting: what is expected so far may never show."""
+        self._given_up += 1
         for _, _, waiter in self._waiting:
             _finish(waiter)
         self._waiting.clear()
         self._expected.clear()
-        self._reached = version
 
     def expect(self, key: ObjectKey, version: int) -> OwnWrite | None:
         """Note a write to this key; None where the cache shows it already."""
         if self.has_reached(version):
             return None
         self._expected[key] = max(version, self._expected.get(key, 0))
-        return OwnWrite(self, version)
+        return OwnWrite(self, version, self._given_up)
 
     def expected(self, key: ObjectKey) -> OwnWrite | None:
         """The write to this key that the cache does not show yet, or None."""
@@ -69,7 +75,11 @@ class CacheProgress:
         if self.has_reached(version):
             del self._expected[key]
             return None
-        return OwnWrite(self, version)
+        return OwnWrite(self, version, self._given_up)
+
+    def has_given_up_since(self, count: int) -> bool:
+        """Whether waiting has ended since it had ended so often."""
+        return self._given_up > count
 
     async def reach(self, version: int) -> None:
         """Return when the version is reached, or when history was rewritten."""
@@ -86,15 +96,18 @@ class OwnWrite:
 
     progress: CacheProgress
     version: int
+    given_up: int
+    """How often the cache had ended all waiting when this was written."""
 
     @property
     def is_visible(self) -> bool:
-        """Whether the cache has come so far."""
-        return self.progress.has_reached(self.version)
+        """Whether the cache has come so far, or has ended all waiting since."""
+        return self.progress.has_reached(self.version) or self.progress.has_given_up_since(self.given_up)
 
     async def visible(self) -> None:
         """Return when it has."""
-        await self.progress.reach(self.version)
+        if not self.is_visible:
+            await self.progress.reach(self.version)
 
 
 def version_number(resource_version: str) -> int:

@@ -1,0 +1,45 @@
+"""The watches of the objects that a set owns, when the right to watch them is taken away."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.apply.set.model.confirmation import live_view
+from stellwerk.apply.set.model.owner import mark
+from stellwerk.delivery.watched_objects import OwnedObjects, Place
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
+from stellwerk.operators.component.api import RECONCILER
+from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.testing.clock import FakeClock
+
+
+@pytest.mark.req("R-206")
+async def test_owners_whose_objects_are_watched_no_longer_are_woken_and_not_held_back() -> None:
+    """They may wait for the end of an object, which nothing tells them now."""
+    labels: JsonObject = {mark(RECONCILER): "owner"}
+    metadata: JsonObject = {"namespace": "shop", "name": "one", "uid": "u1", "resourceVersion": "1", "labels": labels}
+    woken: list[str] = []
+    async with Client.connect(ClusterConfig(server="https://nowhere.invalid")) as client:
+        owned = OwnedObjects(Cluster(client, clock=FakeClock()), RECONCILER, woken.append, lambda: None)
+        covering = asyncio.create_task(owned.cover([Place(ConfigMap.resource, "")]))
+        while not covering.done():
+            for informer in owned.cluster.informers:
+                if not informer.has_synced:
+                    informer.take(Synced((), "1"))
+            await asyncio.sleep(0)
+        maps = owned.cluster.informer(live_view(ConfigMap.resource), labels=mark(RECONCILER))
+        live = Unstructured.of({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        maps.take(Synced((live,), "1"))
+        woken.clear()
+        maps.expect(live.key, "9")
+        maps.take(WatchSuspended("not permitted", is_forbidden=True))
+
+        assert woken == ["owner"]
+        assert maps.expected(live.key) is None
+        assert owned.of("owner") == {}, "what it shows is outdated: it is read one by one"
