@@ -35,7 +35,7 @@ demo: control-plane ## the local system with operators and samples, from nothing
 
 test: control-plane ## all tests, on a real local Kubernetes
 	$(BIN)/python -m stellwerk.local check
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal
 
 unit: control-plane ## the tests that need no cluster, less the heavy ones, in a minute
 	$(BIN)/pytest -n 2 --dist worksteal -m "not heavy" tests/unit

@@ -23,7 +23,8 @@ async def test_code_that_computes_on_the_loop_is_measured() -> None:
         _compute(0.15)
         await asyncio.sleep(0.01)
 
-    assert stalls.longest_seconds * stalls.slowness >= 0.15 > LONGEST_STALL_SECONDS
+    # On a busy machine the work and its measurement are a little apart.
+    assert stalls.longest_seconds * stalls.slowness >= 0.14 > LONGEST_STALL_SECONDS
 
 
 async def test_a_stall_at_the_end_of_the_block_is_measured() -> None:
