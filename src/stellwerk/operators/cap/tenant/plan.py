@@ -57,6 +57,10 @@ class TenantSnapshot:
     operations: Sequence[CAPTenantOperation] = ()
     """The operations that the tenant controls."""
 
+    def version_named(self, name: str) -> CAPApplicationVersion | None:
+        """The version object of this name; None where there is none."""
+        return next((version for version in self.versions if version.metadata.name == name), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -220,7 +224,7 @@ def _deprovision(seen: TenantSnapshot) -> Decision:
     last = _last(seen, Operation.DEPROVISIONING)
     if last is not None:
         return Release(last) if _succeeded(last) else ShowFailure(last)
-    current = next((version for version in seen.versions if version.metadata.name == name), None)
+    current = seen.version_named(name)
     if current is None:
         return Refuse(
             f"CAPApplicationVersion {name}, which {seen.tenant.ref} uses, does not exist: without its Jobs the tenant "

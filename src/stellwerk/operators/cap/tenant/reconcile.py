@@ -199,11 +199,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         current = operation.spec.version_name
         status = plan.recorded(tenant, operation, self.clock.now(), self.most_previous_versions)
         routes_changed = False
-        if (
-            application is not None
-            and not tenant.metadata.is_terminating
-            and any(version.metadata.name == current for version in seen.versions)
-        ):
+        has_version = seen.version_named(current) is not None
+        if application is not None and has_version and not tenant.metadata.is_terminating:
             namespace = tenant.metadata.namespace
             waits = unready_domain(application, lambda reference: self.networking.find_domain(namespace, reference))
             if waits:
@@ -262,7 +259,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         return await self._keep(tenant, application, seen, tenant.status.current_version)
 
     async def _keep(self, tenant: CAPTenant, application: CAPApplication, seen: TenantSnapshot, name: str) -> bool:
-        version = next((each for each in seen.versions if each.metadata.name == name), None)
+        version = seen.version_named(name)
         if version is None:
             return False
         memory = self.memos.of(tenant.key).observed
