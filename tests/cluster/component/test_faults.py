@@ -16,8 +16,6 @@ from stellwerk.testing.faults import (
     ANY_FRAME,
     ANYTHING,
     WATCHES,
-    WRITES,
-    AnswerInstead,
     CutConnection,
     CutFrame,
     EndWatchAfter,
@@ -28,7 +26,6 @@ from stellwerk.testing.faults import (
     Hide,
     Hold,
     Repeat,
-    RequestFault,
     chance,
     events,
     nth,
@@ -36,6 +33,7 @@ from stellwerk.testing.faults import (
     requests,
 )
 from stellwerk.testing.scenarios.recorder import Run
+from tests.cluster import outages
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.lives import Lives
 from tests.cluster.component.running import Running
@@ -138,15 +136,7 @@ async def test_a_line_that_has_gone_silent_is_given_up_and_readiness_tells_of_a_
 async def test_with_a_third_of_the_calls_failing_it_converges_and_waits_as_long_as_it_is_told_to(
     proxy: FaultProxy, lives: Lives, clean: Sequence[Run]
 ) -> None:
-    troubles: tuple[RequestFault, ...] = (
-        AnswerInstead(429, retry_after_seconds=1),
-        AnswerInstead(500),
-        AnswerInstead(503),
-        AnswerInstead(504, after_forwarding=True),
-        CutConnection(after_forwarding=True),
-    )
-    rules = [proxy.on_requests(ANYTHING, fault, chance(0.055, seed=seed)) for seed, fault in enumerate(troubles)]
-    rules.append(proxy.on_requests(WRITES, AnswerInstead(409), chance(0.055, seed=9)))
+    rules = outages.failing_calls(proxy)
     await replace(lives, patience_seconds=60.0).led_as(clean)
     assert min(rule.fired for rule in rules) > 0
     assert too_early(proxy) == []

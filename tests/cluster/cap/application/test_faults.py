@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from tests.cluster import permissions
+from tests.cluster import outages, permissions
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.life import Life
 from tests.cluster.cap.shop import OPERATOR, Shop, ready
@@ -26,8 +26,6 @@ from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import (
     ANY_FRAME,
     ANYTHING,
-    WRITES,
-    AnswerInstead,
     CutConnection,
     CutFrame,
     ErrorFrame,
@@ -35,7 +33,6 @@ from stellwerk.testing.faults import (
     FaultProxy,
     Hold,
     Repeat,
-    RequestFault,
     chance,
     events,
     nth,
@@ -149,15 +146,7 @@ async def test_events_that_come_twice_change_nothing(
 async def test_with_a_third_of_the_calls_failing_every_job_runs_once(
     proxy: FaultProxy, behind: Running, shop: Shop, audit: AuditLog
 ) -> None:
-    troubles: tuple[RequestFault, ...] = (
-        AnswerInstead(429, retry_after_seconds=1),
-        AnswerInstead(500),
-        AnswerInstead(503),
-        AnswerInstead(504, after_forwarding=True),
-        CutConnection(after_forwarding=True),
-    )
-    rules = [proxy.on_requests(ANYTHING, fault, chance(0.055, seed=seed)) for seed, fault in enumerate(troubles)]
-    rules.append(proxy.on_requests(WRITES, AnswerInstead(409), chance(0.055, seed=9)))
+    rules = outages.failing_calls(proxy)
     await lead(shop, audit)
     assert min(rule.fired for rule in rules) > 0
 
