@@ -18,7 +18,7 @@ from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperatorStatus, State
 from stellwerk.runtime import conditions
-from stellwerk.runtime.insight.reason_catalog import ITSELF, NOBODY, YOURS, ReasonFacts
+from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, YOURS, ReasonFacts
 from stellwerk.runtime.reconciler import Severity
 
 
@@ -59,7 +59,7 @@ class Reason(StrEnum):
 
 
 TURNS = {
-    State.Ready: NOBODY,
+    State.Ready: NO_USER,
     State.Processing: ITSELF,
     State.Deleting: ITSELF,
     State.Warning: YOURS,

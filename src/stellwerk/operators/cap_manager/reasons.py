@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from stellwerk.operators.cap_manager.api import State
-from stellwerk.runtime.insight.reason_catalog import ITSELF, NOBODY, ReasonFacts
+from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
 
 
 class Reason(StrEnum):
@@ -51,7 +51,7 @@ class CapOperatorEvent(StrEnum):
 
 
 TURNS = {
-    State.Ready: NOBODY,
+    State.Ready: NO_USER,
     State.Processing: ITSELF,
     State.Deleting: ITSELF,
     State.Pending: "The manager goes on as soon as what is missing appears.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from stellwerk.operators.component.api_status import State
-from stellwerk.runtime.insight.reason_catalog import ITSELF, NOBODY, ReasonFacts
+from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
 
 OBJECTS_NOT_WATCHED = "ObjectsNotWatched"
 """Of the Event about objects that are read one by one, because rights to list and watch are missing."""
@@ -75,7 +75,7 @@ class Cause(StrEnum):
 
 
 TURNS = {
-    State.Ready: NOBODY,
+    State.Ready: NO_USER,
     State.Processing: ITSELF,
     State.Deleting: ITSELF,
     State.Pending: "The operator goes on as soon as what is missing appears, and looks at least every retryInterval.",

@@ -19,7 +19,7 @@ S = TypeVar("S", bound=StrEnum)
 W = TypeVar("W", bound=StrEnum)
 """Its reasons."""
 
-NOBODY = "No user has to act."
+NO_USER = "No user has to act."
 ITSELF = "No user has to act; the operator goes on by itself."
 YOURS = "It is your turn; the operator goes on as soon as the cause is gone."
 

@@ -10,7 +10,7 @@ from stellwerk.operators.cap.kinds.domain import DomainState
 from stellwerk.operators.cap.kinds.tenant import OperationState, TenantState
 from stellwerk.operators.cap.kinds.version import VersionState
 from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason, TenantReason, VersionReason
-from stellwerk.runtime.insight.reason_catalog import ITSELF, NOBODY, ReasonFacts
+from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
 
 _RETRIED = "The operator tries again: on every change, and by itself later and later."
 
@@ -37,7 +37,7 @@ APPLICATION: Mapping[ApplicationReason, ReasonFacts[ApplicationState]] = {
     ApplicationReason.RecoveredPanic: ReasonFacts(ApplicationState.ERROR),
 }
 APPLICATION_TURNS = {
-    ApplicationState.CONSISTENT: NOBODY,
+    ApplicationState.CONSISTENT: NO_USER,
     ApplicationState.PROCESSING: ITSELF,
     ApplicationState.DELETING: ITSELF,
     ApplicationState.ERROR: _RETRIED,
@@ -65,7 +65,7 @@ VERSION: Mapping[VersionReason, ReasonFacts[VersionState]] = {
     VersionReason.RecoveredPanic: ReasonFacts(VersionState.ERROR),
 }
 VERSION_TURNS = {
-    VersionState.READY: NOBODY,
+    VersionState.READY: NO_USER,
     VersionState.PROCESSING: ITSELF,
     VersionState.DELETING: ITSELF,
     VersionState.ERROR: _RETRIED,
@@ -86,7 +86,7 @@ TENANT: Mapping[TenantReason, ReasonFacts[TenantState]] = {
     TenantReason.RecoveredPanic: ReasonFacts(TenantState.PROVISIONING_ERROR),
 }
 TENANT_TURNS = {
-    TenantState.READY: NOBODY,
+    TenantState.READY: NO_USER,
     TenantState.PROVISIONING: ITSELF,
     TenantState.UPGRADING: ITSELF,
     TenantState.DELETING: ITSELF,
@@ -103,7 +103,7 @@ OPERATION: Mapping[OperationReason, ReasonFacts[OperationState]] = {
     OperationReason.RecoveredPanic: ReasonFacts(OperationState.FAILED),
 }
 OPERATION_TURNS = {
-    OperationState.COMPLETED: NOBODY,
+    OperationState.COMPLETED: NO_USER,
     OperationState.PROCESSING: _RETRIED,
     OperationState.FAILED: _RETRIED,
 }
@@ -117,7 +117,7 @@ DOMAIN: Mapping[DomainReason, ReasonFacts[DomainState]] = {
     DomainReason.DeletionBlocked: ReasonFacts(DomainState.DELETING, only_user_can_fix=True),
 }
 DOMAIN_TURNS = {
-    DomainState.READY: NOBODY,
+    DomainState.READY: NO_USER,
     DomainState.PROCESSING: ITSELF,
     DomainState.DELETING: ITSELF,
     DomainState.ERROR: _RETRIED,
