@@ -7,8 +7,11 @@ from tests.cluster.runtime.example_kind import Lamp, lamp
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import Conflict, Invalid, NotFound
 from stellwerk.runtime.control import finalizer
+from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, first, requests
 
 OURS, THEIRS = "engine.test/ours", "engine.test/theirs"
 
@@ -45,6 +48,31 @@ async def test_a_finalizer_that_others_add_meanwhile_survives(client: Client, na
     left = await finalizer.remove(client, stale, OURS)
     assert left is not None
     assert left.metadata.finalizers == (THEIRS,)
+    await free(client, namespace)
+
+
+async def test_a_change_of_something_else_meanwhile_costs_no_further_request(
+    client: Client, namespace: str, audit: AuditLog
+) -> None:
+    stale = await hold(client, namespace, THEIRS, OURS)
+    await client.patch(Lamp, "hall", namespace, MergePatch({"spec": {"lit": True}}))
+    audit.mark()
+    left = await finalizer.remove(client, stale, OURS)
+    assert left is not None
+    assert (left.metadata.finalizers, left.spec.lit) == ((THEIRS,), True)
+    assert [entry.verb for entry in audit.entries(lambda entry: entry.namespace == namespace)] == ["patch"]
+    await free(client, namespace)
+
+
+async def test_a_refusal_that_has_another_cause_is_raised_at_once(
+    client: Client, namespace: str, proxy: FaultProxy
+) -> None:
+    made = await hold(client, namespace, OURS)
+    refused = AnswerInstead(422, message="spec.lit: is not what it was")
+    async with Client.connect(ClusterConfig.load(proxy.kubeconfig), field_manager="engine-test") as behind:
+        patches = requests("patch", Lamp.resource.group_resource)
+        with proxy.on_requests(patches, refused, first(1)), pytest.raises(Invalid, match="is not what it was"):
+            await finalizer.remove(behind, made, OURS)
     await free(client, namespace)
 
 

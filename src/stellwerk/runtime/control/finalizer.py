@@ -1,20 +1,24 @@
 """Our finalizer on an object: put on before the first outside effect, taken off after the last.
 
-Both are merge patches that carry the resourceVersion they were computed from: finalizers are a list, a merge patch
-replaces it whole, and another controller's finalizer must survive. After a conflict the object is read again.
+Finalizers are a list that a patch replaces whole, and another controller's finalizer must survive. To put ours on, a
+merge patch carries the resourceVersion that it was computed from. To take it off, a JSON patch tests the uid and the
+list: a status or an annotation that another client writes meanwhile is no reason to ask twice. Where the list has
+changed, the object is read again.
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from stellwerk.kube.client.client import Client
-from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.client import patch as operations
+from stellwerk.kube.client.client import Client, Target
+from stellwerk.kube.client.patch import JsonPatch, MergePatch
 from stellwerk.kube.types.errors import Conflict, Invalid, NotFound
-from stellwerk.kube.types.model import HasMetadata, Kind, metadata_of
+from stellwerk.kube.types.model import HasMetadata, JsonValue, Kind, metadata_of
 from stellwerk.runtime.cache.informer import wrote_own_object
 
 K = TypeVar("K", bound=Kind)
+T = TypeVar("T", bound=HasMetadata)
 
 _TRIES = 5
 
@@ -31,14 +35,26 @@ def adding(obj: HasMetadata, name: str) -> MergePatch | None:
     """
     if present(obj, name) or obj.metadata.is_terminating:
         return None
-    return _finalizers(obj, (*obj.metadata.finalizers, name))
+    metadata = obj.metadata
+    finalizers: list[JsonValue] = [*metadata.finalizers, name]
+    return MergePatch(
+        {"metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version, "finalizers": finalizers}}
+    )
 
 
-def removing(obj: HasMetadata, name: str) -> MergePatch | None:
+def removing(obj: HasMetadata, name: str) -> JsonPatch | None:
     """The patch that takes the finalizer off (pure); None when there is nothing to do."""
     if not present(obj, name):
         return None
-    return _finalizers(obj, tuple(kept for kept in obj.metadata.finalizers if kept != name))
+    path = "/metadata/finalizers"
+    kept: list[JsonValue] = [other for other in obj.metadata.finalizers if other != name]
+    return JsonPatch(
+        (
+            operations.test("/metadata/uid", obj.metadata.uid),
+            operations.test(path, [*obj.metadata.finalizers]),
+            operations.replace(path, kept),
+        )
+    )
 
 
 async def add(client: Client, obj: K, name: str) -> K:
@@ -47,27 +63,50 @@ async def add(client: Client, obj: K, name: str) -> K:
     Raises Conflict when the object was changed meanwhile, NotFound when it is gone: the next pass sees which.
     """
     patch = adding(obj, name)
-    return obj if patch is None else await _send(client, obj, patch)
+    if patch is None:
+        return obj
+    metadata = obj.metadata
+    written = await client.patch(type(obj), metadata.name, metadata.namespace, patch, field_validation="Ignore")
+    wrote_own_object(written)
+    return written
 
 
 async def remove(client: Client, obj: K, name: str) -> K | None:
-    """Take the finalizer off this very object, and no other of its finalizers.
+    """Take the finalizer off the very object of this pass, and no other of its finalizers.
 
-    Returns the object as it is then, None when it is gone or another one has its name. Raises Conflict when it keeps
-    changing under us.
+    Returns the object as it is then, None when it is gone or another one has its name. Raises Invalid or Conflict when
+    its finalizers keep changing under us, and Invalid when the API server refuses the object itself.
     """
-    current: K | None = obj
-    for _ in range(_TRIES - 1):
-        if current is None or (patch := removing(current, name)) is None:
-            return current
+    if not present(obj, name):
+        return obj
+    left = await remove_from(client, type(obj), obj, name)
+    if left is not None:
+        wrote_own_object(left)
+    return left
+
+
+async def remove_from(client: Client, target: Target[T], obj: HasMetadata, name: str) -> T | None:
+    """Take the finalizer off any object, read as `target`. Returns None where it has none; else as `remove` does."""
+    current, found = obj, None
+    for attempt in range(1, _TRIES + 1):
+        patch, metadata = removing(current, name), current.metadata
+        if patch is None:
+            break
         try:
-            return await _send(client, current, patch)
+            # Unknown fields are not looked for: there is none in a list of names, and the looking costs the API server.
+            return await client.patch(target, metadata.name, metadata.namespace, patch, field_validation="Ignore")
         except NotFound:
             return None
-        except Conflict:
-            current = await _again(client, obj)
-    patch = removing(current, name) if current is not None else None
-    return current if current is None or patch is None else await _send(client, current, patch)
+        except (Conflict, Invalid) as refused:
+            # Invalid is the answer to a failed test, too. Where nothing that is tested has changed, it is not that.
+            found = await client.find(target, metadata.name, metadata.namespace)
+            if found is None or found.metadata.uid != metadata.uid:
+                return None
+            is_as_sent = found.metadata.finalizers == metadata.finalizers
+            if attempt == _TRIES or (is_as_sent and isinstance(refused, Invalid)):
+                raise
+            current = found
+    return found
 
 
 async def is_of_the_present(client: Client, obj: Kind) -> bool:
@@ -88,29 +127,3 @@ async def is_of_the_present(client: Client, obj: Kind) -> bool:
             return False
         raise
     return True
-
-
-async def _again(client: Client, obj: K) -> K | None:
-    """The object as the server has it now; None when it is gone or replaced."""
-    found = await client.find(type(obj), obj.metadata.name, obj.metadata.namespace)
-    return found if found is not None and found.metadata.uid == obj.metadata.uid else None
-
-
-async def _send(client: Client, obj: K, patch: MergePatch) -> K:
-    # Unknown fields are not looked for: there is none in a list of names, and the looking costs the API server.
-    written = await client.patch(type(obj), obj.metadata.name, obj.metadata.namespace, patch, field_validation="Ignore")
-    wrote_own_object(written)
-    return written
-
-
-def _finalizers(obj: HasMetadata, names: tuple[str, ...]) -> MergePatch:
-    metadata = obj.metadata
-    return MergePatch(
-        {
-            "metadata": {
-                "uid": metadata.uid,
-                "resourceVersion": metadata.resource_version,
-                "finalizers": [*names],
-            }
-        }
-    )

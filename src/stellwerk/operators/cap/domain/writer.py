@@ -55,11 +55,9 @@ class DomainWriter:
         is_changed = False
         for address, live in objects:
             view, key = metadata_of(address.resource), address.key
-            patch = finalizer.removing(live, names.DOMAIN_FINALIZER)
             is_changed = True
             try:
-                if patch is not None:
-                    await self.client.patch(view, key.name, key.namespace, patch, field_validation="Ignore")
+                await finalizer.remove_from(self.client, view, live, names.DOMAIN_FINALIZER)
                 await self.client.delete(view, key.name, key.namespace, uid=live.metadata.uid)
             except NotFound:
                 continue
