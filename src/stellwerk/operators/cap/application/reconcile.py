@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
+from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import (
     PartialObjectMetadata,
@@ -43,6 +43,10 @@ from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity,
 
 Answer: TypeAlias = Next[ApplicationStatus]
 
+PROGRESS_SECONDS = 1.0
+"""How often counts of tenants under way, and their subdomains, are shown: each tenant changes them three times, and a
+status is a request. The first change after a pause is shown at once."""
+
 
 class ApplicationFailed(ReconcileError):
     """An application cannot be worked on now."""
@@ -63,6 +67,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     counts: CapMetrics
     recorder: EventSink | None = None
     """For Events on tenants and versions."""
+    _counted: dict[ObjectKey, float] = field(default_factory=dict[ObjectKey, float])
+    """When the status of an application was last written for its counts alone, in monotonic seconds."""
 
     async def reconcile(self, application: CAPApplication) -> Answer:
         """Observe, decide, act. Raises ApplicationFailed, ApiError."""
@@ -74,7 +80,24 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         if decision.has_failed:
             self.counts.failed(application, is_bug=False)
         answer = Next(decision.status, 0.0 if decision.again else decision.again_seconds)
-        return answer.without_event().with_events(*decision.notices)
+        answer = answer.without_event().with_events(*decision.notices)
+        return answer if decision.write is not None else self._throttled(application, answer)
+
+    def _throttled(self, application: CAPApplication, answer: Answer) -> Answer:
+        """The answer without a status that differs in nothing but counts, where such a one was written just now."""
+        if answer.status is None or not plan.is_progress(application.status, answer.status):
+            return answer
+        now, key = self.clock.monotonic(), application.key
+        left = self._counted.get(key, now - PROGRESS_SECONDS) + PROGRESS_SECONDS - now
+        if left <= 0:
+            self._counted[key] = now
+            return answer
+        delay = left if answer.delay_seconds is None else min(left, answer.delay_seconds)
+        return replace(answer, status=None, delay_seconds=delay)
+
+    async def forget(self, key: ObjectKey) -> None:
+        """As `Reconciler.forget`."""
+        self._counted.pop(key, None)
 
     def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:
         """The failure as state and message."""
@@ -146,11 +169,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                 await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
 
     async def _release_secret(self, secret: PartialObjectMetadata) -> None:
-        patch, key = finalizer.removing(secret, names.APPLICATION_FINALIZER), secret.key
-        if patch is None:
-            return
-        with contextlib.suppress(NotFound):
-            written = await self.client.patch(metadata_of(Secret), key.name, key.namespace, patch)
+        key, target = secret.key, metadata_of(Secret)
+        written = await finalizer.remove_from(self.client, target, secret, names.APPLICATION_FINALIZER)
+        if written is not None:
             self.caches.secrets(key.namespace).expect(key, written.metadata.resource_version)
 
     async def _convert(self, application: CAPApplication, conversion: DomainConversion) -> None:
