@@ -1,4 +1,4 @@
-"""A registry gets its callback although the server's watch of tenants has gone silent."""
+"""What the server promises holds although its watch of tenants has gone silent."""
 
 from __future__ import annotations
 
@@ -50,3 +50,20 @@ async def test_a_half_open_watch_of_tenants_is_given_up_and_the_callback_is_sent
     silent.release()
     await shop.promises_show("delivered")
     assert len(shop.registries.callbacks) == 1
+
+
+@pytest.mark.req("R-202")
+async def test_the_end_of_a_tenant_that_its_watch_does_not_show_yet_is_carried_out(
+    proxy: FaultProxy, shop: Bookshop
+) -> None:
+    silent = Hold()
+    half_open = proxy.on_events(
+        ANY_FRAME & of_watch(requests("watch", CAPTenant.resource.group_resource)), silent, nth(1)
+    )
+    assert (await shop.subscribe()).status == 202
+    await silent.caught()
+    reply = await shop.unsubscribe(guid="another")
+    half_open.end()
+    silent.release()
+    assert reply.status == 202
+    await shop.gone()

@@ -241,7 +241,10 @@ class SubscriptionRoutes:
         if asked.subscription is None or self.directory.ends_of(guid):
             return None
         application = self._application(asked.subscription)
-        return self.directory.tenant(application, tenant_id) if application is not None else None
+        if application is None:
+            return None
+        shown = self.directory.tenant(application, tenant_id)
+        return shown if shown is not None else await self.subscriptions.live_tenant(application, tenant_id)
 
     def _is_replay(self, claims: Claims, application: CAPApplication, subscription: Subscription) -> bool:
         ends = self.directory.ends_of(subscription.guid, application.metadata.namespace)
