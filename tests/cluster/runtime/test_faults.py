@@ -14,6 +14,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Next
@@ -64,6 +65,33 @@ async def test_a_key_rests_while_its_own_write_is_held_back_and_others_do_not(
     await eventually(lambda: len(works.electrician.of("hall")) >= 2, on=works.electrician.rang)
     assert works.electrician.of("hall")[1].metadata.labels == {"written": "yes"}
     assert [one.request.verb for one in proxy.history.writes()] == ["patch"]
+
+
+@pytest.mark.req("R-106")
+async def test_an_object_that_a_pass_has_released_is_not_looked_at_again_while_the_cache_still_shows_it(
+    client: Client, namespace: str, proxy: FaultProxy, behind: Client, start: Start
+) -> None:
+    async def release(obj: Lamp) -> Next[LampStatus]:
+        if obj.metadata.is_terminating:
+            await finalizer.remove(behind, obj, "engine.test/ours")
+        return Next.done()
+
+    hold = Hold()
+    proxy.on_events(events("DELETED", LAMPS, name="hall"), hold)
+    works = await start(Electrician(release), client=behind)
+    await client.create(Lamp, lamp("attic", namespace))
+    await client.create(Lamp, lamp("hall", namespace, finalizers=["engine.test/ours"]))
+    await works.rests(passes=2)
+    await client.delete(Lamp, "hall", namespace)
+    await hold.caught()
+    looks, attic = len(works.electrician.of("hall")), len(works.electrician.of("attic"))
+    for name in ("hall", "attic"):
+        works.controller.queue.add(ObjectKey(namespace, name))
+    await eventually(lambda: len(works.electrician.of("attic")) > attic, on=works.electrician.rang)
+    assert len(works.electrician.of("hall")) == looks
+    hold.release()
+    await eventually(lambda: bool(works.electrician.forgotten), on=works.electrician.rang)
+    assert len(works.electrician.of("hall")) == looks
 
 
 @pytest.mark.req("R-106")

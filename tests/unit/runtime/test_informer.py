@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TypeAlias
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,8 +24,9 @@ from stellwerk.runtime.cache.informer import (
     Delta,
     Informer,
     noting_own_writes,
+    wrote_own_object,
 )
-from stellwerk.runtime.cache.read_your_writes import version_number
+from stellwerk.runtime.cache.read_your_writes import OwnWrite, version_number
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
@@ -265,6 +268,52 @@ async def test_a_write_is_also_visible_once_the_watch_is_past_it() -> None:
         await asyncio.wait_for(things.wait_for(A, version, timeout=1), 20)
 
 
+@pytest.mark.req("R-106")
+@pytest.mark.parametrize(
+    "proof",
+    [
+        Removed(thing("a", 9)),
+        Synced((), "9"),
+        Synced((thing("a", 9, uid="a successor"),), "9"),
+        Changed(thing("a", 9, uid="a successor")),
+    ],
+    ids=["removed", "not listed", "another one listed", "another one"],
+)
+async def test_an_own_end_is_waited_for_until_the_very_object_is_not_shown(proof: Change[Thing]) -> None:
+    """The answer to the write that ends an object has the version from before: no version tells."""
+    things = informer()
+    things.take(Synced((thing("a", 5),), "5"))
+    deleted = datetime(2026, 1, 1, tzinfo=UTC)
+    ending = msgspec.structs.replace(
+        thing("a", 5), metadata=msgspec.structs.replace(thing("a", 5).metadata, deletion_timestamp=deleted)
+    )
+    with noting_own_writes(things) as writes:
+        wrote_own_object(ending)
+    (end,) = writes
+    waiter = asyncio.create_task(end.visible())
+    for later in (Changed(thing("other", 8)), Bookmark("8"), Changed(thing("a", 8))):
+        things.take(later)
+        await asyncio.sleep(0)
+        assert not end.is_visible
+        assert things.expected(A) is end
+    things.take(proof)
+    await asyncio.wait_for(waiter, 20)
+    assert things.expected(A) is None
+
+    with noting_own_writes(things) as writes:
+        wrote_own_object(ending)
+    assert not writes, "the cache does not show it any more"
+
+
+@pytest.mark.req("R-204")
+def test_an_own_end_that_a_restored_database_does_not_know_is_not_waited_for() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 90),), "100"))
+    things.expect_end(thing("a", 90))
+    things.take(Synced((thing("a", 40),), "50"))
+    assert things.expected(A) is None
+
+
 async def test_waiting_for_a_write_ends_with_a_message() -> None:
     things = informer()
     things.take(Synced((), "5"))
@@ -295,7 +344,7 @@ def test_a_pass_collects_what_it_has_written() -> None:
         others.expect(ObjectKey("here", "child"), "7")
         others.expect(ObjectKey("here", "seen already"), "3")
     others.expect(ObjectKey("here", "later"), "9")
-    assert [write.version for write in writes] == [7]
+    assert [write.version for write in writes if isinstance(write, OwnWrite)] == [7]
     assert not writes[0].is_visible
     others.take(Bookmark("7"))
     assert writes[0].is_visible

@@ -38,7 +38,7 @@ from stellwerk.kube.watch.watch import SILENCE_SECONDS, Watcher
 from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.cache_audit import CacheAudit
 from stellwerk.runtime.cache.common_history import CommonHistory
-from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnWrite, version_number
+from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnEnd, OwnWrite, version_number
 from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.supervision.tasks import background, surprise
@@ -349,7 +349,16 @@ class Informer(Generic[T]):
         if write is not None and notes is not None:
             notes.writes.append(write)
 
-    def expected(self, key: ObjectKey) -> OwnWrite | None:
+    def expect_end(self, obj: HasMetadata) -> None:
+        """Note that an own write was the end of this object. As `expect`."""
+        known, notes = self.store.get(obj.key), _notes.get()
+        if known is None or known.metadata.uid != obj.metadata.uid:
+            return
+        end = self._progress.expect_end(obj.key, obj.metadata.uid)
+        if notes is not None:
+            notes.writes.append(end)
+
+    def expected(self, key: ObjectKey) -> OwnWrite | OwnEnd | None:
         """The write to this key that the cache does not show yet, or None."""
         return self._progress.expected(key)
 
@@ -464,6 +473,8 @@ class Informer(Generic[T]):
                 handler()
 
     def _notify(self, delta: Delta[T]) -> None:
+        if delta.old is not None and delta.new is None:
+            self._progress.ended(delta.key, delta.old.metadata.uid)
         for handler in self._handlers:
             self._call(handler, delta)
 
@@ -515,7 +526,7 @@ def _is_round(number: int) -> bool:
 
 
 @contextmanager
-def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnWrite]]:
+def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnWrite | OwnEnd]]:
     """A pass on an object of `primary`: collect what is expected of any informer, also by tasks started inside."""
     notes = _Notes(primary)
     token = _notes.set(notes)
@@ -526,9 +537,16 @@ def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnWrite]]:
 
 
 def wrote_own_object(obj: HasMetadata) -> None:
-    """The pass under way has changed the object that it is about; outside of a pass this has no effect."""
+    """The pass under way has changed the object that it is about; outside of a pass this has no effect.
+
+    An object that is being deleted and has no finalizer is gone.
+    """
     notes = _notes.get()
-    if notes is not None and notes.primary.view.shape is type(obj):
+    if notes is None or notes.primary.view.shape is not type(obj):
+        return
+    if obj.metadata.is_terminating and not obj.metadata.finalizers:
+        notes.primary.expect_end(obj)
+    else:
         notes.primary.expect(obj.key, obj.metadata.resource_version)
 
 
@@ -537,7 +555,7 @@ class _Notes:
 
     def __init__(self, primary: Informer[T]) -> None:
         self.primary = primary
-        self.writes: list[OwnWrite] = []
+        self.writes: list[OwnWrite | OwnEnd] = []
 
 
 _notes: ContextVar[_Notes | None] = ContextVar("own writes of the current pass", default=None)

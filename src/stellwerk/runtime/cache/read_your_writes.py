@@ -4,6 +4,9 @@ Versions of one resource are ordered integers (KEP-5504) and a watch delivers in
 the cache has reached the version that the server answered to it; also when the written object itself is not selected by
 the watch and never shows. When the order runs backwards (etcd was restored from a backup) all waiting ends, and nothing
 is expected any more.
+
+The end of an object has no such version: the answer to the patch that removes its last finalizer shows the version from
+before. So an end is visible when the cache no longer shows this very object.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ class CacheProgress:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._expected: dict[ObjectKey, int] = {}
+        self._ends: dict[ObjectKey, OwnEnd] = {}
         self._given_up = 0
 
     def has_reached(self, version: int) -> bool:
@@ -59,6 +63,9 @@ class CacheProgress:
             _finish(waiter)
         self._waiting.clear()
         self._expected.clear()
+        for end in self._ends.values():
+            end.show()
+        self._ends.clear()
 
     def expect(self, key: ObjectKey, version: int) -> OwnWrite | None:
         """Note a write to this key; None where the cache shows it already."""
@@ -67,8 +74,19 @@ class CacheProgress:
         self._expected[key] = max(version, self._expected.get(key, 0))
         return OwnWrite(self, version, self._given_up)
 
-    def expected(self, key: ObjectKey) -> OwnWrite | None:
+    def expect_end(self, key: ObjectKey, uid: str) -> OwnEnd:
+        """Note that this process has ended the object, which the cache still shows."""
+        return self._ends.setdefault(key, OwnEnd(uid))
+
+    def ended(self, key: ObjectKey, uid: str) -> None:
+        """The cache no longer shows this object."""
+        if key in self._ends and self._ends[key].uid == uid:
+            self._ends.pop(key).show()
+
+    def expected(self, key: ObjectKey) -> OwnWrite | OwnEnd | None:
         """The write to this key that the cache does not show yet, or None."""
+        if key in self._ends:
+            return self._ends[key]
         version = self._expected.get(key)
         if version is None:
             return None
@@ -88,6 +106,27 @@ class CacheProgress:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (version, next(self._order), waiter))
         await waiter
+
+
+class OwnEnd:
+    """The end of an object, which the cache must show before the next pass on its key."""
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        self._shown = asyncio.Event()
+
+    def show(self) -> None:
+        """The cache does not show the object any more, or has ended all waiting."""
+        self._shown.set()
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether the cache does not show the object any more, or has ended all waiting since."""
+        return self._shown.is_set()
+
+    async def visible(self) -> None:
+        """Return when it is so."""
+        await self._shown.wait()
 
 
 @dataclass(frozen=True, slots=True)
