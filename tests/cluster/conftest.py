@@ -91,10 +91,10 @@ def make_cluster() -> Iterator[MakeCluster]:
 
 @pytest.fixture
 def namespace(cluster: LocalCluster) -> Iterator[str]:
-    """A new namespace of the shared cluster, deleted after the test."""
+    """A new namespace of the shared cluster."""
     name = clusters.create_namespace(cluster)
     yield name
-    clusters.delete_namespace(cluster, name)
+    clusters.leave_namespace(cluster, name)
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """Waiting for something to become true, without sleeping for a guessed time.
 
 Inside one process nothing needs to be polled: the code that changes something rings a `Signal`, and the waiter looks
-again. Only a foreign process (an operator's log, an API server's state) has no bell; it is looked at every 20 ms. A
-look that takes longer is followed by a pause of its own length, so that looking does not slow down what is waited for.
-We refused retries with growing pauses: a test should end as soon as it can.
+again. Only a foreign process (an operator's log, an API server's state) has no bell, and is looked at again and again.
+
+A look takes processor time from what is waited for. So the pause after it is three times as long as the look, and a
+tenth of the time that has passed, but at least 20 ms. A test ends at most a tenth later than it could.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import TypeVar, overload
 T = TypeVar("T")
 
 POLL_SECONDS = 0.02
+_PAUSE_PER_LOOK = 3
+_PAUSE_PER_WAIT = 0.1
 _LONGEST_VALUE = 4_000
 
 
@@ -73,14 +76,14 @@ async def eventually(
 
     `check` may be a function or a coroutine function; an AssertionError in it means "not yet", any other exception is
     a bug and passes at once. `within` is in seconds of the machine's clock. `on` rings when it is worth looking again;
-    without it `check` is called every 20 ms, or after as long as it took. Raises StillUntrue, which names `describe`
+    without it `check` is called again after a pause of 20 ms or more. Raises StillUntrue, which names `describe`
     and the last value or assertion seen.
     """
     last: list[object] = ["nothing: the first look did not end"]
     limit = asyncio.timeout(within)
     try:
         async with limit:
-            return await _look_until_true(check, last, on)
+            return await _look_until_true(check, last, on, within)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -89,7 +92,10 @@ async def eventually(
     raise StillUntrue(f"after {within:g} s still untrue: {what}\n  last seen: {_shown(last[0])}") from failure
 
 
-async def _look_until_true(check: Callable[[], T | Awaitable[T]], last: list[object], on: Signal | None) -> T:
+async def _look_until_true(
+    check: Callable[[], T | Awaitable[T]], last: list[object], on: Signal | None, within: float
+) -> T:
+    start = time.monotonic()
     while True:
         rung, begun = on.count if on else 0, time.monotonic()
         try:
@@ -99,7 +105,10 @@ async def _look_until_true(check: Callable[[], T | Awaitable[T]], last: list[obj
                 return value
         except AssertionError as failure:
             last[0] = failure
-        await (on.after(rung) if on else asyncio.sleep(max(POLL_SECONDS, time.monotonic() - begun)))
+        now = time.monotonic()
+        pause = max(_PAUSE_PER_LOOK * (now - begun), _PAUSE_PER_WAIT * (now - start))
+        left = start + within - now
+        await (on.after(rung) if on else asyncio.sleep(max(POLL_SECONDS, min(pause, left / 2))))
 
 
 async def _value_of(check: Callable[[], T | Awaitable[T]]) -> T:

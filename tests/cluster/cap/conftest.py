@@ -50,7 +50,7 @@ def home(cap_cluster: LocalCluster) -> Iterator[str]:
     """A namespace of the test's own."""
     name = clusters.create_namespace(cap_cluster)
     yield name
-    world.delete_namespace(cap_cluster, name)
+    world.leave_namespace(cap_cluster, name)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def neighbour(admin: Client, cap_cluster: LocalCluster) -> Iterator[Shop]:
     """An application in another namespace."""
     name = clusters.create_namespace(cap_cluster, "neighbour")
     yield Shop(admin, name)
-    world.delete_namespace(cap_cluster, name)
+    world.leave_namespace(cap_cluster, name)
 
 
 def hostile(form: str, secret: str) -> bytes:

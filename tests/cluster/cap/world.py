@@ -42,6 +42,6 @@ async def prepare(cluster: LocalCluster) -> None:
         await permissions.grant(client, OPERATOR, (*GRANTS, *HOME_GRANTS))
 
 
-def delete_namespace(cluster: LocalCluster, name: str) -> None:
-    """Ask for the end of a namespace whose operator has stopped or has nothing to do there any more."""
-    clusters.delete_namespace(cluster, name, [f"sme.sap.com/v1alpha1/{plural}" for plural in _FINALIZED])
+def leave_namespace(cluster: LocalCluster, name: str) -> None:
+    """Delete what the next operator would work on, in a namespace whose operator has stopped or has nothing to do."""
+    clusters.delete_objects(cluster, name, [f"sme.sap.com/v1alpha1/{plural}" for plural in _FINALIZED])

@@ -77,7 +77,7 @@ def home(manager_cluster: LocalCluster) -> Iterator[str]:
     """A namespace of the test's own."""
     name = clusters.create_namespace(manager_cluster)
     yield name
-    clusters.delete_namespace(manager_cluster, name)
+    clusters.leave_namespace(manager_cluster, name)
 
 
 @pytest.fixture

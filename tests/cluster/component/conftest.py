@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.api.core import Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import dig, metadata_of
+from stellwerk.kube.types.model import dig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
@@ -46,7 +45,7 @@ def home(component_cluster: LocalCluster) -> Iterator[str]:
     """A namespace of the test's own, for its Components."""
     name = clusters.create_namespace(component_cluster)
     yield name
-    clusters.delete_namespace(component_cluster, name)
+    clusters.leave_namespace(component_cluster, name)
 
 
 @pytest.fixture
@@ -123,12 +122,11 @@ async def behind(proxy: FaultProxy, given: Given) -> AsyncIterator[Running]:
 
 
 @pytest.fixture
-async def remote(remote_cluster: LocalCluster, home: str) -> AsyncIterator[Client]:
-    """The other cluster's administrator; the namespace that the test makes there goes with the test."""
+async def remote(remote_cluster: LocalCluster) -> AsyncIterator[Client]:
+    """The other cluster's administrator."""
     config = ClusterConfig.load(remote_cluster.kubeconfig)
     async with Client.connect(config, field_manager="tests") as client:
         yield client
-        await client.delete(metadata_of(Namespace), home)
 
 
 @pytest.fixture

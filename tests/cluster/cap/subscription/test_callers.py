@@ -41,7 +41,7 @@ async def neighbour(
     await made.open()
     await serving.settled(admin)
     yield made
-    world.delete_namespace(cap_cluster, namespace)
+    world.leave_namespace(cap_cluster, namespace)
 
 
 # ---- tokens
