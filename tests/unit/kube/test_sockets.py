@@ -11,7 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.http.sockets import REFUSED, OwnSocket, Sockets
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import AddressForbidden
 
 LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0))
 
@@ -77,3 +81,17 @@ def test_no_socket_is_made_for_an_address_that_may_not_be_connected_to() -> None
         guarded.make(LOOPBACK)
     with guarded.make((*LOOPBACK[:4], ("192.0.2.1", 0))) as made:
         assert made.fileno() >= 0
+
+
+async def test_an_address_that_may_not_be_connected_to_is_an_error_at_once() -> None:
+    asked: list[str] = []
+
+    def may_connect(address: str) -> bool:
+        asked.append(address)
+        return False
+
+    config = ClusterConfig(server="https://127.0.0.1:6443", may_connect=may_connect)
+    async with Client.connect(config) as client:
+        with pytest.raises(AddressForbidden, match=f"127.0.0.1:6443 does not answer: {REFUSED}"):
+            await client.get(ConfigMap, "settings", "default")
+    assert asked == ["127.0.0.1"]

@@ -23,6 +23,7 @@ import aiohappyeyeballs
 
 from stellwerk.kube.http.connection import Connection
 from stellwerk.kube.http.messages import (
+    AddressRefused,
     Answer,
     ConnectionBroken,
     NotConnected,
@@ -173,6 +174,8 @@ class Connections:
             raise NotConnected(f"no connection within {self._connect_seconds:g} s") from error
         except (socket.gaierror, ValueError, OverflowError) as error:  # a UnicodeError is a ValueError
             raise NotConnected("its name is not known") from error
+        except PermissionError as error:
+            raise AddressRefused(_why(error)) from error
         except OSError as error:
             raise NotConnected(_why(error)) from error
         except RuntimeError as error:  # uvloop's word for some OSErrors

@@ -13,13 +13,22 @@ import aiohttp
 import msgspec
 
 from stellwerk.kube.http.messages import (
+    AddressRefused,
     Answer,
     ClientCertificateRejected,
     NoAnswer,
     NotConnected,
     ServerCertificateInvalid,
 )
-from stellwerk.kube.types.errors import LoginFailed, Status, StatusError, Unexplained, Unreachable, refusal
+from stellwerk.kube.types.errors import (
+    AddressForbidden,
+    LoginFailed,
+    Status,
+    StatusError,
+    Unexplained,
+    Unreachable,
+    refusal,
+)
 from stellwerk.kube.types.model import UNREADABLE
 
 NO_ANSWER = (NoAnswer, aiohttp.ClientError, TimeoutError, ConnectionError)
@@ -100,7 +109,8 @@ def unreachable(error: BaseException, about: str, server: str, *, connect_second
             return LoginFailed(f"cannot {about}: {server} does not speak TLS: its port may be one for plain HTTP")
         return LoginFailed(f"cannot {about}: {server} does not prove its identity: {cause}")
     never_sent = isinstance(error, NotConnected | aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
-    return Unreachable(
+    kind = AddressForbidden if isinstance(error, AddressRefused) else Unreachable
+    return kind(
         f"cannot {about}: {server} does not answer: {_cause(error, connect_seconds)}", outcome_unknown=not never_sent
     )
 

@@ -1,11 +1,12 @@
 """A request as it goes out over HTTP/1.1, the answer as it comes in, and the ways in which none comes.
 
-NoAnswer                  the root; its message is a few steady words
-├── Cut                   the request was sent, or a part of it: what became of it is unknown
-└── NotConnected          nothing of it was sent
-    ├── Unproved          the server does not prove its identity
-    └── Distrusted        the server does not accept ours
-BodyTooLarge                  there is an answer, and more of it than there may be
+NoAnswer                            the root; its message is a few steady words
+├── ConnectionBroken                the request was sent, or a part of it: what became of it is unknown
+└── NotConnected                    nothing of it was sent
+    ├── AddressRefused              the server's address may not be called from here
+    ├── ServerCertificateInvalid    the server does not prove its identity
+    └── ClientCertificateRejected   the server does not accept ours
+BodyTooLarge                        there is an answer, and more of it than there may be
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class ConnectionBroken(NoAnswer):
 
 class NotConnected(NoAnswer):
     """No connection came about, so nothing was sent."""
+
+
+class AddressRefused(NotConnected):
+    """The server's address may not be called from here."""
 
 
 class ServerCertificateInvalid(NotConnected):

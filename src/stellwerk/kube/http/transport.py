@@ -44,6 +44,7 @@ from stellwerk.kube.http.sockets import Sockets, Tls
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types import sizes
 from stellwerk.kube.types.errors import (
+    AddressForbidden,
     AnswerTooLarge,
     LoginFailed,
     ServerFault,
@@ -458,6 +459,8 @@ def _may_repeat(error: StatusError | Unreachable, request: Request) -> bool:
     match error:
         case TooManyRequests():
             return True
+        case AddressForbidden():
+            return False
         case ServerFault():
             return request.repeatable and error.code in (500, 502, 503, 504)
         case Unreachable():

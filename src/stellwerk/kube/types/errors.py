@@ -2,6 +2,7 @@
 
     ApiError                      the tree's root; `str()` is a sentence for people
     ├── Unreachable               no answer: refused, cut, TLS, timeout; a write may or may not have happened
+    │   └── AddressForbidden      the server's address may not be called from here: another try ends in the same way
     ├── LoginFailed               no usable credentials: kubeconfig, exec plugin, token file
     ├── Undecodable               an answer that is not what the API promises
     │   ├── UnreadableObject      one object that is not what its kind promises
@@ -66,6 +67,10 @@ class Unreachable(ApiError):
     def __init__(self, message: str, *, outcome_unknown: bool = True) -> None:
         self.outcome_unknown = outcome_unknown
         super().__init__(message)
+
+
+class AddressForbidden(Unreachable):
+    """The server's address may not be called from here. Another try ends in the same way."""
 
 
 class LoginFailed(ApiError):
