@@ -44,4 +44,5 @@ async def prepare(cluster: LocalCluster) -> None:
 
 def leave_namespace(cluster: LocalCluster, name: str) -> None:
     """Delete what the next operator would work on, in a namespace whose operator has stopped or has nothing to do."""
-    clusters.delete_objects(cluster, name, [f"sme.sap.com/v1alpha1/{plural}" for plural in _FINALIZED])
+    kinds = [f"sme.sap.com/v1alpha1/{plural}" for plural in _FINALIZED]
+    clusters.delete_objects(cluster, name, [*kinds, "v1/secrets"])  # some are notes of subscriptions that have ended

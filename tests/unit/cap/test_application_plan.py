@@ -240,35 +240,3 @@ def test_a_version_for_tenants_fails_in_an_application_for_services() -> None:
     assert decision.has_failed
     assert reason(decision, "LatestVersionReady") == "LatestVersionNotReady"
     assert [notice.severity for notice in decision.notices] == [Severity.WARNING]
-
-
-def shown(far: str, *, ready: bool = False, subdomains: tuple[str, ...] = ("a", "b")) -> ApplicationStatus:
-    """The status of a consistent application whose tenants are this far."""
-    reason = "AllTenantsReady" if ready else "NotAllTenantsReady"
-    tenants: JsonObject = {"type": "AllTenantsReady", "status": str(ready), "reason": reason, "message": far}
-    status: JsonObject = {"state": "Consistent", "observedSubdomains": [*subdomains], "conditions": [READY, tenants]}
-    return msgspec.convert(status, ApplicationStatus)
-
-
-def test_only_counts_of_tenants_and_their_subdomains_may_be_shown_later() -> None:
-    before = shown("1/3 tenants are ready")
-    assert plan.is_progress(before, shown("2/3 tenants are ready"))
-    assert plan.is_progress(before, shown("1/2 tenants are ready", subdomains=("a",)))
-    assert plan.is_progress(before, shown("1/4 tenants are ready", subdomains=("a", "b", "c")))
-
-    assert not plan.is_progress(before, before), "nothing to show"
-    assert not plan.is_progress(before, shown("3/3 tenants are ready", ready=True))
-    assert not plan.is_progress(before, msgspec.structs.replace(before, state="Processing"))
-
-
-def test_of_an_upgrade_the_phase_and_its_failures_are_shown_at_once() -> None:
-    def at(phase: str, upgraded: int, failed: int = 0) -> ApplicationStatus:
-        progress: JsonObject = {"version": "2", "phase": phase, "upgraded": upgraded, "failed": failed}
-        changed = msgspec.convert({"tenantUpgrade": progress}, ApplicationStatus).tenant_upgrade
-        return msgspec.structs.replace(shown(f"{upgraded} have it"), tenant_upgrade=changed)
-
-    before = at("Rolling", 1)
-    assert plan.is_progress(before, at("Rolling", 2))
-    assert not plan.is_progress(before, at("Paused", 1))
-    assert not plan.is_progress(before, at("Rolling", 1, failed=1))
-    assert not plan.is_progress(before, shown("2/3 tenants are ready"))

@@ -14,6 +14,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import Kind
 from stellwerk.operators.cap import names, watches
 from stellwerk.operators.cap.application.exposures import ServiceNetworking
+from stellwerk.operators.cap.application.progress import ShownProgress
 from stellwerk.operators.cap.application.reconcile import ApplicationReconciler
 from stellwerk.operators.cap.domain import controllers as domain_controllers
 from stellwerk.operators.cap.hashed_objects import HashedObjects
@@ -151,6 +152,7 @@ class _Building:
             clock=self.manager.clock,
             networking=networking,
             counts=self.counts,
+            progress=ShownProgress(self.manager.clock),
             recorder=self.recorder,
         )
         workers = self.settings.max_concurrent_reconciles_cap_application

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from datetime import datetime
 
 import pytest
@@ -20,7 +19,6 @@ from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.application.reconcile import PROGRESS_SECONDS
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -313,34 +311,6 @@ async def test_tenants_follow_to_a_new_version_as_soon_as_it_is_ready_unless_the
 
 
 @pytest.mark.req("CAP-14")
-async def test_counts_of_many_tenants_are_shown_once_a_second_and_their_end_at_once(
-    running: Running, shop: Shop, audit: AuditLog
-) -> None:
-    await shop.open(host="shop.example.com")
-    await shop.shows_application("AllTenantsReady", state="Consistent", condition="AllTenantsReady")
-    audit.mark()
-    began, tenants = time.monotonic(), [f"tenant-{number}" for number in range(16)]
-    for name in tenants:
-        await shop.subscribe(name)
-    for name in tenants:
-        await shop.tenant_shows("ProvisioningCompleted", name=name)
-
-    async def all_are_counted() -> bool:
-        application = await shop.client.get(CAPApplication, "shop", shop.namespace)
-        counted = conditions.find(application.status.conditions, "AllTenantsReady")
-        return counted is not None and counted.is_true and counted.message == "17/17 tenants are ready"
-
-    await eventually(all_are_counted, describe="the application shows that all tenants are ready")
-    writes = audit.entries(
-        lambda entry: (
-            (entry.namespace, entry.resource, entry.subresource, entry.is_write)
-            == (shop.namespace, "capapplications", "status", True)
-        )
-    )
-    # Three more: the first count, that not all tenants are ready any more, and that all are.
-    assert len(writes) <= 3 + (time.monotonic() - began) / PROGRESS_SECONDS
-
-
 async def test_a_deletion_waits_for_the_consumers_and_takes_the_provider_along(running: Running, shop: Shop) -> None:
     await shop.bind()
     await shop.apply(host="shop.example.com", provider=PROVIDER)

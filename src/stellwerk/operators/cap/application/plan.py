@@ -70,11 +70,6 @@ class ApplicationSnapshot:
 
 
 _DELETING = "the application is being deleted"
-_COUNTING = {
-    (ALL_TENANTS_READY, ApplicationReason.NotAllTenantsReady),
-    (READY, ApplicationReason.TenantsExist),
-}
-"""Conditions whose messages show how many tenants are not where they have to be."""
 
 
 # ---- what may be decided
@@ -161,22 +156,6 @@ def decide(seen: ApplicationSnapshot, now: datetime) -> Decision:
     """Decide what the application needs next."""
     plan = _Plan(seen, now)
     return next(decision for step in plan.steps() if (decision := step()) is not None)
-
-
-def is_progress(before: ApplicationStatus, after: ApplicationStatus) -> bool:
-    """Whether the two differ only in counts of tenants under way and their subdomains (pure)."""
-    return before != after and _without_counts(before) == _without_counts(after)
-
-
-def _without_counts(status: ApplicationStatus) -> ApplicationStatus:
-    upgrade = status.tenant_upgrade
-    if upgrade is not None:
-        upgrade = msgspec.structs.replace(upgrade, upgraded=0, upgrading=0, waiting=0)
-    shown = tuple(
-        msgspec.structs.replace(each, message="") if (each.type, each.reason) in _COUNTING else each
-        for each in status.conditions
-    )
-    return msgspec.structs.replace(status, tenant_upgrade=upgrade, conditions=shown, observed_subdomains=())
 
 
 @dataclass(frozen=True, slots=True)

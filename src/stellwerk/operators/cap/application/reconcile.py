@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import msgspec
@@ -23,6 +23,7 @@ from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import DomainConversion, HostTaken
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
+from stellwerk.operators.cap.application.progress import ShownProgress
 from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.kinds.status import condition
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -43,10 +44,6 @@ from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity,
 
 Answer: TypeAlias = Next[ApplicationStatus]
 
-PROGRESS_SECONDS = 1.0
-"""How often counts of tenants under way, and their subdomains, are shown: each tenant changes them three times, and a
-status is a request. The first change after a pause is shown at once."""
-
 
 class ApplicationFailed(ReconcileError):
     """An application cannot be worked on now."""
@@ -65,10 +62,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     clock: Clock
     networking: ServiceNetworking
     counts: CapMetrics
+    progress: ShownProgress
     recorder: EventSink | None = None
     """For Events on tenants and versions."""
-    _counted: dict[ObjectKey, float] = field(default_factory=dict[ObjectKey, float])
-    """When the status of an application was last written for its counts alone, in monotonic seconds."""
 
     async def reconcile(self, application: CAPApplication) -> Answer:
         """Observe, decide, act. Raises ApplicationFailed, ApiError."""
@@ -81,23 +77,17 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             self.counts.failed(application, is_bug=False)
         answer = Next(decision.status, 0.0 if decision.again else decision.again_seconds)
         answer = answer.without_event().with_events(*decision.notices)
-        return answer if decision.write is not None else self._throttled(application, answer)
-
-    def _throttled(self, application: CAPApplication, answer: Answer) -> Answer:
-        """The answer without a status that differs in nothing but counts, where such a one was written just now."""
-        if answer.status is None or not plan.is_progress(application.status, answer.status):
+        if decision.write is not None or answer.status is None:
             return answer
-        now, key = self.clock.monotonic(), application.key
-        left = self._counted.get(key, now - PROGRESS_SECONDS) + PROGRESS_SECONDS - now
-        if left <= 0:
-            self._counted[key] = now
+        left = self.progress.delay_seconds(application, answer.status)
+        if not left:
             return answer
         delay = left if answer.delay_seconds is None else min(left, answer.delay_seconds)
         return replace(answer, status=None, delay_seconds=delay)
 
     async def forget(self, key: ObjectKey) -> None:
         """As `Reconciler.forget`."""
-        self._counted.pop(key, None)
+        self.progress.forget(key)
 
     def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:
         """The failure as state and message."""

@@ -1,0 +1,66 @@
+"""Counts of tenants under way are shown once a second, and all else at once."""
+
+from __future__ import annotations
+
+import msgspec
+from tests.unit.cap import given
+
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap.application.progress import PROGRESS_SECONDS, ShownProgress, is_progress
+from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication
+from stellwerk.testing.clock import FakeClock
+
+READY: JsonObject = {"type": "Ready", "status": "True", "reason": "Ready", "message": "ready"}
+
+
+def shown(far: str, *, ready: bool = False, subdomains: tuple[str, ...] = ("a", "b")) -> ApplicationStatus:
+    """The status of a consistent application whose tenants are this far."""
+    reason = "AllTenantsReady" if ready else "NotAllTenantsReady"
+    tenants: JsonObject = {"type": "AllTenantsReady", "status": str(ready), "reason": reason, "message": far}
+    status: JsonObject = {"state": "Consistent", "observedSubdomains": [*subdomains], "conditions": [READY, tenants]}
+    return msgspec.convert(status, ApplicationStatus)
+
+
+def test_only_counts_of_tenants_and_their_subdomains_may_be_shown_later() -> None:
+    before = shown("1/3 tenants are ready")
+    assert is_progress(before, shown("2/3 tenants are ready"))
+    assert is_progress(before, shown("1/2 tenants are ready", subdomains=("a",)))
+    assert is_progress(before, shown("1/4 tenants are ready", subdomains=("a", "b", "c")))
+
+    assert not is_progress(before, before), "nothing to show"
+    assert not is_progress(before, shown("3/3 tenants are ready", ready=True))
+    assert not is_progress(before, msgspec.structs.replace(before, state="Processing"))
+
+
+def test_of_an_upgrade_the_phase_and_its_failures_are_shown_at_once() -> None:
+    def at(phase: str, upgraded: int, failed: int = 0) -> ApplicationStatus:
+        progress: JsonObject = {"version": "2", "phase": phase, "upgraded": upgraded, "failed": failed}
+        changed = msgspec.convert({"tenantUpgrade": progress}, ApplicationStatus).tenant_upgrade
+        return msgspec.structs.replace(shown(f"{upgraded} have it"), tenant_upgrade=changed)
+
+    before = at("Rolling", 1)
+    assert is_progress(before, at("Rolling", 2))
+    assert not is_progress(before, at("Paused", 1))
+    assert not is_progress(before, at("Rolling", 1, failed=1))
+    assert not is_progress(before, shown("2/3 tenants are ready"))
+
+
+def showing(status: ApplicationStatus) -> CAPApplication:
+    return msgspec.structs.replace(given.application(), status=status)
+
+
+async def test_the_first_count_is_shown_at_once_and_the_next_a_second_later() -> None:
+    clock = FakeClock()
+    progress, before = ShownProgress(clock), shown("1/9 tenants are ready")
+    assert progress.delay_seconds(showing(before), shown("2/9 tenants are ready")) == 0
+
+    application = showing(shown("2/9 tenants are ready"))
+    await clock.advance(0.25)
+    assert progress.delay_seconds(application, shown("3/9 tenants are ready")) == PROGRESS_SECONDS - 0.25
+    assert progress.delay_seconds(application, shown("9/9 tenants are ready", ready=True)) == 0
+
+    await clock.advance(0.75)
+    assert progress.delay_seconds(application, shown("5/9 tenants are ready")) == 0
+    assert progress.delay_seconds(application, shown("6/9 tenants are ready")) == PROGRESS_SECONDS
+    progress.forget(application.key)
+    assert progress.delay_seconds(application, shown("6/9 tenants are ready")) == 0
