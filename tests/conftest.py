@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from stellwerk.testing import cluster as clusters
 from tests.requirements.marks import pytest_runtest_setup as pytest_runtest_setup  # a hook is found by its name
+
+_LONGEST = [Path(__file__).parent / "cluster" / name for name in ("cap/application/test_crash.py", "cli/test_pages.py")]
+"""Modules with tests of a minute and more."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests. Where they come last, one process works and the others have nothing left."""
+    items.sort(key=lambda item: item.path not in _LONGEST)
 
 
 def pytest_configure(config: pytest.Config) -> None:
