@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import socket
@@ -13,9 +14,10 @@ import pytest
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.http.sockets import REFUSED, OwnSocket, Sockets
+from stellwerk.kube.http.sockets import REFUSED, ConnectionNotAllowed, OwnSocket, Sockets
+from stellwerk.kube.http.transport import ATTEMPTS
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import AddressForbidden
+from stellwerk.kube.types.errors import AddressForbidden, Unreachable
 
 LOOPBACK = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 0))
 
@@ -77,7 +79,7 @@ def test_a_socket_that_is_left_open_is_told_and_closed() -> None:
 @pytest.mark.req("R-601")
 def test_no_socket_is_made_for_an_address_that_may_not_be_connected_to() -> None:
     guarded = Sockets(lambda address: address == "192.0.2.1")
-    with pytest.raises(PermissionError, match=REFUSED):
+    with pytest.raises(ConnectionNotAllowed, match=REFUSED):
         guarded.make(LOOPBACK)
     with guarded.make((*LOOPBACK[:4], ("192.0.2.1", 0))) as made:
         assert made.fileno() >= 0
@@ -95,3 +97,18 @@ async def test_an_address_that_may_not_be_connected_to_is_an_error_at_once() -> 
         with pytest.raises(AddressForbidden, match=f"127.0.0.1:6443 does not answer: {REFUSED}"):
             await client.get(ConfigMap, "settings", "default")
     assert asked == ["127.0.0.1"]
+
+
+async def test_a_connection_that_the_kernel_refuses_is_tried_again() -> None:
+    asked: list[str] = []
+
+    def may_connect(address: str) -> bool:
+        asked.append(address)
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    config = ClusterConfig(server="https://127.0.0.1:6443", may_connect=may_connect)
+    async with Client.connect(config) as client:
+        with pytest.raises(Unreachable, match="Operation not permitted") as refused:
+            await client.get(ConfigMap, "settings", "default")
+    assert not isinstance(refused.value, AddressForbidden)
+    assert len(asked) == ATTEMPTS

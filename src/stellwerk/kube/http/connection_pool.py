@@ -30,7 +30,7 @@ from stellwerk.kube.http.messages import (
     RequestMessage,
     ServerCertificateInvalid,
 )
-from stellwerk.kube.http.sockets import OwnSocket
+from stellwerk.kube.http.sockets import ConnectionNotAllowed, OwnSocket
 
 SocketFactory = Callable[[aiohappyeyeballs.AddrInfoType], OwnSocket]
 
@@ -174,7 +174,7 @@ class Connections:
             raise NotConnected(f"no connection within {self._connect_seconds:g} s") from error
         except (socket.gaierror, ValueError, OverflowError) as error:  # a UnicodeError is a ValueError
             raise NotConnected("its name is not known") from error
-        except PermissionError as error:
+        except ConnectionNotAllowed as error:
             raise AddressRefused(_why(error)) from error
         except OSError as error:
             raise NotConnected(_why(error)) from error

@@ -72,6 +72,10 @@ class OwnSocket(socket.socket):
         super().__del__()  # type: ignore[misc]  # warns of a socket that was left open, and closes it; typeshed lacks it
 
 
+class ConnectionNotAllowed(PermissionError):
+    """We may not connect to the address. Another PermissionError is the kernel's, and may pass."""
+
+
 REFUSED = "none of its addresses may be called: loopback, link-local and private networks are refused here"
 
 
@@ -87,10 +91,10 @@ class Sockets:
         self._made: WeakSet[OwnSocket] = WeakSet()
 
     def make(self, address: aiohappyeyeballs.AddrInfoType) -> OwnSocket:
-        """A socket for an address that was looked up. Raises PermissionError where it may not be connected to."""
+        """A socket for an address that was looked up. Raises ConnectionNotAllowed."""
         family, kind, protocol, _, where = address
         if self._may_connect is not None and not self._may_connect(str(where[0])):
-            raise PermissionError(errno.EACCES, REFUSED)  # the same text for each address of a name
+            raise ConnectionNotAllowed(errno.EACCES, REFUSED)  # the same text for each address of a name
         made = OwnSocket(family, kind, protocol)
         self._made.add(made)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
