@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 from tests.cluster.runtime.example_kind import Lamp, lamp
 
@@ -9,9 +11,11 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import Conflict, Invalid, NotFound
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.control import finalizer
 from stellwerk.testing.cluster import AuditLog
-from stellwerk.testing.faults import AnswerInstead, FaultProxy, first, requests
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, RecordedRequest, first, requests
+from stellwerk.testing.faults.reply import Reply
 
 OURS, THEIRS = "engine.test/ours", "engine.test/theirs"
 
@@ -73,6 +77,31 @@ async def test_a_refusal_that_has_another_cause_is_raised_at_once(
         patches = requests("patch", Lamp.resource.group_resource)
         with proxy.on_requests(patches, refused, first(1)), pytest.raises(Invalid, match="is not what it was"):
             await finalizer.remove(behind, made, OURS)
+    await free(client, namespace)
+
+
+class Meddling:
+    """Another client changes the finalizers right before each patch arrives."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+
+    async def meet(self, request: RecordedRequest, proceed: Callable[[RecordedRequest], Awaitable[Reply]]) -> Reply:
+        finalizers: JsonObject = {"finalizers": [OURS, f"{THEIRS}-{request.number}"]}
+        await self._client.patch(Lamp, "hall", self._namespace, MergePatch({"metadata": finalizers}))
+        return await proceed(request)
+
+
+async def test_finalizers_that_another_client_changes_each_time_are_a_conflict_in_the_end(
+    client: Client, namespace: str, proxy: FaultProxy
+) -> None:
+    made = await hold(client, namespace, OURS)
+    async with Client.connect(ClusterConfig.load(proxy.kubeconfig), field_manager="engine-test") as behind:
+        patches = requests("patch", Lamp.resource.group_resource)
+        with proxy.on_requests(patches, Meddling(client, namespace)) as rule, pytest.raises(Conflict, match="another"):
+            await finalizer.remove(behind, made, OURS)
+    assert rule.fired == 5
     await free(client, namespace)
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from stellwerk.kube.client import patch as operations
 from stellwerk.kube.client.client import Client, Target
 from stellwerk.kube.client.patch import JsonPatch, MergePatch
-from stellwerk.kube.types.errors import Conflict, Invalid, NotFound
+from stellwerk.kube.types.errors import Conflict, Invalid, NotFound, Status
 from stellwerk.kube.types.model import HasMetadata, JsonValue, Kind, metadata_of
 from stellwerk.runtime.cache.informer import wrote_own_object
 
@@ -74,8 +74,8 @@ async def add(client: Client, obj: K, name: str) -> K:
 async def remove(client: Client, obj: K, name: str) -> K | None:
     """Take the finalizer off the very object of this pass, and no other of its finalizers.
 
-    Returns the object as it is then, None when it is gone or another one has its name. Raises Invalid or Conflict when
-    its finalizers keep changing under us, and Invalid when the API server refuses the object itself.
+    Returns the object as it is then, None when it is gone or another one has its name. Raises Conflict when it keeps
+    changing under us, and Invalid when the API server refuses the object itself.
     """
     if not present(obj, name):
         return obj
@@ -102,9 +102,11 @@ async def remove_from(client: Client, target: Target[T], obj: HasMetadata, name:
             found = await client.find(target, metadata.name, metadata.namespace)
             if found is None or found.metadata.uid != metadata.uid:
                 return None
-            is_as_sent = found.metadata.finalizers == metadata.finalizers
-            if attempt == _TRIES or (is_as_sent and isinstance(refused, Invalid)):
+            if isinstance(refused, Invalid) and found.metadata.finalizers == metadata.finalizers:
                 raise
+            if attempt == _TRIES:
+                fight = Status(code=409, reason="Conflict", message="another client keeps changing the object")
+                raise Conflict(fight, refused.attempted) from refused
             current = found
     return found
 
