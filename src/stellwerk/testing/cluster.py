@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import API_SERVER, CONTROLLER_MANAGER, ETCD, Options
+from stellwerk.local.components import CONTROLLER_MANAGER, ETCD, Options
 from stellwerk.local.host import processes
 from stellwerk.local.host.processes import Process
 
@@ -108,8 +108,9 @@ def restore_data(cluster: LocalCluster, name: str) -> None:
         shutil.rmtree(data)
         shutil.copytree(cluster.folder / "saved" / name, data)
 
-    # The API server's cache would go on serving the newer view, so it is restarted as well.
-    _while_stopped(cluster, [API_SERVER, ETCD], swap)
+    # All others start again as well. The API server's cache would go on serving the newer view, and a client that
+    # resumes a watch from a version that does not exist yet (a controller, the scheduler) sees nothing until it does.
+    _while_stopped(cluster, [*reversed(cluster.options.components)], swap)
 
 
 def _while_stopped(cluster: LocalCluster, names: Sequence[str], act: Callable[[], object]) -> None:

@@ -197,9 +197,12 @@ async def test_a_cluster_that_wakes_up_in_the_past_is_taken_from_there_and_nothi
 
 async def much_happens(scene: Scene) -> None:
     """So much elsewhere that the future stays the future for the test: an API server writes some 20 versions at its
-    start, and whoever resumes a watch after as many as he has seen is told of no past."""
+    start, and whoever resumes a watch after as many as he has seen is told of no past. The Component changes last, as
+    the test's own watch of it is alone, and no other cache finds out for it."""
     for version in range(500):
         await scene.given.config("elsewhere", "default", version=str(version))
+    await scene.given.annotated(late="true")
+    await eventually(lambda: "late" in scene.then.history.latest["comp"].metadata.annotations)
 
 
 def fill(cluster: LocalCluster) -> None:

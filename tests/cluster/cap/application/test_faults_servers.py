@@ -22,7 +22,6 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import CONTROLLER_MANAGER
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog, restore_data, save_data
@@ -125,8 +124,6 @@ async def test_in_a_cluster_that_wakes_up_in_the_past_no_tenant_goes_and_nothing
 
     audit = AuditLog(scene.cluster)
     await asyncio.to_thread(restore_data, scene.cluster, "backup")
-    # As Kubernetes advises after a restore: its controllers do not notice by themselves.
-    await asyncio.to_thread(scene.cluster.restart, CONTROLLER_MANAGER)
     past = await scene.has("shop-v1")
     assert past.metadata.uid == before.metadata.uid
     await scene.running.settled(scene.shop.client, within=BACK_WITHIN_SECONDS)
