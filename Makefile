@@ -33,10 +33,10 @@ demo: control-plane ## the local system with operators and samples, from nothing
 	$(BIN)/stellwerk cap upgrade bookshop -n stellwerk-bookshop --wait
 	$(BIN)/stellwerk status ca/bookshop -n stellwerk-bookshop
 
-# Four test processes for two processors: each waits for its API server half of the time.
+# Four test processes for two processors: each waits for its API server half of the time. See tests/scheduling.py.
 test: control-plane ## all tests, on a real local Kubernetes
 	$(BIN)/python -m stellwerk.local check
-	$(BIN)/pytest -n 4 --dist worksteal
+	$(BIN)/pytest -n 4 --dist loadfile
 
 unit: control-plane ## the tests that need no cluster, less the heavy ones, in a minute
 	$(BIN)/pytest -n 2 --dist worksteal -m "not heavy" tests/unit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,16 @@ _LONGEST = [Path(__file__).parent / "cluster" / name for name in ("cap/applicati
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests. Where they come last, one process works and the others have nothing left."""
     items.sort(key=lambda item: item.path not in _LONGEST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """Distribute modules by folder, with `--dist loadfile`; otherwise as xdist does."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.scheduling import ByFolder  # where there is xdist
+
+    return ByFolder(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:

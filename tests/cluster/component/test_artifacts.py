@@ -40,20 +40,22 @@ def many(tar: tarfile.TarFile) -> None:
         add(tar, f"n{number}")
 
 
-HOSTILE: dict[str, tuple[bytes, str]] = {
-    "parent": (archive(lambda tar: add(tar, "../up.yaml", b"x")), "../up.yaml"),
-    "absolute": (archive(lambda tar: add(tar, "/etc/passwd", b"x")), "/etc/passwd"),
-    "link": (archive(lambda tar: add(tar, "link", kind=tarfile.SYMTYPE, target="../../etc")), "link"),
-    "device": (archive(lambda tar: add(tar, "null", kind=tarfile.CHRTYPE)), "null"),
-    "twice": (archive(lambda tar: add(tar, "good.yaml", b"x")), "good.yaml: the name appears twice"),
-    "many": (archive(many), "more than 10000 entries"),
-    "bomb": (archive(lambda tar: add(tar, "zeros", bytes(101 * 1024 * 1024))), "1000 times its size"),
-    "truncated": (packed({"good.yaml": config("one"), "noise": os.urandom(50_000)})[:-20_000], "is cut off"),
-    "trailing": (packed({"good.yaml": config("one")}) + b"more", "data follows the end"),
-    "no-archive": (b"<html>not found</html>", "neither tar"),
-    "no-tar": (gzip.compress(b"no archive at all" * 100), "neither tar"),
-    "empty": (b"", "neither tar"),
-}
+def hostile() -> dict[str, tuple[bytes, str]]:
+    """Archives that are refused, and what the refusal states."""
+    return {
+        "parent": (archive(lambda tar: add(tar, "../up.yaml", b"x")), "../up.yaml"),
+        "absolute": (archive(lambda tar: add(tar, "/etc/passwd", b"x")), "/etc/passwd"),
+        "link": (archive(lambda tar: add(tar, "link", kind=tarfile.SYMTYPE, target="../../etc")), "link"),
+        "device": (archive(lambda tar: add(tar, "null", kind=tarfile.CHRTYPE)), "null"),
+        "twice": (archive(lambda tar: add(tar, "good.yaml", b"x")), "good.yaml: the name appears twice"),
+        "many": (archive(many), "more than 10000 entries"),
+        "bomb": (archive(lambda tar: add(tar, "zeros", bytes(101 * 1024 * 1024))), "1000 times its size"),
+        "truncated": (packed({"good.yaml": config("one"), "noise": os.urandom(50_000)})[:-20_000], "is cut off"),
+        "trailing": (packed({"good.yaml": config("one")}) + b"more", "data follows the end"),
+        "no-archive": (b"<html>not found</html>", "neither tar"),
+        "no-tar": (gzip.compress(b"no archive at all" * 100), "neither tar"),
+        "empty": (b"", "neither tar"),
+    }
 
 
 @pytest.mark.req("R-403")
@@ -61,15 +63,16 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 async def test_a_hostile_archive_is_refused_and_nothing_of_it_is_applied(
     given: Given, running: Running, then: Then
 ) -> None:
-    for case, (content, _) in HOSTILE.items():
+    archives = hostile()
+    for case, (content, _) in archives.items():
         await given.offers(given.server.publish(f"{given.namespace}/{case}.tar.gz", content), case)
     await given.source({"fine.yaml": config("fine")}, "fine")
     await running.start()
-    for case in HOSTILE:
+    for case in archives:
         await given.component(case, case)
     await given.component("fine", "fine")
     await then.ready("fine")
-    for case, (_, says) in HOSTILE.items():
+    for case, (_, says) in archives.items():
         found = await then.shows("Error", "Error", case, saying=says)
         assert found.status.source_ref is not None
         assert found.status.source_ref.artifact is not None
