@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.processes.fork_server import ForkedProcess, ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
 
 
@@ -68,6 +68,27 @@ def test_a_program_of_a_test_is_run_by_its_module(nursery: ForkServer, tmp_path:
     assert (tmp_path / "log").read_text() == "one two\n"
 
 
+def test_a_child_with_the_number_of_a_former_one_has_not_ended(nursery: ForkServer, tmp_path: Path) -> None:
+    former = nursery.start(["-m", __name__, "one"], {}, tmp_path / "log")
+    assert former.wait() == 0
+    later = _started_as(nursery, former.pid, ["no-such-verb"], tmp_path / "log")
+    assert (later.wait(), former.wait()) == (2, 0)
+
+
+def _started_as(nursery: ForkServer, pid: int, arguments: list[str], log: Path) -> ForkedProcess:
+    """A child with this number, which other processes of the machine may take first."""
+    for _ in range(100):
+        try:
+            Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
+        except OSError:
+            pytest.skip("the kernel lets only privileged users choose the number of a process")
+        child = nursery.start(arguments, {}, log)
+        if child.pid == pid:
+            return child
+        child.wait()
+    pytest.skip("other processes took the number each time")
+
+
 async def test_it_is_killed_and_starts_again_as_another_process(nursery: ForkServer, nowhere: Path) -> None:
     async with operator(nursery, nowhere) as process:
         await process.start()
@@ -97,7 +118,7 @@ def orphan(nowhere: Path) -> int:
     environment = {"KUBECONFIG": str(nowhere), "SAP_BTP_SERVICE_OPERATOR": "image"}
     program = f"""
 import pathlib, sys
-from stellwerk.testing.processes.fork_server import ForkServer
+from stellwerk.testing.processes.fork_server import ForkedProcess, ForkServer
 nursery = ForkServer([]).__enter__()
 print(nursery.start({arguments}, {environment}, pathlib.Path({str(nowhere.parent / "log")!r})).pid, flush=True)
 sys.stdin.read()

@@ -40,7 +40,7 @@ class ForkServer:
         """`modules` are imported before the first child, besides the command line."""
         self._modules = modules
         self._process: subprocess.Popen[str] | None = None
-        self._ended: dict[int, int] = {}
+        self._children: dict[int, ForkedProcess] = {}
 
     def __enter__(self) -> ForkServer:
         self._process = subprocess.Popen(  # noqa: S603 - our own module
@@ -73,13 +73,13 @@ class ForkServer:
         order = {"arguments": [*arguments], "environment": dict(environment), **files}
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return ForkedProcess(self, int(self._heard("born")))
+        child = ForkedProcess(self, int(self._heard("born")))
+        self._children[child.pid] = child
+        return child
 
-    def exit_code(self, pid: int, *, wait: bool) -> int | None:
-        """How a child has ended; None while it lives, unless it is waited for."""
-        while pid not in self._ended and (wait or _is_over(pid)):
-            self._heard("ended")
-        return self._ended.get(pid)
+    def hear_end(self) -> None:
+        """Wait for the end of a child, whichever comes first."""
+        self._heard("ended")
 
     def _heard(self, what: str) -> str:
         """The next news of a kind; ends of children that come before it are kept."""
@@ -91,7 +91,7 @@ class ForkServer:
                 raise RuntimeError(f"the nursery has ended with {self._process.wait()}")
             if word == "ended":
                 pid, _, code = rest.partition(" ")
-                self._ended[int(pid)] = int(code)
+                self._children.pop(int(pid)).code = int(code)  # another child may have this number soon
             if word == what:
                 return rest
 
@@ -101,17 +101,19 @@ class ForkedProcess:
 
     def __init__(self, nursery: ForkServer, pid: int) -> None:
         self.pid = pid
+        self.code: int | None = None
+        """The exit code; None until the fork server has reported it."""
         self._nursery = nursery
 
     def poll(self) -> int | None:
         """The exit code, or minus the signal's number; None while it runs."""
-        return self._nursery.exit_code(self.pid, wait=False)
+        return self.wait() if self.code is None and _is_over(self.pid) else self.code
 
     def wait(self) -> int:
         """The same, once it has ended."""
-        code = self._nursery.exit_code(self.pid, wait=True)
-        assert code is not None
-        return code
+        while self.code is None:
+            self._nursery.hear_end()
+        return self.code
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
