@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
@@ -43,37 +44,45 @@ func TestPublicChartsComeToWhatHelmMakesOfThem(t *testing.T) {
 	if len(packed) == 0 {
 		t.Skip("the public charts are no part of the project: " + shared + " has none")
 	}
-	compared := 0
-	for _, file := range packed {
-		files := unpacked(t, file)
-		for name, text := range valuesOf(t, files) {
-			t.Run(path.Base(file)+"/"+name, func(t *testing.T) {
-				want, refused := installedByHelm(files, text)
-				got, err := installedByUs(files, text)
-				if refused != nil {
-					if err == nil {
-						t.Errorf("Helm refuses: %v", refused)
-					}
-					return
-				}
-				if err != nil {
-					t.Fatalf("Helm renders it, and here: %v", err)
-				}
-				compared += len(want)
-				if slices.Equal(asSet(t, got), asSet(t, want)) {
-					return
-				}
-				again, err := installedByHelm(files, text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				same(t, asSet(t, masked(got, want, again)), asSet(t, masked(want, want, again)))
-			})
+	var compared atomic.Int64
+	t.Run("charts", func(t *testing.T) {
+		for _, file := range packed {
+			files := unpacked(t, file)
+			folder := written(t, files)
+			for name, text := range valuesOf(t, files) {
+				t.Run(path.Base(file)+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					compared.Add(int64(compareInstalled(t, files, folder, text)))
+				})
+			}
 		}
+	})
+	if compared.Load() < 1000 {
+		t.Errorf("%d objects are too few to say anything", compared.Load())
 	}
-	if compared < 1000 {
-		t.Errorf("%d objects are too few to say anything", compared)
+}
+
+// compareInstalled compares what is installed with these values, and returns how many objects that are.
+func compareInstalled(t *testing.T, files map[string][]byte, folder, text string) int {
+	want, refused := installedByHelm(folder, text)
+	got, err := installedByUs(files, text)
+	if refused != nil {
+		if err == nil {
+			t.Errorf("Helm refuses: %v", refused)
+		}
+		return 0
 	}
+	if err != nil {
+		t.Fatalf("Helm renders it, and here: %v", err)
+	}
+	if !slices.Equal(asSet(t, got), asSet(t, want)) {
+		again, err := installedByHelm(folder, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, asSet(t, masked(got, want, again)), asSet(t, masked(want, want, again)))
+	}
+	return len(want)
 }
 
 func unpacked(t *testing.T, file string) map[string][]byte {
@@ -100,6 +109,18 @@ func unpacked(t *testing.T, file string) map[string][]byte {
 			}
 		}
 	}
+}
+
+// written is a folder with these files.
+func written(t *testing.T, files map[string][]byte) string {
+	folder := t.TempDir()
+	for name, content := range files {
+		place := filepath.Join(folder, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(place), 0o700), os.WriteFile(place, content, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
 }
 
 // valuesOf are the sets of values that a chart is compared over.
@@ -138,18 +159,7 @@ func switchedOn(values map[string]any) map[string]any {
 	return on
 }
 
-func installedByHelm(files map[string][]byte, text string) ([]map[string]any, error) {
-	folder, err := os.MkdirTemp("", "chart")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	for name, content := range files {
-		place := filepath.Join(folder, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(place), 0o700), os.WriteFile(place, content, 0o600)); err != nil {
-			return nil, err
-		}
-	}
+func installedByHelm(folder, text string) ([]map[string]any, error) {
 	whole, err := loader.LoadDir(folder)
 	if err != nil {
 		return nil, err
