@@ -10,7 +10,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,25 +44,41 @@ class Wire:
     ) -> WireAnswer | None:
         """One request and its answer, or None without an answer. The body of a PATCH is a merge patch."""
         try:
-            with closing(self._connect(timeout_seconds)) as connection:
-                response = _send(connection, method, path, body)
-                return WireAnswer(response.status, response.read())
+            with self.connected(timeout_seconds=timeout_seconds) as connection:
+                return connection.ask(method, path, body)
         except (OSError, http.client.HTTPException):
             return None
 
     def follow(self, path: str, *, timeout_seconds: float = 60.0) -> Iterator[bytes]:
         """The lines of a watch as they come, until the server ends it or the caller stops reading."""
-        with closing(self._connect(timeout_seconds)) as connection:
-            yield from _send(connection, "GET", path, None)
+        with self.connected(timeout_seconds=timeout_seconds) as connection:
+            yield from connection.follow(path)
 
-    def _connect(self, timeout_seconds: float) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection("127.0.0.1", self._port, timeout=timeout_seconds, context=self._trust)
+    @contextmanager
+    def connected(self, *, timeout_seconds: float = 10.0) -> Iterator[WireConnection]:
+        """One connection for several requests: to open one costs more than to answer most of them."""
+        made = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=timeout_seconds, context=self._trust)
+        with closing(made) as connection:
+            yield WireConnection(connection)
 
 
-def _send(
-    connection: http.client.HTTPSConnection, method: str, path: str, body: Mapping[str, object] | None
-) -> http.client.HTTPResponse:
-    content = None if body is None else json.dumps(body).encode()
-    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    connection.request(method, path, content, {"Content-Type": kind})
-    return connection.getresponse()
+class WireConnection:
+    """Requests over one connection, one after the other. They raise OSError or HTTPException without an answer."""
+
+    def __init__(self, connection: http.client.HTTPSConnection) -> None:
+        self._connection = connection
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> WireAnswer:
+        """One request and its answer. The body of a PATCH is a merge patch."""
+        response = self._send(method, path, body)
+        return WireAnswer(response.status, response.read())
+
+    def follow(self, path: str) -> Iterator[bytes]:
+        """The lines of a watch as they come. The connection is of no use for anything else afterwards."""
+        yield from self._send("GET", path, None)
+
+    def _send(self, method: str, path: str, body: Mapping[str, object] | None) -> http.client.HTTPResponse:
+        content = None if body is None else json.dumps(body).encode()
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        self._connection.request(method, path, content, {"Content-Type": kind})
+        return self._connection.getresponse()

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import CONTROLLER_MANAGER, ETCD, Options
@@ -124,15 +125,14 @@ def _while_stopped(cluster: LocalCluster, names: Sequence[str], act: Callable[[]
 def create_namespace(cluster: LocalCluster, prefix: str = "test") -> str:
     """A new namespace with a random name, ready for pods. Returns its name."""
     name = f"{prefix}-{secrets.token_hex(5)}"
-    wire = cluster.wire()
-    answer = wire.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}, timeout_seconds=_PATIENCE_SECONDS)
-    assert answer is not None, "the API server does not answer"
-    assert answer.status == 201, answer.body
-    if cluster.options.controllers:
-        # Until the default service account is made, pods are refused. The watch ends at its first event.
-        accounts = f"/api/v1/namespaces/{name}/serviceaccounts?watch=1&timeoutSeconds={_PATIENCE_SECONDS}"
-        made = next(wire.follow(accounts, timeout_seconds=2 * _PATIENCE_SECONDS), None)
-        assert made, f"namespace {name} has no default service account after {_PATIENCE_SECONDS} s"
+    with cluster.wire().connected(timeout_seconds=2 * _PATIENCE_SECONDS) as connection:
+        answer = connection.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        assert answer.status == 201, answer.body
+        if cluster.options.controllers:
+            # Until the default service account is made, pods are refused. The watch ends at its first event.
+            accounts = f"/api/v1/namespaces/{name}/serviceaccounts?watch=1&timeoutSeconds={_PATIENCE_SECONDS}"
+            made = next(connection.follow(accounts), None)
+            assert made, f"namespace {name} has no default service account after {_PATIENCE_SECONDS} s"
     return name
 
 
@@ -142,20 +142,21 @@ def leave_namespace(cluster: LocalCluster, name: str) -> None:
     The namespace itself stays. To end it takes 150 requests of the control plane, which has hundreds of them in a
     session and ends itself soon.
     """
-    wire = cluster.wire()
-    for collection in (*_AT_WORK, *_IN_EVERY_LIST):
-        wire.ask("DELETE", f"{_path(collection, name)}?fieldSelector=metadata.name!=kube-root-ca.crt")
+    with cluster.wire().connected(timeout_seconds=_PATIENCE_SECONDS) as connection:
+        for collection in (*_AT_WORK, *_IN_EVERY_LIST):
+            connection.ask("DELETE", f"{_path(collection, name)}?fieldSelector=metadata.name!=kube-root-ca.crt")
 
 
 def delete_objects(cluster: LocalCluster, namespace: str, collections: Sequence[str]) -> None:
     """Delete all objects of these collections (`group/version/plural`), though no operator removes their finalizers."""
-    wire = cluster.wire()
-    for collection in collections:
-        path = _path(collection, namespace)
-        wire.ask("DELETE", path)
-        left = wire.ask("GET", path)
-        for item in json.loads(left.body).get("items", ()) if left is not None else ():
-            wire.ask("PATCH", f"{path}/{item['metadata']['name']}", {"metadata": {"finalizers": None}})
+    with cluster.wire().connected(timeout_seconds=_PATIENCE_SECONDS) as connection:
+        for collection in collections:
+            path = _path(collection, namespace)
+            deleted = connection.ask("DELETE", path).json()
+            for item in cast(list[dict[str, dict[str, str]]], deleted.get("items", [])):
+                if "finalizers" in item["metadata"]:
+                    name = item["metadata"]["name"]
+                    connection.ask("PATCH", f"{path}/{name}", {"metadata": {"finalizers": None}})
 
 
 def _path(collection: str, namespace: str) -> str:
