@@ -38,7 +38,7 @@ from stellwerk.kube.watch.watch import SILENCE_SECONDS, Watcher
 from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.cache_audit import CacheAudit
 from stellwerk.runtime.cache.common_history import CommonHistory
-from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnEnd, OwnWrite, version_number
+from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnChange, version_number
 from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.supervision.tasks import background, surprise
@@ -358,7 +358,7 @@ class Informer(Generic[T]):
         if notes is not None:
             notes.writes.append(end)
 
-    def expected(self, key: ObjectKey) -> OwnWrite | OwnEnd | None:
+    def expected(self, key: ObjectKey) -> OwnChange | None:
         """The write to this key that the cache does not show yet, or None."""
         return self._progress.expected(key)
 
@@ -526,7 +526,7 @@ def _is_round(number: int) -> bool:
 
 
 @contextmanager
-def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnWrite | OwnEnd]]:
+def noting_own_writes(primary: Informer[T]) -> Iterator[list[OwnChange]]:
     """A pass on an object of `primary`: collect what is expected of any informer, also by tasks started inside."""
     notes = _Notes(primary)
     token = _notes.set(notes)
@@ -555,7 +555,7 @@ class _Notes:
 
     def __init__(self, primary: Informer[T]) -> None:
         self.primary = primary
-        self.writes: list[OwnWrite | OwnEnd] = []
+        self.writes: list[OwnChange] = []
 
 
 _notes: ContextVar[_Notes | None] = ContextVar("own writes of the current pass", default=None)

@@ -15,6 +15,7 @@ import asyncio
 import heapq
 import itertools
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from stellwerk.kube.types.identifiers import ObjectKey
 
@@ -83,7 +84,7 @@ class CacheProgress:
         if key in self._ends and self._ends[key].uid == uid:
             self._ends.pop(key).show()
 
-    def expected(self, key: ObjectKey) -> OwnWrite | OwnEnd | None:
+    def expected(self, key: ObjectKey) -> OwnChange | None:
         """The write to this key that the cache does not show yet, or None."""
         if key in self._ends:
             return self._ends[key]
@@ -147,6 +148,10 @@ class OwnWrite:
         """Return when it has."""
         if not self.is_visible:
             await self.progress.reach(self.version)
+
+
+OwnChange: TypeAlias = OwnWrite | OwnEnd
+"""A change of this process that a cache must show before the next pass on its key."""
 
 
 def version_number(resource_version: str) -> int:

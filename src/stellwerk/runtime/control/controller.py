@@ -34,7 +34,7 @@ from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unreadable
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.cache.informer import Delta, Informer, noting_own_writes
-from stellwerk.runtime.cache.read_your_writes import OwnEnd, OwnWrite
+from stellwerk.runtime.cache.read_your_writes import OwnChange, OwnEnd
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control import status_writer as statuses
@@ -297,7 +297,7 @@ class Controller(Generic[K, S]):
             self.queue.add(key)
             self._done_when_visible(key, [unseen])
             return
-        writes: Sequence[OwnWrite | OwnEnd] = ()
+        writes: Sequence[OwnChange] = ()
         try:
             with noting_own_writes(self.primary) as writes:
                 await self._look_at(key)
@@ -514,7 +514,7 @@ class Controller(Generic[K, S]):
             _log.warning("%s: %s asks again and again for another pass at once", self.name, key)
         return self._immediate_requeues[key] <= _MAX_IMMEDIATE_REQUEUES
 
-    def _done_when_visible(self, key: ObjectKey, writes: Sequence[OwnWrite | OwnEnd]) -> None:
+    def _done_when_visible(self, key: ObjectKey, writes: Sequence[OwnChange]) -> None:
         """Give the key back to the queue once the caches show what was written."""
         pending = [write for write in writes if not write.is_visible]
         if pending and self._landing is not None:
@@ -523,7 +523,7 @@ class Controller(Generic[K, S]):
         else:
             self.queue.done(key)
 
-    async def _land(self, key: ObjectKey, writes: Sequence[OwnWrite | OwnEnd]) -> None:
+    async def _land(self, key: ObjectKey, writes: Sequence[OwnChange]) -> None:
         try:
             async with asyncio.timeout(_VISIBLE_WITHIN_SECONDS):
                 for write in writes:
