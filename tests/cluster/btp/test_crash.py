@@ -66,7 +66,8 @@ async def sweep(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
-    await sweep.run(fault)
+    (share,) = odd(2)
+    await sweep.run(fault, share=share, shares=2)
 
 
 @pytest.mark.req("R-102")
