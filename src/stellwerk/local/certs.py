@@ -38,6 +38,17 @@ class Credential:
     certificate: bytes
     key: bytes
 
+    @property
+    def pem(self) -> bytes:
+        """Both in one file."""
+        return self.certificate + self.key
+
+    @staticmethod
+    def of_pem(pem: bytes) -> Credential:
+        """What `pem` has written."""
+        certificate, end, key = pem.partition(b"-----END CERTIFICATE-----\n")
+        return Credential(certificate + end, key)
+
 
 @dataclass(frozen=True, slots=True)
 class Authority:
@@ -56,12 +67,21 @@ class Authority:
 
         Source of the rule: Kubernetes documentation, "Authenticating", X.509 client certificates (CN and O).
         """
-        organizations = [NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-        # X.509 bounds the name by 64 characters, API servers do not, and names of service accounts may be longer.
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
-            name = NameAttribute(NameOID.COMMON_NAME, user, _validate=False)
-        subject = Name([*organizations, name])
-        return self._sign(subject, ExtendedKeyUsageOID.CLIENT_AUTH, [])
+        return self._sign(_client_name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, [])
+
+    def kept_client(self, file: Path, user: str, groups: Sequence[str] = ()) -> Credential:
+        """The credential in a file, as long as it is that of this user and good for another month; else a new one.
+
+        It is not replaced without need: TLS libraries open the file once for the certificate and once for the key, and
+        another process may do so now.
+        """
+        if self.vouches_for(file):
+            content = file.read_bytes()
+            if x509.load_pem_x509_certificate(content).subject == _client_name(user, groups):
+                return Credential.of_pem(content)
+        credential = self.client(user, groups)
+        write_private(file, credential.pem)
+        return credential
 
     def server(self, addresses: Sequence[str], hosts: Sequence[str] = _SERVER_NAMES) -> Credential:
         """A certificate for the API server, valid for these addresses and the names that pods use."""
@@ -91,6 +111,14 @@ class Authority:
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return Credential(_certificate_pem(builder.sign(self.key, SHA256())), _key_pem(key))
+
+
+def _client_name(user: str, groups: Sequence[str]) -> Name:
+    organizations = [NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    # X.509 bounds the name by 64 characters, API servers do not, and names of service accounts may be longer.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        name = NameAttribute(NameOID.COMMON_NAME, user, _validate=False)
+    return Name([*organizations, name])
 
 
 def load_or_create_authority(folder: Path) -> Authority:

@@ -1,7 +1,7 @@
 """The content of a cluster's folder, and how it gets there.
 
 cluster.json      version and port                  kubeconfig       the administrator's
-pki/              authority, server, token key      credentials/     one kubeconfig per identity
+pki/              authority, server, token key      credentials/     kubeconfig and PEM per identity
 data/             etcd                              log/ audit.log   logs and requests
 run/              process ids, held by locks
 """
@@ -130,15 +130,13 @@ class ClusterFolder:
         if not authority.vouches_for(keys / "server.crt"):
             self._write_server(authority)
         # Kubeconfigs carry the port, which may have changed; they are as cheap to write as to compare.
-        admin = authority.client(ADMINISTRATOR, [_ADMINISTRATORS])
-        write_private(self.identity, admin.certificate + admin.key)
+        admin = authority.kept_client(self.identity, ADMINISTRATOR, [_ADMINISTRATORS])
         self._write_kubeconfig(self.kubeconfig, ADMINISTRATOR, admin, port)
         for user, component in components.IDENTITIES.items():
             groups = [_ADMINISTRATORS] if component in components.ADMINISTRATORS else []
-            target, credential = self.path / "credentials" / component, authority.client(user, groups)
+            target = self.path / "credentials" / component
+            credential = authority.kept_client(target.with_suffix(".pem"), user, groups)
             self._write_kubeconfig(target.with_suffix(".kubeconfig"), user, credential, port)
-            if component == components.PROVISIONER:  # its library reads no kubeconfig
-                write_private(target.with_suffix(".pem"), credential.certificate + credential.key)
 
     def _write_server(self, authority: certs.Authority) -> None:
         credential = authority.server([HOST])

@@ -55,6 +55,22 @@ def test_a_certificate_is_fresh_only_under_its_own_authority(authority: certs.Au
     assert not certs.load_or_create_authority(tmp_path / "other").vouches_for(file)
 
 
+def test_a_client_keeps_its_certificate_until_it_is_another_or_not_good(
+    authority: certs.Authority, tmp_path: Path
+) -> None:
+    file = tmp_path / "jane.pem"
+    first = authority.kept_client(file, "jane", ["staff"])
+    assert file.read_bytes() == first.certificate + first.key
+    assert authority.kept_client(file, "jane", ["staff"]) == first
+    promoted = authority.kept_client(file, "jane", ["owners"])
+    assert promoted != first
+    assert authority.kept_client(file, "jane", ["owners"]) == promoted
+    (tmp_path / "other").mkdir()
+    other = certs.load_or_create_authority(tmp_path / "other")
+    assert other.kept_client(file, "jane", ["owners"]) != promoted
+    assert other.vouches_for(file)
+
+
 @pytest.mark.parametrize("damaged", ["ca.crt", "ca.key"])
 def test_a_damaged_authority_is_not_replaced_in_silence(
     authority: certs.Authority, tmp_path: Path, damaged: str

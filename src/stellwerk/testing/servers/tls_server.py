@@ -135,7 +135,7 @@ class TlsServer:
         authority = self._authority or certs.load_or_create_authority(folder)
         credential = authority.server([HOST], self._names) if self._names else authority.server([HOST])
         self.authority = authority.pem.decode()
-        write_private(folder / "server.pem", credential.certificate + credential.key)
+        write_private(folder / "server.pem", credential.pem)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(folder / "server.pem")
         return context
