@@ -34,6 +34,22 @@ def pytest_configure(config: pytest.Config) -> None:
         clusters.open_session()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """After a whole run, compare the rights of all processes with what was asked of all clusters."""
+    config = session.config
+    is_whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+    if exitstatus or hasattr(config, "workerinput") or config.option.collectonly or not is_whole:
+        return
+    from tests.cluster import suite_rights  # the operators, for a whole run only
+
+    found = suite_rights.of_run(clusters.kept_audit_logs())
+    for rights in found:
+        config.get_terminal_writer().line(str(rights))
+    if any(rights.unexplained for rights in found):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         clusters.close_session()

@@ -16,7 +16,9 @@ def used(entries: Iterable[AuditEntry]) -> set[Right]:
 
 
 def _of(entry: AuditEntry) -> set[Right]:
-    """An apply that made its object took the right to create, too."""
+    """An apply that made its object took the right to create, too. Who acts as another takes the rights of that one."""
+    if entry.acting_as:
+        return {("", "serviceaccounts", "impersonate")}
     resource = f"{entry.resource}/{entry.subresource}" if entry.subresource else entry.resource
     verbs = {entry.verb, "create"} if entry.verb == "patch" and entry.status == 201 else {entry.verb}
     return {(entry.group, resource, verb) for verb in verbs}

@@ -7,13 +7,14 @@ down when it ends, also when it was killed; a session that ends in order does no
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -29,6 +30,7 @@ _AT_WORK = ("batch/v1/cronjobs", "batch/v1/jobs", "apps/v1/deployments", "apps/v
 _IN_EVERY_LIST = ("v1/configmaps", "v1/secrets")
 _FOLDER = "STELLWERK_TEST_CLUSTERS"
 _OWNER = "STELLWERK_TEST_OWNER"
+_KEPT = ".audit"
 
 
 def open_session() -> None:
@@ -64,7 +66,21 @@ def started(name: str, options: Options | None = None) -> LocalCluster:
     """A running cluster of this session; started by the first who asks, found by the others."""
     cluster = LocalCluster(session_folder() / name, options or Options(durable=False))
     cluster.up()
+    _keep_audit_log(cluster)
     return cluster
+
+
+def _keep_audit_log(cluster: LocalCluster) -> None:
+    """Give the log of what was asked a second name, under which it outlives the cluster."""
+    serial = cluster.audit_log.stat().st_ino
+    with contextlib.suppress(FileExistsError):
+        os.link(cluster.audit_log, session_folder() / f"{cluster.folder.name}-{serial}{_KEPT}")
+
+
+def kept_audit_logs() -> list[Path]:
+    """What was asked of every cluster of the session so far, those that have ended included."""
+    folder = Path(os.environ.get(_FOLDER, "/nowhere"))
+    return sorted(folder.glob(f"*{_KEPT}"))
 
 
 def session_folder() -> Path:
@@ -236,11 +252,16 @@ class AuditLog:
 
     def _read(self) -> Iterator[AuditEntry]:
         # Others ask all the time: neither the line with the mark nor the last one needs to be whole.
-        for line in self._bytes_since(self._position).split(b"\n")[1:-1]:
-            event = json.loads(line)
-            if event["requestURI"].startswith("/version") or _is_end_of_watch(event):
-                continue
-            yield _entry(event)
+        return entries_in(self._bytes_since(self._position).split(b"\n")[1:-1])
+
+
+def entries_in(lines: Iterable[bytes]) -> Iterator[AuditEntry]:
+    """The requests in lines of an audit log; a watch counts when it starts."""
+    for line in lines:
+        event = json.loads(line)
+        if event["requestURI"].startswith("/version") or _is_end_of_watch(event):
+            continue
+        yield _entry(event)
 
 
 def _is_end_of_watch(event: Mapping[str, object]) -> bool:

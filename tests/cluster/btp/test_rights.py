@@ -9,18 +9,15 @@ What is missing all the same, a process says when it starts.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
-import msgspec
 import pytest
-import yaml
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
 from stellwerk.api.core import ConfigMap
-from stellwerk.api.rbac import PolicyRule
 from stellwerk.delivery.grants import Right
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import metadata_of
@@ -29,8 +26,6 @@ from stellwerk.operators.btp import api, rights
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.probe import ProbeSettings, job
 from stellwerk.operators.btp.controllers import IMAGE_VARIABLE
-from stellwerk.operators.btp.module.release import Places, load
-from stellwerk.operators.btp.settings import Settings
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from tests.cluster import probes
@@ -38,6 +33,7 @@ from tests.cluster import rights as audited
 from tests.cluster.btp.beginnings import revoked
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
+from tests.cluster.btp.operand_rights import bodies, the_operands
 from tests.cluster.btp.process import FAST, Operator, operator
 from tests.cluster.btp.running import IMAGE
 from tests.cluster.btp.then import Then
@@ -213,18 +209,6 @@ class Life:
         return [await self.client.mapper.resource(GroupVersionKind.parse(*kind)) for kind in sorted(kinds)]
 
 
-def bodies() -> Iterable[dict[str, object]]:
-    release = load(Places.of(Settings(), Path(rights.__file__).parent / "data"))
-    return [dict(document.body) for document in (*release.documents, *release.network_policies)]
-
-
 def granted() -> set[Right]:
     """What the role grants."""
     return audited.spelled_out(rights.RULES)
-
-
-def the_operands() -> set[Right]:
-    """What the roles of the module grant to the operand: we must hold it to grant it."""
-    roles = [body for body in bodies() if body["kind"] in ("Role", "ClusterRole")]
-    rules = [rule for role in roles for rule in yaml.safe_load(yaml.safe_dump(role["rules"]))]
-    return audited.spelled_out(msgspec.convert(rules, list[PolicyRule]))

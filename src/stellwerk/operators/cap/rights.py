@@ -117,6 +117,6 @@ OWN = (
 GRANTS = (*domain.GRANTS, *OWN)
 
 HOME_GRANTS = (
-    grant("coordination.k8s.io", "leases", "get create update patch", "replicas cannot agree on which of them acts"),
+    grant("coordination.k8s.io", "leases", "get create patch", "replicas cannot agree on which of them acts"),
 )
 """In the operator's own namespace."""

@@ -89,7 +89,7 @@ GRANTS = (
 """What the manager itself needs."""
 
 HOME_GRANTS = (
-    grant("coordination.k8s.io", "leases", "get create update patch", "replicas cannot agree on which of them acts"),
+    grant("coordination.k8s.io", "leases", "get create patch", "replicas cannot agree on which of them acts"),
 )
 """What it needs in its own namespace."""
 

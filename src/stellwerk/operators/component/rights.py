@@ -84,7 +84,7 @@ LEASES = (
     grant(
         "coordination.k8s.io",
         "leases",
-        "get create update patch",
+        "get create patch",
         "replicas cannot agree on who acts, so that none does",
     ),
     grant(

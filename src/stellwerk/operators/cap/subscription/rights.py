@@ -40,6 +40,6 @@ GRANTS = (
     grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
 )
 HOME_GRANTS = (
-    grant("coordination.k8s.io", "leases", "get create update patch", "replicas cannot agree on which sends callbacks"),
+    grant("coordination.k8s.io", "leases", "get create patch", "replicas cannot agree on which sends callbacks"),
 )
 """In the namespace of the server."""
