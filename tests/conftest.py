@@ -44,8 +44,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     from tests.cluster import suite_rights  # the operators, for a whole run only
 
     found = suite_rights.of_run(clusters.kept_audit_logs())
-    for rights in found:
-        config.get_terminal_writer().line(str(rights))
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    assert reporter is not None
+    reporter.line("")
+    reporter.section("rights used by these tests")
+    for line in (line for rights in found for line in rights.lines(verbose=config.option.verbose > 0)):
+        reporter.line(line)
     if any(rights.unexplained for rights in found):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

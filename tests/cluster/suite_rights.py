@@ -6,7 +6,7 @@ these occasions come, so that a right is named here which nothing has ever neede
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,16 +46,21 @@ class RightsOfProcess:
         """What nothing has needed, and nothing says when it is needed."""
         return sorted(self.granted - self.used - self.of_others - self.rare.keys())
 
-    def __str__(self) -> str:
-        never = sorted((self.granted & self.rare.keys()) - self.used)
-        line = f"{self.process}: {len(self.granted)} rights, {len(self.granted & self.used)} used"
-        if others := self.granted & self.of_others - self.used:
-            line += f", {len(others)} of the operand"
-        if never:
-            line += f", {len(never)} whose rare occasion did not come ({', '.join(map(_text, never))})"
-        if self.unexplained:
-            line += f"; GRANTED AND NEVER USED: {', '.join(map(_text, self.unexplained))}"
-        return line
+    @property
+    def waiting(self) -> list[Right]:
+        """What has a rare occasion that did not come."""
+        return sorted((self.granted & self.rare.keys()) - self.used - self.of_others)
+
+    def lines(self, *, verbose: bool) -> Iterator[str]:
+        """For the end of a run."""
+        others = (self.granted & self.of_others) - self.used
+        yield (
+            f"{self.process}: {len(self.granted)} rights, {len(self.granted & self.used)} used, "
+            f"{len(others)} of the operand, {len(self.waiting)} with a rare occasion that did not come"
+        )
+        if verbose:
+            yield from (f"  {text_of(right)}: {self.rare[right]}" for right in self.waiting)
+        yield from (f"  granted and never used: {text_of(right)}" for right in self.unexplained)
 
 
 def of_run(logs: Iterable[Path]) -> list[RightsOfProcess]:
@@ -86,6 +91,7 @@ def _of_process(process: ProcessSpec, requests: Iterable[AuditEntry], leases: se
     )
 
 
-def _text(right: Right) -> str:
+def text_of(right: Right) -> str:
+    """Verb and resource, as a role has them."""
     group, resource, verb = right
     return f"{verb} {resource}.{group}" if group else f"{verb} {resource}"

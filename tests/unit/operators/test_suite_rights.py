@@ -51,3 +51,12 @@ def test_what_was_refused_or_done_as_another_uses_no_right(tmp_path: Path) -> No
     refused = [{**each, "responseStatus": {"code": 403}} for each in requests_of_the_cap_server()]
     acting = [{**each, "impersonatedUser": {"username": "jane"}} for each in requests_of_the_cap_server()]
     assert seen(tmp_path / "log", refused) == seen(tmp_path / "log", []) == seen(tmp_path / "log", acting)
+
+
+def test_a_run_ends_with_a_line_for_each_process_and_for_each_right_without_reason(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("")
+    (server,) = (each for each in of_run([tmp_path / "log"]) if each.process == "cap-server")
+    lines = [*server.lines(verbose=False)]
+    assert lines[0].startswith(f"cap-server: {len(server.granted)} rights, 0 used, 0 of the operand, ")
+    assert "  granted and never used: create secrets" in lines
+    assert [line for line in server.lines(verbose=True) if "tokenreviews.authentication.k8s.io: metrics" in line]
