@@ -38,7 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """After a whole run, compare the rights of all processes with what was asked of all clusters."""
     config = session.config
-    is_whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+    is_chosen = config.option.keyword or config.option.markexpr
+    is_whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS and not is_chosen
     if exitstatus or hasattr(config, "workerinput") or config.option.collectonly or not is_whole:
         return
     from tests.cluster import suite_rights  # the operators, for a whole run only

@@ -79,8 +79,7 @@ def _keep_audit_log(cluster: LocalCluster) -> None:
 
 def kept_audit_logs() -> list[Path]:
     """What was asked of every cluster of the session so far, those that have ended included."""
-    folder = Path(os.environ.get(_FOLDER, "/nowhere"))
-    return sorted(folder.glob(f"*{_KEPT}"))
+    return sorted(Path(os.environ[_FOLDER]).glob(f"*{_KEPT}"))
 
 
 def session_folder() -> Path:

@@ -118,7 +118,7 @@ def orphan(nowhere: Path) -> int:
     environment = {"KUBECONFIG": str(nowhere), "SAP_BTP_SERVICE_OPERATOR": "image"}
     program = f"""
 import pathlib, sys
-from stellwerk.testing.processes.fork_server import ForkedProcess, ForkServer
+from stellwerk.testing.processes.fork_server import ForkServer
 nursery = ForkServer([]).__enter__()
 print(nursery.start({arguments}, {environment}, pathlib.Path({str(nowhere.parent / "log")!r})).pid, flush=True)
 sys.stdin.read()
