@@ -11,14 +11,13 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.crash_sweep import (
-    MakeFault,
     Sweep,
     SweepStep,
+    at_even,
+    at_odd,
     each_once,
-    even,
     killed_after,
     killed_before,
-    odd,
     reply_cut,
     timed_out,
 )
@@ -62,20 +61,7 @@ async def sweep(
         )
 
 
-@pytest.mark.req("R-101")
+@pytest.mark.req("R-101", "R-102")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
-    (share,) = odd(2)
-    await sweep.run(fault, share=share, shares=2)
-
-
-@pytest.mark.req("R-102")
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("fault", "share"), [*((reply_cut, share) for share in odd(2)), *((timed_out, share) for share in even(2))]
-)
-async def test_when_the_reply_to_any_write_is_lost_it_ends_as_if_nothing_had_happened(
-    sweep: Sweep, fault: MakeFault, share: int
-) -> None:
-    await sweep.run(fault, share=share, shares=2)
+async def test_killed_or_without_a_reply_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), at_odd(reply_cut), at_even(timed_out))

@@ -20,7 +20,15 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.processes.fork_server import ForkServer
-from stellwerk.testing.scenarios.crash_sweep import Sweep, SweepStep, each_once, even, killed_after, odd, reply_cut
+from stellwerk.testing.scenarios.crash_sweep import (
+    Sweep,
+    SweepStep,
+    at_even,
+    at_odd,
+    each_once,
+    killed_after,
+    reply_cut,
+)
 from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.recorder import Selection
 from tests.cluster.btp.charts import ModuleChart
@@ -30,9 +38,6 @@ from tests.cluster.btp.process import NAMESPACE, end_state, inputs, operator
 from tests.cluster.btp.test_chart import BUDGET, BUDGETS, EXTRA, RECORD, may_keep_budgets
 from tests.cluster.btp.then import Then
 
-SHARES = 2
-"""Of the points, every second one is for each of two faults. What the shipped manifests go through without a chart is
-tried there with every fault at every point."""
 CONVERGED_SECONDS = 60.0
 FIRST, SECOND = "v0.11.10", "v0.12.0"
 WORDS = Masks(paths=[("status", "conditions", "*", "reason"), ("status", "conditions", "*", "message")])
@@ -108,15 +113,7 @@ async def sweep(
         )
 
 
-@pytest.mark.req("R-101")
+@pytest.mark.req("R-101", "R-102")
 @pytest.mark.timeout(600)
-async def test_killed_after_a_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
-    (share,) = odd(SHARES)
-    await sweep.run(killed_after, share=share, shares=SHARES)
-
-
-@pytest.mark.req("R-102")
-@pytest.mark.timeout(600)
-async def test_when_the_reply_to_a_write_is_lost_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
-    (share,) = even(SHARES)
-    await sweep.run(reply_cut, share=share, shares=SHARES)
+async def test_killed_or_without_a_reply_at_a_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
+    await sweep.run(at_odd(killed_after), at_even(reply_cut))

@@ -16,20 +16,11 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.processes.fork_server import ForkServer
-from stellwerk.testing.scenarios.crash_sweep import (
-    MakeFault,
-    Sweep,
-    SweepStep,
-    each_once,
-    killed_after,
-    killed_before,
-    odd,
-)
+from stellwerk.testing.scenarios.crash_sweep import Sweep, SweepStep, at_odd, each_once, killed_after, killed_before
 from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
 from tests.cluster.btp.process import FAST, end_state, operator
 from tests.cluster.btp.then import Then
 
-SHARES = 2
 OPERANDS_FINALIZER = "services.cloud.sap.com/sap-btp-finalizer"
 CONVERGED_SECONDS = 60.0
 
@@ -101,9 +92,7 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fault", [killed_before, killed_after])
 async def test_killed_at_any_write_of_a_forced_deletion_it_takes_all_it_was_told_to_and_no_more(
-    sweep: Sweep, fault: MakeFault
+    sweep: Sweep,
 ) -> None:
-    (share,) = odd(SHARES)
-    await sweep.run(fault, share=share, shares=SHARES)
+    await sweep.run(at_odd(killed_before), at_odd(killed_after))

@@ -25,13 +25,12 @@ from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from stellwerk.testing.scenarios.crash_sweep import (
-    MakeFault,
     Sweep,
     SweepStep,
-    even,
+    at_even,
+    at_odd,
     killed_after,
     killed_before,
-    odd,
     reply_cut,
 )
 from stellwerk.testing.scenarios.recorder import Run
@@ -39,7 +38,6 @@ from tests.cluster.cap_manager import charts
 from tests.cluster.cap_manager.conftest import OPERATOR
 from tests.cluster.cap_manager.scene import Scene
 
-SHARES = 2
 KINDS = (Deployment, Secret, ServiceAccount, ClusterRole, ClusterRoleBinding, CustomResourceDefinition)
 
 
@@ -124,16 +122,7 @@ async def sweep(
         yield Sweep(process=process, proxy=proxy, parts=life(scene), end_state=lambda: end_state(scene))
 
 
-@pytest.mark.req("R-101")
+@pytest.mark.req("R-101", "R-102")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
-    (share,) = odd(SHARES)
-    await sweep.run(fault, share=share, shares=SHARES)
-
-
-@pytest.mark.req("R-102")
-@pytest.mark.timeout(600)
-async def test_when_the_reply_to_any_write_is_cut_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
-    (share,) = even(SHARES)
-    await sweep.run(reply_cut, share=share, shares=SHARES)
+async def test_killed_or_without_a_reply_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), at_even(reply_cut))

@@ -12,12 +12,12 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.crash_sweep import (
-    MakeFault,
     Sweep,
     SweepStep,
+    at_every,
+    at_odd,
     killed_after,
     killed_before,
-    odd,
     reply_cut,
 )
 from stellwerk.testing.scenarios.writes import Writes
@@ -82,15 +82,7 @@ async def sweep(
         )
 
 
-@pytest.mark.req("R-101")
+@pytest.mark.req("R-101", "R-102")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_killed_at_any_write_hooks_have_run_once(sweep: Sweep, fault: MakeFault) -> None:
-    (share,) = odd(2)
-    await sweep.run(fault, share=share, shares=2)
-
-
-@pytest.mark.req("R-102")
-@pytest.mark.timeout(600)
-async def test_when_the_reply_to_any_write_is_cut_hooks_have_run_once(sweep: Sweep) -> None:
-    await sweep.run(reply_cut)
+async def test_killed_or_without_a_reply_at_any_write_hooks_have_run_once(sweep: Sweep) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), at_every(reply_cut))

@@ -6,8 +6,23 @@ from collections.abc import Sequence
 
 import pytest
 
+from stellwerk.testing.faults import CutConnection, Kill, RequestFault
 from stellwerk.testing.faults.traffic import RecordedRequest, understand
-from stellwerk.testing.scenarios.crash_sweep import ALONE, Aim, Point, each_once, every_write, points_of
+from stellwerk.testing.scenarios.crash_sweep import (
+    ALONE,
+    Aim,
+    Point,
+    Wanted,
+    at_even,
+    at_every,
+    at_odd,
+    each_once,
+    every_write,
+    killed_after,
+    killed_before,
+    points_of,
+    reply_cut,
+)
 
 NAMES = tuple("abcdefghijkl")
 
@@ -25,8 +40,27 @@ def status() -> RecordedRequest:
 CLEAN = [create(name) for name in NAMES]
 
 
-def aim(wanted: set[Point], *, gap: int = 3, kills: bool = False, is_lost: bool = False) -> Aim:
-    return Aim(points=every_write, wanted=wanted, gap=gap, kills=kills, is_lost=is_lost)
+KILLED, KILLED_AFTER, CUT = Kill(1), Kill(1, after_forwarding=True), CutConnection(after_forwarding=True)
+
+
+class Life(Aim):
+    """One whose faults are asked for."""
+
+    def takes(self, request: RecordedRequest) -> bool:
+        self._last = None  # a request that is sent again is another one
+        return self.chosen(request) is not None
+
+    def takes_and_goes_on(self, request: RecordedRequest) -> bool:
+        """The same with an operator that is started again at once where it was killed."""
+        if not self.takes(request):
+            return False
+        if self.met[-1][0].kills:
+            self.go_on()
+        return True
+
+
+def aim(wanted: set[Point], *, gap: int = 3, fault: RequestFault = CUT) -> Life:
+    return Life(points=every_write, wanted=[Wanted(fault, wanted)], gap=gap)
 
 
 def wanted_of(requests: Sequence[RecordedRequest]) -> set[Point]:
@@ -37,11 +71,11 @@ def lives(wanted: set[Point], *, gap: int) -> list[list[str]]:
     """The points that each life meets, of an operator that writes a lost write again."""
     played = []
     while wanted:
-        life = aim(wanted, gap=gap, kills=True, is_lost=True)
+        life = aim(wanted, gap=gap, fault=KILLED)
         for request in CLEAN:
-            while life.takes(request):
-                life.go_on()
-        played.append([point.write[-1] for point in life.met])
+            while life.takes_and_goes_on(request):
+                pass
+        played.append([point.write[-1] for _, point in life.met])
     return played
 
 
@@ -54,13 +88,32 @@ def test_alone_means_one_fault_in_a_life() -> None:
 
 
 def test_a_lost_write_is_the_same_point_when_it_comes_again_and_one_with_an_answer_lost_is_not() -> None:
-    lost, done = aim(wanted_of([status()]), gap=0, is_lost=True), aim(wanted_of([status(), status()]), gap=0)
-    assert [lost.takes(status()) for _ in range(3)] == [True, False, False]
-    assert [done.takes(status()) for _ in range(3)] == [True, True, False]
+    twice = [status(), status()]
+    lost, done = aim(wanted_of(twice), gap=0, fault=KILLED), aim(wanted_of(twice), gap=0)
+    assert [lost.takes_and_goes_on(status()) for _ in range(3)] == [True, False, True]
+    assert [done.takes_and_goes_on(status()) for _ in range(3)] == [True, True, False]
+
+
+def test_faults_share_lives_and_each_meets_its_points_once() -> None:
+    points = points_of([str(request) for request in CLEAN])
+    faults: list[RequestFault] = [KILLED, CUT, KILLED_AFTER]
+    chosen = [at_odd(killed_before), at_even(reply_cut), at_every(killed_after)]
+    wanted = [Wanted(fault, at.of(points)) for fault, at in zip(faults, chosen, strict=True)]
+    met: dict[str, list[str]] = {str(one.fault): [] for one in wanted}
+    played = 0
+    while not (life := Life(points=every_write, wanted=wanted, gap=2)).is_met:
+        for request in CLEAN:
+            while life.takes_and_goes_on(request) and life.met[-1][0].is_lost:
+                pass
+        played += 1
+        for one, point in life.met:
+            met[str(one.fault)].append(point.write[-1])
+    assert [sorted(names) for names in met.values()] == [[*"acegik"], [*"bdfhjl"], [*NAMES]]
+    assert played <= 8, "a third of the twelve writes in each life, for 24 faults"
 
 
 def test_nothing_is_met_while_the_operator_is_dead_nor_soon_after_its_start() -> None:
-    life = aim(wanted_of(CLEAN), gap=2, kills=True)
+    life = aim(wanted_of(CLEAN), gap=2, fault=KILLED_AFTER)
     assert life.takes(CLEAN[0])
     assert not any(life.takes(request) for request in CLEAN[1:6]), "what the dead operator has sent arrives late"
     life.go_on()
@@ -84,5 +137,6 @@ def test_a_point_has_its_name_without_what_a_uid_has_put_into_it() -> None:
 @pytest.mark.parametrize(("points", "met"), [(every_write, [True, True]), (each_once, [True, False])])
 def test_a_part_decides_whether_the_same_write_is_a_further_point(points: object, met: list[bool]) -> None:
     chosen = every_write if points is every_write else each_once
-    life = Aim(points=chosen, wanted={Point(str(status()), 1), Point(str(status()), 2)}, gap=0)
+    wanted = Wanted(CUT, {Point(str(status()), 1), Point(str(status()), 2)})
+    life = Life(points=chosen, wanted=[wanted], gap=0)
     assert [life.takes(status()), life.takes(status())] == met

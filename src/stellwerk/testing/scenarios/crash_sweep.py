@@ -1,12 +1,13 @@
 """Crash sweeps: an operator dies, or loses an answer, at every one of its writes, and the end is the same as without.
 
     sweep = Sweep(process, proxy, parts=[SweepStep("up", create, is_ready), SweepStep("down", delete, is_gone)], ...)
-    await sweep.run(killed_before, share=0, shares=2)
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), at_every(reply_cut))
 
 A scenario is a life in parts: something is asked for, and at some time it has come to pass. A clean run lists the
-writes of each part, its points, and what is there at its end. A replay is a life with faults: it meets a point that no
-life before has met, lets `GAP` writes pass, meets the next one, and so on through all parts; a killed operator starts
-again each time. After each part the cluster is as after the clean run. Lives are played until every point was met once.
+writes of each part, its points, and what is there at its end. A replay is a life with faults: one happens at a point
+that it has met in no life before, `GAP` writes pass, the next one happens, and so on through all parts; a killed
+operator starts again each time. After each part the cluster is as after the clean run. Lives are played until every
+fault has met each of its points once.
 
 A point is a write by its text, without the digits that a uid has put into a name, and how often the part has had this
 write before. So it is the same in every life, although an operator that starts again writes a status more, and workers
@@ -18,7 +19,7 @@ followed by none, and the later lives, with few points left, have single crashes
 fault in a part of a life. What is proved in addition is that an operator may die while it recovers.
 
 A life is expensive and a crash is not: of the sweep of an application, which has 75 points in eight parts, a life takes
-9 s and a crash adds 0.2 s. With a gap of 4 it takes five lives, instead of the 13 that meet one point in each part.
+9 s and a crash adds 0.2 s. So all faults of a scenario share its lives.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from stellwerk.testing.eventually import StillUntrue, eventually
@@ -39,7 +40,7 @@ from stellwerk.testing.scenarios.recorder import LASTING_WRITES, Run, difference
 
 FAULT_WITHIN_SECONDS = 60.0
 SAME_END_WITHIN_SECONDS = 30.0
-GAP = 4
+GAP = 2
 """How many writes pass between two faults of a life."""
 ALONE = 1_000_000
 """The gap of a sweep with one fault in each part of a life."""
@@ -61,18 +62,43 @@ def each_once(writes: Sequence[str]) -> Sequence[str]:
     return [*dict.fromkeys(writes)]
 
 
-def odd(shares: int) -> range:
-    """The shares with the first, third, ... point; `shares` is even.
+@dataclass(frozen=True, slots=True)
+class At:
+    """A fault, and the points of each part at which it happens: every `step`-th, from the one with number `first`."""
+
+    fault: MakeFault
+    first: int = 0
+    step: int = 1
+
+    def of(self, points: Sequence[Point]) -> set[Point]:
+        """Those of a part at which it happens."""
+        return set(points[self.first :: self.step])
+
+    def least(self, points: int) -> int:
+        """How often it happens at least in a part with at least so many points.
+
+        Half of them: a late write of the part before may be the only one that a clean run has here, and no other life.
+        """
+        return len(range(self.first, points, self.step)) // 2
+
+
+def at_every(fault: MakeFault) -> At:
+    """The fault at each point."""
+    return At(fault)
+
+
+def at_odd(fault: MakeFault) -> At:
+    """The fault at the first, third, ... point of each part.
 
     What is killed before a write leaves the same behind as what is killed after the one before it. So both, at every
     odd write, meet every gap between two writes once.
     """
-    return range(0, shares, 2)
+    return At(fault, first=0, step=2)
 
 
-def even(shares: int) -> range:
-    """The shares with the points between those."""
-    return range(1, shares, 2)
+def at_even(fault: MakeFault) -> At:
+    """The fault at the points between those."""
+    return At(fault, first=1, step=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,46 +136,78 @@ def points_of(writes: Sequence[str]) -> Sequence[Point]:
     return points
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A fault, and the points of a part that it has not met yet. It loses what is met."""
+
+    fault: RequestFault
+    points: set[Point]
+
+    @property
+    def kills(self) -> bool:
+        """Whether nothing can happen afterwards until the operator is started again."""
+        return isinstance(self.fault, Kill)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the write does not happen, and comes again as the same point."""
+        return isinstance(self.fault, Kill) and not self.fault.after_forwarding
+
+    def __str__(self) -> str:
+        return f"{self.fault}: {[*map(str, self.points)]}"
+
+
 @dataclass(kw_only=True)
 class Aim:
-    """Chooses the writes of one part of a life at which the fault happens: points that nothing has met yet.
-
-    `wanted` loses what is met. With `is_lost` the write does not happen, and comes again as the same point.
-    """
+    """Chooses the writes of one part of a life at which a fault happens: points that it has met in no life."""
 
     points: Callable[[Sequence[str]], Sequence[str]]
-    wanted: set[Point]
+    wanted: Sequence[Wanted]
     gap: int
-    kills: bool = False
-    """Whether nothing can happen after a fault until `go_on`: there is no operator."""
-    is_lost: bool = False
-    met: list[Point] = field(default_factory=list)
+    met: list[tuple[Wanted, Point]] = field(default_factory=list)
     seen: set[Point] = field(default_factory=set)
-    """Points that have come, whether the fault happened at them or not."""
+    """Points that have come, whether a fault happened at them or not."""
     _is_held: bool = False
     _writes: list[str] = field(default_factory=list)
     _passed: int | None = None
+    _last: tuple[RecordedRequest, Wanted | None] | None = None
 
-    def takes(self, request: RecordedRequest) -> bool:
-        """Whether the fault happens at this write. Asked once for each of them."""
+    @property
+    def is_met(self) -> bool:
+        """Whether no fault is left."""
+        return not any(one.points for one in self.wanted)
+
+    def chosen(self, request: RecordedRequest) -> Wanted | None:
+        """What happens at this write, if anything. Each rule asks for it, one directly after the other."""
+        if self._last is None or self._last[0] is not request:
+            self._last = request, self._choose(request)
+        return self._last[1]
+
+    def _choose(self, request: RecordedRequest) -> Wanted | None:
         writes = [*self._writes, str(request)]
         point = next(iter(points_of(self.points(writes))[len(self.points(self._writes)) :]), None)
-        is_met = point in self.wanted and not self._is_held and (self._passed is None or self._passed >= self.gap)
+        found = None
         if point is not None:
             self.seen.add(point)
-        if point is not None and is_met:
-            self.wanted.discard(point)
-            self.met.append(point)
-            self._passed, self._is_held = 0, self.kills
+            if not self._is_held and (self._passed is None or self._passed >= self.gap):
+                waiting = [one for one in self.wanted if point in one.points]
+                found = max(waiting, key=lambda one: len(one.points), default=None)
+        if point is not None and found is not None:
+            found.points.discard(point)
+            self.met.append((found, point))
+            self._passed, self._is_held = 0, found.kills
         elif self._passed is not None:
             self._passed += 1
-        if not (is_met and self.is_lost):
+        if found is None or not found.is_lost:
             self._writes = writes
-        return is_met
+        return found
 
     def go_on(self) -> None:
         """The operator runs again: the next fault may happen after `gap` of its writes."""
         self._passed, self._is_held = 0, False
+
+    def __str__(self) -> str:
+        return f"with {[f'{one.fault} at {point}' for one, point in self.met]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,27 +229,30 @@ class Sweep:
     writes: When[RecordedRequest] = LASTING_WRITES
     """Those that are points; an operator of the whole cluster may also write what other tests have left."""
 
-    async def run(self, fault: MakeFault, *, share: int = 0, shares: int = 1, gap: int = GAP) -> None:
-        """Meet every `shares`-th point of each part, so that several tests can share a sweep. Raises AssertionError."""
+    async def run(self, *faults: At, gap: int = GAP) -> None:
+        """Let each of the faults happen once at each of its points. Raises AssertionError."""
         clean = await self.clean_run()
-        chosen = [set(points[share::shares]) for points in clean.points]
-        wanted = [set(points) for points in chosen]
+        wanted = [[Wanted(at.fault(self.process), at.of(points)) for at in faults] for points in clean.points]
+        total = sum(len(one.points) for part in wanted for one in part)
         missing: Counter[tuple[int, Point]] = Counter()
-        while any(missing[part, point] < _MISSING_LIVES for part, points in enumerate(wanted) for point in points):
-            for part, aim in enumerate(await self.replay(clean, wanted, fault, gap)):
-                missing.update((part, point) for point in aim.wanted - aim.seen)
-        self._assert_met(chosen, wanted, share, shares)
+        while any(
+            missing[number, point] < _MISSING_LIVES
+            for number, part in enumerate(wanted)
+            for one in part
+            for point in one.points
+        ):
+            for number, aim in enumerate(await self.replay(clean, wanted, gap)):
+                missing.update((number, point) for point in {*clean.points[number]} - aim.seen)
+        self._assert_met(faults, clean, wanted, total)
         self.process.assert_clean_log()
 
-    def _assert_met(self, chosen: Sequence[set[Point]], unmet: Sequence[set[Point]], share: int, shares: int) -> None:
-        for part, points, left in zip(self.parts, chosen, unmet, strict=True):
-            # A late write of the part before may be the only one that a clean run has here, and no other life.
-            least = len(range(share, part.least_points, shares)) // 2
-            assert len(points) - len(left) >= least, f"{part.name} ended each time without {[*map(str, left)]}"
-        met = sum(map(len, chosen)) - sum(map(len, unmet))
-        assert met >= sum(map(len, chosen)) / 2, (
-            f"only {met} faults have happened, not {[*map(str, set().union(*unmet))]}"
-        )
+    def _assert_met(self, faults: Sequence[At], clean: CleanRun, left: Sequence[Sequence[Wanted]], total: int) -> None:
+        for part, points, unmet in zip(self.parts, clean.points, left, strict=True):
+            for at, one in zip(faults, unmet, strict=True):
+                met = len(at.of(points)) - len(one.points)
+                assert met >= at.least(part.least_points), f"{part.name} ended each time without {one}"
+        met = total - sum(len(one.points) for part in left for one in part)
+        assert met >= total / 2, f"only {met} faults have happened, not {[str(one) for part in left for one in part]}"
 
     async def clean_run(self) -> CleanRun:
         """A life without faults, which ends as it began."""
@@ -207,39 +268,37 @@ class Sweep:
         assert not (left := difference(beginning, ends[-1])), f"the last part does not clear up: {left}"
         return CleanRun(points, ends)
 
-    async def replay(self, clean: CleanRun, wanted: Sequence[set[Point]], fault: MakeFault, gap: int) -> Sequence[Aim]:
+    async def replay(self, clean: CleanRun, wanted: Sequence[Sequence[Wanted]], gap: int) -> Sequence[Aim]:
         """A life with faults, and what they have met in each part. Raises AssertionError naming it."""
         aims = []
-        for part, points, end in zip(self.parts, wanted, clean.ends, strict=True):
-            misfortune = fault(self.process)
-            kills = isinstance(misfortune, Kill)
-            is_lost = isinstance(misfortune, Kill) and not misfortune.after_forwarding
-            aim = Aim(points=part.points, wanted=points, gap=gap, kills=kills, is_lost=is_lost)
-            await self._asked_with(misfortune, aim, part)
+        for part, left, end in zip(self.parts, wanted, clean.ends, strict=True):
+            aim = Aim(points=part.points, wanted=left, gap=gap)
+            await self._asked_with(aim, part)
             await part.done()
-            await self._ends_as(end, f"{part.name}, with faults at {[*map(str, aim.met)]}")
+            await self._ends_as(end, f"{part.name}, {aim}")
             await self._writes()
             aims.append(aim)
         return aims
 
-    async def _asked_with(self, fault: RequestFault, aim: Aim, part: SweepStep) -> None:
+    async def _asked_with(self, aim: Aim, part: SweepStep) -> None:
         """Ask, and return when the part is over; a killed operator is started again, as a kubelet would."""
-        if not aim.wanted:
+        if aim.is_met:
             await part.ask()
             return
-        when: When[RecordedRequest] = When(
-            lambda request: self.writes(request) and aim.takes(request), "the points that are left"
-        )
-        with self.proxy.on_requests(when, fault, required=False) as rule:
+        with ExitStack() as rules:
+            for one in aim.wanted:
+                rules.enter_context(self.proxy.on_requests(self._moments(aim, one), one.fault, required=False))
             await part.ask()
             handled = 0
             async with _meanwhile(part.done()) as done:
                 done.add_done_callback(lambda _: self.proxy.history.changed.ring())
                 while await self._another_fault(aim, handled, done, part):
-                    handled = len(aim.met)
-                    if isinstance(fault, Kill):
+                    happened, handled = aim.met[handled:], len(aim.met)
+                    if any(one.kills for one, _ in happened):
                         await self._start_again(aim)
-                rule.end()
+
+    def _moments(self, aim: Aim, one: Wanted) -> When[RecordedRequest]:
+        return When(lambda request: self.writes(request) and aim.chosen(request) is one, "the points that are left")
 
     async def _another_fault(self, aim: Aim, handled: int, done: asyncio.Future[object], part: SweepStep) -> bool:
         """Wait until a fault more has happened, or the part is over. Returns whether it is the first."""
@@ -249,9 +308,7 @@ class Sweep:
                 lambda: len(aim.met) > handled or done.done(), within=FAULT_WITHIN_SECONDS, on=history.changed
             )
         except StillUntrue:
-            raise AssertionError(
-                f"{part.name} does not end, with faults at {[*map(str, aim.met)]}\n{history}\n{self.process.log_text()}"
-            ) from None
+            raise AssertionError(f"{part.name} does not end, {aim}\n{history}\n{self.process.log_text()}") from None
         return len(aim.met) > handled
 
     async def _start_again(self, aim: Aim) -> None:

@@ -14,14 +14,7 @@ from stellwerk.local.host.ports import free_port
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
-from stellwerk.testing.scenarios.crash_sweep import (
-    MakeFault,
-    Sweep,
-    killed_after,
-    killed_before,
-    lasting_writes_in,
-    odd,
-)
+from stellwerk.testing.scenarios.crash_sweep import Sweep, at_odd, killed_after, killed_before, lasting_writes_in
 
 
 @pytest.fixture
@@ -49,7 +42,5 @@ async def sweep(cap_cluster: LocalCluster, shop: Shop, tmp_path: Path, nursery: 
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
-    (share,) = odd(2)
-    await sweep.run(fault, share=share, shares=2)
+async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after))

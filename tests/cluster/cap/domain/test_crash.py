@@ -28,10 +28,9 @@ from stellwerk.operators.cap.kinds.domain import Domain, DomainSpec
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
-from stellwerk.testing.scenarios.crash_sweep import ALONE, MakeFault, Sweep, SweepStep, killed_after, killed_before, odd
+from stellwerk.testing.scenarios.crash_sweep import ALONE, Sweep, SweepStep, at_odd, killed_after, killed_before
 from stellwerk.testing.scenarios.recorder import Run
 
-SHARES = 2
 GARBAGE_SECONDS = 60.0
 """The garbage collector looks for new kinds every half minute."""
 KINDS = (GardenerCertificate, Secret, Gateway, NetworkPolicy, DnsEntry)
@@ -124,7 +123,5 @@ async def sweep(
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep, fault: MakeFault) -> None:
-    (share,) = odd(SHARES)
-    await sweep.run(fault, share=share, shares=SHARES, gap=ALONE)
+async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), gap=ALONE)

@@ -19,17 +19,14 @@ from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from stellwerk.testing.scenarios.crash_sweep import (
     ALONE,
-    MakeFault,
     Sweep,
     SweepStep,
+    at_odd,
     killed_after,
     killed_before,
     lasting_writes_in,
-    odd,
 )
 from stellwerk.testing.scenarios.recorder import Run
-
-SHARES = 2
 
 
 def life(shop: Shop) -> tuple[SweepStep, ...]:
@@ -96,7 +93,5 @@ async def sweep(cap_cluster: LocalCluster, shop: Shop, tmp_path: Path, nursery: 
 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fault", [killed_before, killed_after])
-async def test_a_retry_is_counted_once_wherever_the_operator_dies(sweep: Sweep, fault: MakeFault) -> None:
-    (share,) = odd(SHARES)
-    await sweep.run(fault, share=share, shares=SHARES, gap=ALONE)
+async def test_a_retry_is_counted_once_wherever_the_operator_dies(sweep: Sweep) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), gap=ALONE)

@@ -26,13 +26,12 @@ from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from stellwerk.testing.scenarios.crash_sweep import (
     ALONE,
-    MakeFault,
     Sweep,
     SweepStep,
-    even,
+    at_even,
+    at_odd,
     killed_after,
     killed_before,
-    odd,
     reply_cut,
     timed_out,
 )
@@ -221,11 +220,6 @@ async def end_state(shop: Bookshop) -> Run:
 
 @pytest.mark.req("R-101", "R-102", "R-307", "R-308")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("fault", "shares"),
-    [(killed_before, odd(2)), (killed_after, odd(2)), (reply_cut, odd(2)), (timed_out, even(2))],
-    ids=["killed before", "killed after", "reply cut", "timed out"],
-)
 async def test_killed_or_cut_off_at_any_write_it_ends_as_if_nothing_had_happened(
     admin: Client,
     home: str,
@@ -234,16 +228,13 @@ async def test_killed_or_cut_off_at_any_write_it_ends_as_if_nothing_had_happened
     http: aiohttp.ClientSession,
     tmp_path: Path,
     nursery: ForkServer,
-    fault: MakeFault,
-    shares: range,
 ) -> None:
     async with FaultProxy(account) as proxy, Replica(tmp_path, proxy.kubeconfig, registries, nursery) as replica:
         shop = bookshop(admin, home, registries, http, replica)
         await shop.open()
         await replica.start()
         sweep = Sweep(process=replica, proxy=proxy, parts=life(shop), end_state=lambda: end_state(shop))
-        for share in shares:
-            await sweep.run(fault, share=share, shares=2, gap=ALONE)
+        await sweep.run(at_odd(killed_before), at_odd(killed_after), at_odd(reply_cut), at_even(timed_out), gap=ALONE)
         bodies: dict[str, set[str]] = {}
         for callback in registries.callbacks:
             bodies.setdefault(callback.path, set()).add(callback.body["status"])
