@@ -22,7 +22,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.watches import VERSION_KINDS
 from stellwerk.runtime import conditions
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.scenarios.crash_sweep import SweepStep
+from stellwerk.testing.scenarios.crash_sweep import SweepStep, each_once
 from stellwerk.testing.scenarios.recorder import Run
 from tests.cluster.cap.shop import Shop, job, router, server
 from tests.cluster.cap.takeover import legacy
@@ -46,7 +46,7 @@ class Life:
             SweepStep("the subscription", self.subscribe, self._until(self.have("shop-v1", *TENANTS)), least_points=6),
             SweepStep("a further version", self.release, self._until(self.is_released), least_points=6),
             SweepStep("the upgrade", self.follow, self._until(self.have("shop-v2", *TENANTS)), least_points=10),
-            SweepStep("the move", self.move, self._until(self.has_moved), least_points=8),
+            SweepStep("the move", self.move, self._until(self.has_moved), each_once, least_points=5),
             SweepStep("the end of the subscription", self.unsubscribe, self._until(self.is_gone), least_points=6),
             SweepStep("the deletion", self.delete, self._until(self.nothing_is_left), least_points=8),
         )

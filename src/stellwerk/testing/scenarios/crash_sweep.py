@@ -15,8 +15,8 @@ side by side change the order. How often a status is written depends on what was
 replay: it is waited for in two lives. `least_points` is the least number of them.
 
 What several crashes in one life could hide is an error that the next start mends by itself. The last crash of a part is
-followed by none, and the later lives, with few points left, have single crashes. Short sweeps have `gap=ALONE`: one
-fault in a part of a life. What is proved in addition is that an operator may die while it recovers.
+followed by none, and the later lives, with few points left, have few crashes; they need no gap. Short sweeps are
+`alone`: one fault in a part of a life. What is proved in addition is that an operator may die while it recovers.
 
 A life is expensive and a crash is not: of the sweep of an application, which has 75 points in eight parts, a life takes
 9 s and a crash adds 0.2 s. So all faults of a scenario share its lives.
@@ -43,9 +43,9 @@ SAME_END_WITHIN_SECONDS = 30.0
 GAP = 2
 """How many writes pass between two faults of a life."""
 ALONE = 1_000_000
-"""The gap of a sweep with one fault in each part of a life."""
-_MISSING_LIVES = 2
-"""In how many lives a point may not come until it is no longer waited for."""
+"""The gap where one fault happens in each part of a life."""
+_LIVES_WITH_GAP = 2
+"""After so many lives, what is left is sparse."""
 _DERIVED = re.compile(r"(?<=-)[0-9a-f]{5,}\b|(?=[a-f]*[0-9])[0-9a-f]{8,}")
 """What a name has of a uid."""
 
@@ -229,20 +229,18 @@ class Sweep:
     writes: When[RecordedRequest] = LASTING_WRITES
     """Those that are points; an operator of the whole cluster may also write what other tests have left."""
 
-    async def run(self, *faults: At, gap: int = GAP) -> None:
+    async def run(self, *faults: At, alone: bool = False) -> None:
         """Let each of the faults happen once at each of its points. Raises AssertionError."""
         clean = await self.clean_run()
         wanted = [[Wanted(at.fault(self.process), at.of(points)) for at in faults] for points in clean.points]
         total = sum(len(one.points) for part in wanted for one in part)
-        missing: Counter[tuple[int, Point]] = Counter()
-        while any(
-            missing[number, point] < _MISSING_LIVES
-            for number, part in enumerate(wanted)
-            for one in part
-            for point in one.points
-        ):
-            for number, aim in enumerate(await self.replay(clean, wanted, gap)):
-                missing.update((number, point) for point in {*clean.points[number]} - aim.seen)
+        awaited = [{*points} for points in clean.points]
+        lives = 0
+        while any(one.points & part for part, left in zip(awaited, wanted, strict=True) for one in left):
+            gap = ALONE if alone else GAP if lives < _LIVES_WITH_GAP else 0
+            for part, aim in zip(awaited, await self.replay(clean, wanted, gap), strict=True):
+                part &= aim.seen
+            lives += 1
         self._assert_met(faults, clean, wanted, total)
         self.process.assert_clean_log()
 

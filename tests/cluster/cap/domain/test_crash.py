@@ -28,7 +28,7 @@ from stellwerk.operators.cap.kinds.domain import Domain, DomainSpec
 from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
-from stellwerk.testing.scenarios.crash_sweep import ALONE, Sweep, SweepStep, at_odd, killed_after, killed_before
+from stellwerk.testing.scenarios.crash_sweep import Sweep, SweepStep, at_odd, killed_after, killed_before
 from stellwerk.testing.scenarios.recorder import Run
 
 GARBAGE_SECONDS = 60.0
@@ -124,4 +124,4 @@ async def sweep(
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
 async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
-    await sweep.run(at_odd(killed_before), at_odd(killed_after), gap=ALONE)
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), alone=True)

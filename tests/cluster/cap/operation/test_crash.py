@@ -18,7 +18,6 @@ from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from stellwerk.testing.scenarios.crash_sweep import (
-    ALONE,
     Sweep,
     SweepStep,
     at_odd,
@@ -94,4 +93,4 @@ async def sweep(cap_cluster: LocalCluster, shop: Shop, tmp_path: Path, nursery: 
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
 async def test_a_retry_is_counted_once_wherever_the_operator_dies(sweep: Sweep) -> None:
-    await sweep.run(at_odd(killed_before), at_odd(killed_after), gap=ALONE)
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), alone=True)

@@ -25,7 +25,6 @@ from stellwerk.testing.faults import FaultProxy
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from stellwerk.testing.scenarios.crash_sweep import (
-    ALONE,
     Sweep,
     SweepStep,
     at_even,
@@ -234,7 +233,7 @@ async def test_killed_or_cut_off_at_any_write_it_ends_as_if_nothing_had_happened
         await shop.open()
         await replica.start()
         sweep = Sweep(process=replica, proxy=proxy, parts=life(shop), end_state=lambda: end_state(shop))
-        await sweep.run(at_odd(killed_before), at_odd(killed_after), at_odd(reply_cut), at_even(timed_out), gap=ALONE)
+        await sweep.run(at_odd(killed_before), at_odd(killed_after), at_odd(reply_cut), at_even(timed_out), alone=True)
         bodies: dict[str, set[str]] = {}
         for callback in registries.callbacks:
             bodies.setdefault(callback.path, set()).add(callback.body["status"])
