@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,18 @@ from tests.requirements.marks import pytest_runtest_setup as pytest_runtest_setu
 
 _LONGEST = [Path(__file__).parent / "cluster" / name for name in ("cap/application/test_crash.py", "cli/test_pages.py")]
 """Modules with tests of a minute and more."""
+
+
+def pytest_collection() -> None:
+    """While tests are collected, the cycle collector waits: all of them stay until the end."""
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """From here on it looks only at what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

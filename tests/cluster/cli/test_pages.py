@@ -51,9 +51,7 @@ class Journey:
 
 JOURNEYS = (
     Journey(("README.md",)),
-    Journey(("docs/quickstart.md", "docs/operator-author.md")),
-    Journey(("docs/component-operator.md",), _BARE),
-    Journey(("docs/install.md", "docs/upgrade.md"), _BARE),
+    Journey(("docs/component-operator.md", "docs/install.md", "docs/upgrade.md"), _BARE),
     Journey(
         (
             "docs/local.md",
@@ -62,6 +60,8 @@ JOURNEYS = (
             "docs/clm.md",
             "docs/migration/btp-manager.md",
             "docs/migration/component-operator.md",
+            "docs/quickstart.md",
+            "docs/operator-author.md",
         ),
         _WITH_SAMPLES + _ORIGINALS + _RELEASE,
         {"NAME": "web", "NAMESPACE": "stellwerk-sample", "FOLDER": "~/.local/state/stellwerk/local/module"},

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from stellwerk.local import certs
@@ -20,6 +23,21 @@ def authority(tmp_path: Path) -> certs.Authority:
 
 def test_the_authority_is_the_same_the_next_time(authority: certs.Authority, tmp_path: Path) -> None:
     assert certs.load_or_create_authority(tmp_path).pem == authority.pem
+
+
+def test_the_authority_of_a_former_release_has_another_kind_of_key_and_stays(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "former")])
+    now = datetime.now(UTC)
+    unsigned = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=9))
+    former = certs.Authority(unsigned.sign(key, SHA256()), key)
+    (tmp_path / "ca.crt").write_bytes(former.pem)
+    (tmp_path / "ca.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+
+    authority = certs.load_or_create_authority(tmp_path)
+    assert authority.pem == former.pem
+    issued = x509.load_pem_x509_certificate(authority.client("jane").certificate)
+    issued.verify_directly_issued_by(former.certificate)
 
 
 def test_a_client_is_its_user_in_its_groups(authority: certs.Authority) -> None:
