@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from stellwerk.api.core import Service, ServiceSpec
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, decode_json, encode_json
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.cap_manager.api import NEW, CAPOperator, CAPOperatorSpec, State
+from stellwerk.operators.cap_manager.api import NEW, CAPOperator, CAPOperatorSpec
 from stellwerk.operators.cap_manager.capoperator import plan
 from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
 from stellwerk.operators.cap_manager.errors import DomainTooLong, InvalidInventory, InvalidSpec

@@ -10,12 +10,13 @@ from tests.unit import definitions
 
 from stellwerk.api import flux
 from stellwerk.apply.set.model.inventory_codec import Item
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, to_json_object, view
 from stellwerk.operators.component import api
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.api_status import NEW, ComponentStatus, State
+from stellwerk.operators.component.api_status import NEW, ComponentStatus
 
 REFERENCE = definitions.SHARED / "api" / "component"
 

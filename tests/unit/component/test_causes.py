@@ -29,7 +29,7 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.insight import why as component_why
 from stellwerk.operators.component.insight.why import ComponentSurroundings, Dependent
 from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.operators.component.status_report import Saying, status_saying
+from stellwerk.operators.component.status_report import PassReport
 from stellwerk.render.errors import TemplateFailed, Unavailable
 from stellwerk.runtime.insight.diagnosis import Diagnosis, root_causes
 
@@ -81,17 +81,17 @@ def a_component(key: ObjectKey = KEY, *, deleted: bool = False, generation: int 
     return msgspec.convert({"metadata": metadata, "spec": spec}, Component)
 
 
-def showing(component: Component, saying: Saying) -> Component:
+def showing(component: Component, report: PassReport) -> Component:
     """The Component with the status that the operator writes."""
-    told = status_saying(component.status, saying, generation=1, now=NOW)
-    return msgspec.structs.replace(component, status=told)
+    status = report.shown_on(component.status, generation=1, now=NOW)
+    return msgspec.structs.replace(component, status=status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakage:
     """What the operator shows, what the cluster has, and what a user must read."""
 
-    shown: errors.ComponentFailed | Saying
+    shown: errors.ComponentFailed | PassReport
     root: str
     """The text of the root cause; empty: the whole message of the condition."""
     names: str
@@ -105,13 +105,13 @@ class Breakage:
     graph: dict[str, object] = field(default_factory=dict)
 
     @property
-    def saying(self) -> Saying:
-        if isinstance(self.shown, Saying):
+    def report(self) -> PassReport:
+        if isinstance(self.shown, PassReport):
             return self.shown
-        return self.shown.saying(deleting=self.deleted, timed_out=self.timed_out)
+        return self.shown.report(deleting=self.deleted, timed_out=self.timed_out)
 
     def seen(self) -> ComponentSurroundings:
-        component = showing(a_component(deleted=self.deleted), self.saying)
+        component = showing(a_component(deleted=self.deleted), self.report)
         graph = ComponentSurroundings(component=component, dependents=(without_image(), ABSENT), now=NOW)
         return replace(graph, **self.graph)  # type: ignore[arg-type]
 
@@ -134,17 +134,21 @@ def forbidden(verb: str) -> str:
     return f'deployments.apps "app" is forbidden: User "{ACCOUNT}" {attempted}'
 
 
-def waiting(late: bool = False) -> Saying:
+def waiting(late: bool = False) -> PassReport:
     message = "Waiting for dependent resources: Deployment shop/app: 0 of 1 replicas available"
-    return Saying(reason=Reason.Timeout if late else Reason.Processing, message=message, cause=Cause.ObjectsNotReady)
+    return PassReport(
+        reason=Reason.Timeout if late else Reason.Processing, message=message, cause=Cause.ObjectsNotReady
+    )
 
 
-def leaving() -> Saying:
-    return Saying(reason=Reason.DeletionProcessing, message="Deleting dependent resources: Widget shop/w: still exists")
+def leaving() -> PassReport:
+    return PassReport(
+        reason=Reason.DeletionProcessing, message="Deleting dependent resources: Widget shop/w: still exists"
+    )
 
 
-def blocked(why: str, cause: Cause) -> Saying:
-    return Saying(reason=Reason.DeletionBlocked, message=f"deletion blocked: {why}", cause=cause)
+def blocked(why: str, cause: Cause) -> PassReport:
+    return PassReport(reason=Reason.DeletionBlocked, message=f"deletion blocked: {why}", cause=cause)
 
 
 def held(finalizers: list[JsonValue]) -> Dependent:
@@ -157,8 +161,8 @@ def a_source(**parts: JsonValue) -> Unstructured:
     return an_object(ref("source.toolkit.fluxcd.io/v1", "GitRepository", "source"), **parts)
 
 
-def a_dependency(saying: Saying, **parts: object) -> ComponentSurroundings:
-    component = showing(a_component(ObjectKey("shop", "database")), saying)
+def a_dependency(report: PassReport, **parts: object) -> ComponentSurroundings:
+    component = showing(a_component(ObjectKey("shop", "database")), report)
     return replace(ComponentSurroundings(component=component, now=NOW), **parts)  # type: ignore[arg-type]
 
 
@@ -312,7 +316,7 @@ TABLE: dict[str, Breakage] = {
         reason="DependencyCycle",
     ),
     "it is suspended": Breakage(
-        shown=Saying(reason=Reason.Suspended, message="suspended: change freeze"),
+        shown=PassReport(reason=Reason.Suspended, message="suspended: change freeze"),
         root="",
         names="change freeze",
         step="resume it: stellwerk resume comp/web -n shop",
@@ -362,15 +366,17 @@ TABLE: dict[str, Breakage] = {
         names="change freeze",
         step="resume it: stellwerk resume comp/database -n shop",
         reason="DependencyNotReady",
-        graph={"dependencies": (a_dependency(Saying(reason=Reason.Suspended, message="suspended: change freeze")),)},
+        graph={
+            "dependencies": (a_dependency(PassReport(reason=Reason.Suspended, message="suspended: change freeze")),)
+        },
     ),
     "a dependency lacks a right": Breakage(
         shown=WAITS,
-        root=applying(403, forbidden("patch")).saying().text,
+        root=applying(403, forbidden("patch")).report().text,
         names="Deployment shop/app",
         step="grant verb patch on deployments.apps in namespace shop",
         reason="DependencyNotReady",
-        graph={"dependencies": (a_dependency(applying(403, forbidden("patch")).saying(), dependents=(ABSENT,)),)},
+        graph={"dependencies": (a_dependency(applying(403, forbidden("patch")).report(), dependents=(ABSENT,)),)},
     ),
     "a dependency waits for an image": Breakage(
         shown=WAITS,
@@ -475,7 +481,7 @@ def diagnosed(breakage: Breakage) -> tuple[ObjectSummary, Diagnosis]:
 def test_the_cause_its_object_and_the_next_step_are_named(name: str) -> None:
     breakage = TABLE[name]
     _, diagnosis = diagnosed(breakage)
-    root = breakage.root or breakage.saying.text
+    root = breakage.root or breakage.report.text
     assert [one.text for one in root_causes(diagnosis.findings)] == [root]
     assert breakage.names in root
     assert diagnosis.next_step.startswith(breakage.step)
@@ -486,7 +492,7 @@ def test_the_sentence_of_the_condition_is_shown_whole(name: str) -> None:
     breakage = TABLE[name]
     verdict, _ = diagnosed(breakage)
     lines = findings.told(verdict, Style(), NOW)
-    assert breakage.saying.text in lines[1]
+    assert breakage.report.text in lines[1]
     assert sum(line.endswith("<- root cause") for line in lines) == 1
     assert lines[-1].startswith(f"Next: {breakage.step}")
 
@@ -499,7 +505,7 @@ def test_status_and_json_say_the_same(name: str) -> None:
     lines = status.shown(sheet, Style(), NOW)
     assert f"  Reason:   {breakage.reason}" in lines
     assert f"  Next:     {diagnosis.next_step}" in lines
-    assert any(breakage.saying.text in line for line in lines)
+    assert any(breakage.report.text in line for line in lines)
     as_json = status.as_json(sheet)
     assert (as_json["reason"], as_json["nextStep"]) == (breakage.reason, diagnosis.next_step)
     is_about_objects = breakage.reason in ("ObjectsNotReady", "Timeout", "DeletionProcessing", "DependencyNotReady")
@@ -518,14 +524,14 @@ def roots(graph: ComponentSurroundings) -> list[str]:
 
 
 def test_a_deletion_that_has_not_begun_is_not_explained_by_the_success_before() -> None:
-    ready = showing(a_component(deleted=True), Saying(reason=Reason.Ready))
+    ready = showing(a_component(deleted=True), PassReport(reason=Reason.Ready))
     seen = ComponentSurroundings(component=ready, dependents=(without_image(),), now=NOW)
     assert roots(seen) == ["its deletion has been requested, and the operator has not begun it yet"]
     assert component_why.explain(seen).next_step == "check that the operator runs: stellwerk status"
 
 
 def test_a_change_that_was_not_looked_at_yet_comes_before_what_was_wrong_with_the_former_spec() -> None:
-    failed = applying(403, forbidden("patch")).saying()
+    failed = applying(403, forbidden("patch")).report()
     component = showing(a_component(generation=2), failed)
     told = component_why.explain(ComponentSurroundings(component=component, now=NOW))
     assert [one.reason for one in root_causes(told.findings)] == ["ChangeNotSeenYet"]
@@ -542,6 +548,6 @@ def test_objects_that_are_ready_meanwhile_are_not_blamed() -> None:
 
 def test_a_component_that_is_ready_needs_no_answer() -> None:
     seen = ComponentSurroundings(
-        component=showing(a_component(), Saying(reason=Reason.Ready)), dependents=(ABSENT,), now=NOW
+        component=showing(a_component(), PassReport(reason=Reason.Ready)), dependents=(ABSENT,), now=NOW
     )
     assert component_why.explain(seen) == Diagnosis()

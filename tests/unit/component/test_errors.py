@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.apply.errors import ApplyError, InvalidSet, Problem
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.errors import ApiError, Forbidden, LoginFailed, Status, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import errors
-from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.render.errors import BadArchive, InvalidValues, PathNotFound, RenderError, RendererTimeout, WrongDigest
 from stellwerk.runtime.reconciler import Retry
@@ -19,9 +19,9 @@ KEY = ObjectKey("shop", "web")
 def test_what_may_still_come_is_pending_and_not_an_error() -> None:
     missing = errors.ReferencesUnresolved(["/decryption: error loading secret shop/keys: not found"])
 
-    assert missing.saying().effective_state is State.Pending
-    assert missing.saying(deleting=True).reason is Reason.DeletionRetrying
-    assert missing.saying(deleting=True).effective_state is State.DeletionPending
+    assert missing.report().effective_state is State.Pending
+    assert missing.report(deleting=True).reason is Reason.DeletionRetrying
+    assert missing.report(deleting=True).effective_state is State.DeletionPending
     assert missing.retry_after_seconds == 10
 
 
@@ -43,8 +43,8 @@ def test_what_only_an_edit_can_help_is_an_error_that_waits_for_a_change() -> Non
         errors.ClusterChanged("one", "other"),
     ):
         assert failure.retry is Retry.WHEN_CHANGED
-        assert failure.saying().effective_state is State.Error
-        assert failure.saying().is_stalled
+        assert failure.report().effective_state is State.Error
+        assert failure.report().is_stalled
 
 
 @pytest.mark.req("R-404")
@@ -58,11 +58,11 @@ def test_what_may_have_exhausted_its_budget_is_not_tried_again_at_once() -> None
 def test_after_the_timeout_the_reason_is_timeout_in_either_state() -> None:
     retriable, hard = errors.SourceNotReady("/sourceRef", "not found"), errors.ApplyFailed("no quota")
 
-    assert (retriable.saying(timed_out=True).reason, retriable.saying(timed_out=True).effective_state) == (
+    assert (retriable.report(timed_out=True).reason, retriable.report(timed_out=True).effective_state) == (
         Reason.Timeout,
         State.Pending,
     )
-    assert hard.saying(timed_out=True).effective_state is State.Error
+    assert hard.report(timed_out=True).effective_state is State.Error
 
 
 def test_the_messages_are_those_that_scripts_look_for() -> None:
@@ -92,5 +92,5 @@ def test_a_failure_of_the_rooms_below_has_its_cause(
     failure = errors.failure_of(error)
 
     assert failure.cause is cause
-    assert failure.saying().effective_state is State.Error
+    assert failure.report().effective_state is State.Error
     assert str(failure).startswith(begins)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stellwerk.operators.component.api_status import State
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.operators.component.insight.help_topics import CATALOGUE, HELP
 from stellwerk.operators.component.reasons import FACTS, Cause, Reason
 

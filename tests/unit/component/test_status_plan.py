@@ -10,13 +10,14 @@ import pytest
 from tests.unit.component.given import ITEM, component
 
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
-from stellwerk.operators.component.api_status import Artifact, SourceStatus, State
+from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.component import status_plan
 from stellwerk.operators.component.errors import ClusterChanged, ClusterUnidentified, InvalidSpec
 from stellwerk.operators.component.reasons import Reason
-from stellwerk.operators.component.status_report import Saying
+from stellwerk.operators.component.status_report import PassReport
 
 HOME, FAR, OTHER = "uid-of-home", "uid-of-far", "uid-of-other"
 
@@ -190,17 +191,17 @@ def test_a_deletion_works_on_nothing() -> None:
 
 
 def test_times_alone_are_no_reason_to_write_a_status() -> None:
-    ready = status_plan.with_report(component(), component().status, Saying(reason=Reason.Ready), NOW)
+    ready = status_plan.with_report(component(), component().status, PassReport(reason=Reason.Ready), NOW)
     assert (ready.state, ready.observed_generation, ready.last_observed_at) == (State.Ready, 1, WHOLE)
     later = NOW + timedelta(hours=1)
     one = msgspec.structs.replace(component(), status=ready)
     assert (
-        status_plan.with_report(one, status_plan.finished(one, ready, later), Saying(reason=Reason.Ready), later)
+        status_plan.with_report(one, status_plan.finished(one, ready, later), PassReport(reason=Reason.Ready), later)
         != ready
     )
     one = msgspec.structs.replace(component(), status=status_plan.finished(one, ready, NOW))
     again = status_plan.finished(one, one.status, later)
-    assert status_plan.with_report(one, again, Saying(reason=Reason.Ready), later) is one.status
+    assert status_plan.with_report(one, again, PassReport(reason=Reason.Ready), later) is one.status
 
 
 def test_objects_that_cannot_be_watched_are_looked_at_as_often_as_the_original_looks() -> None:

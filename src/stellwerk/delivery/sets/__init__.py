@@ -6,4 +6,5 @@ workload_causes   why a workload of a set is not ready
 served_apis       what a cluster serves, as templates see it, and whether that may have changed
 cluster_identity  the uid of a cluster, which is a part of the owner's id on each object
 inventory_status  the fields that the statuses of such kinds share
+pass_report       what a pass reports: the state and the conditions that follow from a reason
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -11,12 +12,31 @@ from msgspec.structs import force_setattr
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.kube.types.object_meta import Record, is_usable
+from stellwerk.kube.types.object_meta import Condition, Record, is_usable
+
+READY = "Ready"
+"""The type of the condition that the originals have."""
+RECONCILING = "Reconciling"
+STALLED = "Stalled"
+"""Ours, as kstatus reads them; each is there only while it is true."""
+
+
+class State(StrEnum):
+    """How an object with an inventory is, in one word."""
+
+    Ready = "Ready"
+    Pending = "Pending"
+    Processing = "Processing"
+    DeletionPending = "DeletionPending"
+    Deleting = "Deleting"
+    Error = "Error"
 
 
 class InventoryStatus(Record, frozen=True, kw_only=True):
-    """What a reconciler has last looked at and applied, and since when it waits."""
+    """What a reconciler has last looked at and applied, and since when it waits. Kinds document the first two."""
 
+    state: State | None = None
+    conditions: tuple[Condition, ...] = ()
     observed_generation: Annotated[int, documented("The metadata.generation that was last looked at; -1: none yet.")]
     applied_generation: Annotated[int, documented("The metadata.generation that last became Ready.")] = 0
     last_observed_at: Annotated[datetime | None, documented("When it was last looked at.")] = None

@@ -7,13 +7,12 @@ are read and written as they are, so that either can go on where the other has s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 
 from stellwerk.apply.set.model.inventory_codec import Item
-from stellwerk.delivery.sets.inventory_status import InventoryStatus, documented_conditions
+from stellwerk.delivery.sets.inventory_status import READY, InventoryStatus, State, documented_conditions
 from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, ValidationRule, Version, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
@@ -38,10 +37,6 @@ RETAIN_ANNOTATION = f"{GROUP}/retain-resources"
 
 NEVER_OBSERVED = -1
 """What the API server writes as observedGeneration of a CAPOperator before the first pass."""
-READY = "Ready"
-RECONCILING = "Reconciling"
-STALLED = "Stalled"
-"""The last two are ours, as kstatus reads them; each is there only while it is true."""
 
 _CORE = "io.k8s.api.core.v1."
 PodPart: TypeAlias = dict[str, Any]
@@ -257,17 +252,6 @@ class CAPOperatorSpec(Record, frozen=True, kw_only=True):
 
 
 # ---- how it is
-
-
-class State(StrEnum):
-    """How a CAPOperator is, in one word."""
-
-    Ready = "Ready"
-    Pending = "Pending"
-    Processing = "Processing"
-    DeletionPending = "DeletionPending"
-    Deleting = "Deleting"
-    Error = "Error"
 
 
 class CAPOperatorStatus(InventoryStatus, frozen=True, kw_only=True):

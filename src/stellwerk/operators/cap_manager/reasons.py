@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from stellwerk.operators.cap_manager.api import State
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
 
 

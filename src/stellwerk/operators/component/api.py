@@ -10,12 +10,13 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, Version, documented
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.component.api_spec import ComponentSpec
-from stellwerk.operators.component.api_status import NEVER_OBSERVED, NEW, ComponentStatus, State
+from stellwerk.operators.component.api_status import NEVER_OBSERVED, NEW, ComponentStatus
 
 GROUP = "core.cs.sap.com"
 VERSION = "v1alpha1"

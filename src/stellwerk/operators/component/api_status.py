@@ -6,34 +6,15 @@ other has stopped. What is ours (the conditions besides Ready, the handled reque
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 from stellwerk.apply.set.model.inventory_codec import Item
-from stellwerk.delivery.sets.inventory_status import InventoryStatus, documented_conditions
+from stellwerk.delivery.sets.inventory_status import InventoryStatus, State, documented_conditions
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.object_meta import Condition, Record
 
 NEVER_OBSERVED = -1
 """What the API server writes as observedGeneration of a Component before the first pass."""
-
-READY = "Ready"
-"""The type of the one condition that the original has."""
-
-RECONCILING = "Reconciling"
-STALLED = "Stalled"
-"""Ours, as kstatus reads them; each is there only while it is true."""
-
-
-class State(StrEnum):
-    """How a Component is, in one word."""
-
-    Ready = "Ready"
-    Pending = "Pending"
-    Processing = "Processing"
-    DeletionPending = "DeletionPending"
-    Deleting = "Deleting"
-    Error = "Error"
 
 
 class Artifact(Record, frozen=True, kw_only=True):

@@ -45,12 +45,12 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from stellwerk.apply.errors import ApplyError, InvalidSet, WriteFailure
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.errors import ApiError, LoginFailed, Undecodable, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
-from stellwerk.operators.component.api_status import State
 from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.operators.component.status_report import Saying
+from stellwerk.operators.component.status_report import PassReport
 from stellwerk.render.errors import (
     BadArchive,
     IncompleteAnswer,
@@ -89,15 +89,15 @@ class ComponentFailed(ReconcileError):
         self.args = (f"{self}; {advice}",)
         return self
 
-    def saying(self, *, deleting: bool = False, timed_out: bool = False) -> Saying:
+    def report(self, *, deleting: bool = False, timed_out: bool = False) -> PassReport:
         """What the status shows about it."""
         reason = Reason.Error
         if self.retriable:
             reason = Reason.DeletionRetrying if deleting else Reason.Retrying
         if not timed_out:
-            return Saying(reason=reason, message=str(self), cause=self.cause)
+            return PassReport(reason=reason, message=str(self), cause=self.cause)
         state = State.Pending if self.retriable else State.Error
-        return Saying(reason=Reason.Timeout, message=str(self), cause=self.cause, state=state)
+        return PassReport(reason=Reason.Timeout, message=str(self), cause=self.cause, state=state)
 
 
 # ---- what may still come

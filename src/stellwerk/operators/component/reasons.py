@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from stellwerk.operators.component.api_status import State
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
 
 OBJECTS_NOT_WATCHED = "ObjectsNotWatched"

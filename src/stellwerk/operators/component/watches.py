@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Kind, PartialObjectMetadata, View, metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind
-from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus
 from stellwerk.operators.component.dependencies import dependencies
 from stellwerk.operators.component.dependencies.dependencies import Waiting
 from stellwerk.operators.component.dependencies.dependency_graph import Dependants, DependencyGraph

@@ -19,12 +19,13 @@ from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.object_set import ObservedState, SetProgress
 from stellwerk.delivery.sets import set_reports, workload_causes
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.delivery.sets.workload_causes import WorkloadCauses
 from stellwerk.delivery.watched_objects import Unwatchable
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.cap_manager.api import FINALIZER, CAPOperator, CAPOperatorStatus, State
+from stellwerk.operators.cap_manager.api import FINALIZER, CAPOperator, CAPOperatorStatus
 from stellwerk.operators.cap_manager.capoperator import observe, plan, resources
 from stellwerk.operators.cap_manager.capoperator.chart import Chart
 from stellwerk.operators.cap_manager.capoperator.installer import Installer, PreparedSet

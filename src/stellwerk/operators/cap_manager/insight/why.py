@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.delivery import workloads
+from stellwerk.delivery.sets.inventory_status import READY, RECONCILING, STALLED
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.operators.cap_manager.api import READY, RECONCILING, STALLED, CAPOperator, CAPOperatorStatus
+from stellwerk.operators.cap_manager.api import CAPOperator, CAPOperatorStatus
 from stellwerk.operators.cap_manager.insight.help_topics import CATALOGUE
 from stellwerk.operators.cap_manager.reasons import FACTS, Cause, Reason
 from stellwerk.runtime import conditions

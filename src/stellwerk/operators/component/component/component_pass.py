@@ -61,7 +61,7 @@ from stellwerk.operators.component.references.references import Resolved
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.artifacts import Artifacts
-from stellwerk.operators.component.status_report import Saying
+from stellwerk.operators.component.status_report import PassReport
 from stellwerk.operators.component.targets import abandon_remote, tenancy
 from stellwerk.operators.component.targets.seal_key import SealKey
 from stellwerk.operators.component.targets.seals import Purpose, Scope, Signet
@@ -151,18 +151,18 @@ class ComponentPass:
         if self.component.metadata.is_terminating:
             return await self._delete()
         if self.component.status.observed_generation <= 0:
-            first = self.report(Saying(reason=Reason.FirstSeen))
+            first = self.report(PassReport(reason=Reason.FirstSeen))
             if not await self._save(first):
                 return Next.now(first).without_event()
         if self.component.spec.suspend:
             why = self.component.metadata.annotations.get(SUSPEND_REASON_ANNOTATION, "")
             message = f"suspended: {why}" if why else ""
-            return Next.done(self.report(Saying(reason=Reason.Suspended, message=message)))
+            return Next.done(self.report(PassReport(reason=Reason.Suspended, message=message)))
         return await self._apply()
 
-    def report(self, saying: Saying) -> ComponentStatus:
+    def report(self, report: PassReport) -> ComponentStatus:
         """The status with the report of the pass."""
-        return status_plan.with_report(self.component, self.draft, saying, self.services.clock.now())
+        return status_plan.with_report(self.component, self.draft, report, self.services.clock.now())
 
     def is_late(self, now: datetime) -> bool:
         """Whether objects have been waited for longer than they may take."""
@@ -273,7 +273,7 @@ class ComponentPass:
         size = status_size_limit.ENTRY_BYTES * len(inventory)
         await threads.run_if_large(size, lambda: status_size_limit.check(self.component, inventory))
         self.draft = status_plan.with_inventory(self.draft, inventory)
-        return await self._save(self.report(Saying(reason=reason)))
+        return await self._save(self.report(PassReport(reason=reason)))
 
     async def _save(self, status: ComponentStatus) -> bool:
         """A checkpoint: write the status now, and go on with the Component as it is then."""
@@ -296,13 +296,13 @@ class ComponentPass:
             return self._with_events(self._ready(), progress)
         if progress.must_be_saved:
             # No Event reports that objects are about to be written: the next one names what is waited for, or Ready.
-            return self._with_events(Next.now(self.report(Saying(reason=reason))).without_event(), progress)
+            return self._with_events(Next.now(self.report(PassReport(reason=reason))).without_event(), progress)
         return self._with_events(await self._waiting(progress, target), progress)
 
     def _ready(self) -> Answer:
         was_waiting = self.draft.processing_since is not None
         self.draft = status_plan.finished(self.component, self.draft, self.services.clock.now())
-        status = self.report(Saying(reason=Reason.Ready))
+        status = self.report(PassReport(reason=Reason.Ready))
         if self.component.spec.sticky and was_waiting:
             return Next.now(status)  # changes during the wait were ignored, and no watch shows them again
         return Next.after(spread(Intervals.of(self.component.spec).requeue, self.component.metadata.uid), status)
@@ -319,14 +319,14 @@ class ComponentPass:
             waited_seconds=(now - (self.draft.processing_since or now)).total_seconds(),
             is_late=late,
         )
-        saying = Saying(
+        report = PassReport(
             reason=Reason.Timeout if late else Reason.Processing,
             message=set_reports.unready(waits, late=late),
             cause=Cause.ObjectsNotReady,
         )
         seconds = min(self._until(progress, now), pause_seconds or math.inf)
-        answer = Next.after(max(seconds, 0.05), self.report(saying))
-        return answer.with_events(*observers.first_wait(self.component, saying))
+        answer = Next.after(max(seconds, 0.05), self.report(report))
+        return answer.with_events(*observers.first_wait(self.component, report))
 
     def _until(self, progress: SetProgress, now: datetime) -> float:
         """When to look again though nothing changes: when an object is due, when the time is over, or now and then."""
@@ -451,13 +451,13 @@ class ComponentPass:
             self.services.reports.carried(self.component, self.memo.reported, progress)
             raise self.advised(writes_failed(progress.failures), [each.error for each in progress.failures])
         message = set_reports.departing(progress.waits)
-        status = self.report(Saying(reason=Reason.DeletionProcessing, message=message))
+        status = self.report(PassReport(reason=Reason.DeletionProcessing, message=message))
         again = Next.now(status) if progress.must_be_saved else Next.after(self._patience(), status)
         return self._with_events(again, progress)
 
     def _blocked(self, why: str, cause: Cause) -> Answer:
-        saying = Saying(reason=Reason.DeletionBlocked, message=why, cause=cause)
-        return Next.after(self._patience(), self.report(saying))
+        report = PassReport(reason=Reason.DeletionBlocked, message=why, cause=cause)
+        return Next.after(self._patience(), self.report(report))
 
     def _held_by_others(self) -> Answer | None:
         """The answer where another client has put a finalizer on the Component."""

@@ -26,6 +26,7 @@ from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetPr
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.delivery.sets.set_view import SetView, covered
 from stellwerk.delivery.template_lookup import secret_words_of
 from stellwerk.delivery.watched_objects import Place
@@ -33,7 +34,7 @@ from stellwerk.kube import masking, threads
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, to_json_object
 from stellwerk.operators.component.api import RECONCILER, Component
-from stellwerk.operators.component.api_status import Artifact, ComponentStatus, State
+from stellwerk.operators.component.api_status import Artifact, ComponentStatus
 from stellwerk.operators.component.component import (
     delete_hooks,
     self_management_check,

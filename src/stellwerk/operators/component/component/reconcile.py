@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from stellwerk.apply.errors import ApplyError
+from stellwerk.delivery.sets.inventory_status import READY, State
 from stellwerk.delivery.watched_objects import NotListed, TooMuch, Unwatchable
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.api_status import READY, ComponentStatus, State
+from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.component import status_plan
 from stellwerk.operators.component.component.component_pass import Answer, ComponentMemo, ComponentPass, Services
 from stellwerk.operators.component.component.weights import NoRoom
@@ -24,7 +25,7 @@ from stellwerk.operators.component.errors import (
 )
 from stellwerk.operators.component.intervals import Intervals, spread
 from stellwerk.operators.component.reasons import Cause, Reason
-from stellwerk.operators.component.status_report import Saying
+from stellwerk.operators.component.status_report import PassReport
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.memo import Memos
@@ -100,8 +101,8 @@ class ReportedPass:
         if not isinstance(failure, ComponentFailed):
             failure = EndedUnexpectedly(str(failure))
         now, component = self.services.clock.now(), self.component
-        saying = failure.saying(deleting=component.metadata.is_terminating, timed_out=self.work.is_late(now))
-        told = status_plan.with_report(component, self.work.draft, saying, now)
+        report = failure.report(deleting=component.metadata.is_terminating, timed_out=self.work.is_late(now))
+        told = status_plan.with_report(component, self.work.draft, report, now)
         self.services.reports.failed(failure)
         self.services.reports.passed(component, told)
         return told
@@ -134,12 +135,12 @@ class ReportedPass:
         ready = conditions.find(status.conditions, READY)
         if reports and ready is not None and ready.reason != Reason.FirstSeen:
             return Next.after(ROOM_SECONDS)
-        saying = Saying(
+        report = PassReport(
             reason=Reason.DeletionRetrying if deleting else Reason.Retrying,
             message=why,
             cause=cause,
         )
-        return Next.after(ROOM_SECONDS, status_plan.with_report(component, status, saying, self.services.clock.now()))
+        return Next.after(ROOM_SECONDS, status_plan.with_report(component, status, report, self.services.clock.now()))
 
 
 def _timed(component: Component, failure: ComponentFailed) -> ComponentFailed:

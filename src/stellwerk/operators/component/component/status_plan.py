@@ -32,13 +32,12 @@ from stellwerk.apply.set.model.policy import (
 )
 from stellwerk.delivery import reconcile_request
 from stellwerk.kube.types.object_meta import kubernetes_time
-from stellwerk.operators.component import status_report as sayings
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
 from stellwerk.operators.component.errors import ClusterChanged, ClusterUnidentified, InvalidInventory, InvalidSpec
 from stellwerk.operators.component.intervals import Intervals
-from stellwerk.operators.component.status_report import Saying
+from stellwerk.operators.component.status_report import PassReport
 from stellwerk.operators.component.targets.seals import KUBECONFIG, Purpose, Signet
 
 E_ = TypeVar("E_", bound=Enum)
@@ -254,15 +253,15 @@ def timed_out(status: ComponentStatus, timeout: timedelta, now: datetime) -> boo
     return status.processing_since is not None and now - status.processing_since >= timeout
 
 
-def with_report(component: Component, status: ComponentStatus, saying: Saying, now: datetime) -> ComponentStatus:
+def with_report(component: Component, status: ComponentStatus, report: PassReport, now: datetime) -> ComponentStatus:
     """The status with the report of the pass, written at `now`; the present one where nothing else differs."""
-    said = sayings.status_saying(status, saying, generation=component.metadata.generation, now=now)
+    shown = report.shown_on(status, generation=component.metadata.generation, now=now)
     before = component.status
     unchanged = msgspec.structs.replace(
-        said, last_observed_at=before.last_observed_at, last_applied_at=before.last_applied_at
+        shown, last_observed_at=before.last_observed_at, last_applied_at=before.last_applied_at
     )
     if not before.applied_as:  # a calm Component of an earlier version costs no write
         unchanged = msgspec.structs.replace(unchanged, applied_as="", applied_as_seal=before.applied_as_seal)
     if unchanged == before:
         return before
-    return msgspec.structs.replace(said, last_observed_at=kubernetes_time(now))
+    return msgspec.structs.replace(shown, last_observed_at=kubernetes_time(now))

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import MOST_DEPENDENCIES, Component
-from stellwerk.operators.component.api_status import Artifact, State
+from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.dependencies import ready_expressions
 from stellwerk.operators.component.dependencies.dependency_graph import Dependants, DependencyGraph
 from stellwerk.operators.component.dependencies.ready_expressions import ReadyRequirement

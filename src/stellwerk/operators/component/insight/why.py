@@ -24,6 +24,7 @@ from stellwerk.apply.readiness.kstatus import Readiness, waiting
 from stellwerk.apply.set.model.inventory import Phase
 from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.delivery import workloads
+from stellwerk.delivery.sets.inventory_status import READY, State
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.errors import NotServed
@@ -31,14 +32,14 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Object
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, Component
-from stellwerk.operators.component.api_status import NEW, READY, State
+from stellwerk.operators.component.api_status import NEW
 from stellwerk.operators.component.dependencies import dependencies as depending
 from stellwerk.operators.component.errors import ComponentFailed, source_fix_in
 from stellwerk.operators.component.insight.help_topics import CATALOGUE
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS
-from stellwerk.operators.component.status_report import Saying, reason_of, status_saying
+from stellwerk.operators.component.status_report import PassReport, reason_of
 from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
@@ -204,9 +205,9 @@ async def _dependencies(
 
 def _unreadable(key: ObjectKey, why: str, now: datetime) -> Component:
     """A Component as it would report itself that it cannot be read."""
-    said = Saying(reason=Reason.Error, message=f"object cannot be read: {why}", cause=Cause.ObjectUnreadable)
+    report = PassReport(reason=Reason.Error, message=f"object cannot be read: {why}", cause=Cause.ObjectUnreadable)
     metadata = ObjectMeta(name=key.name, namespace=key.namespace)
-    return Component(metadata=metadata, status=status_saying(NEW, said, generation=0, now=now))
+    return Component(metadata=metadata, status=report.shown_on(NEW, generation=0, now=now))
 
 
 async def _source(reader: ClusterReader, component: Component) -> Unstructured | None:

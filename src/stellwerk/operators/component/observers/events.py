@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from stellwerk.delivery.sets.inventory_status import READY
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, EVENT_TOKEN_ANNOTATION, Component
-from stellwerk.operators.component.api_status import READY, ComponentStatus
+from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.status_report import severity_of
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.controller import EventSink

@@ -21,11 +21,12 @@ from functools import partial
 import aiohttp
 from prometheus_client import Counter
 
+from stellwerk.delivery.sets.inventory_status import READY, State
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, encode_json
 from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.component.api import RECONCILER, Component
-from stellwerk.operators.component.api_status import READY, ComponentStatus, State
+from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.observers.events import FLUX_EVENT_PREFIX, about
 from stellwerk.operators.component.reasons import Reason
 from stellwerk.runtime import conditions

@@ -17,10 +17,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.errors import StatusError, causes
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONTROLLER, Component
-from stellwerk.operators.component.api_status import ComponentStatus, State
+from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.render.sources.artifact_disk_cache import Outcome
 from stellwerk.runtime.telemetry.metrics import Metrics

@@ -11,16 +11,17 @@ from stellwerk.apply.errors import WriteFailure
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
+from stellwerk.delivery.sets.inventory_status import READY
 from stellwerk.delivery.sets.set_reports import listed
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, EVENT_REVISION_ANNOTATION, Component
-from stellwerk.operators.component.api_status import READY, ComponentStatus
+from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.observers.api_warnings import Remarks, remarked
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED
 from stellwerk.operators.component.settings import DependentEvents
-from stellwerk.operators.component.status_report import Saying
+from stellwerk.operators.component.status_report import PassReport
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.process.manager import UNREADABLE
@@ -219,8 +220,8 @@ def _failed(failure: WriteFailure) -> Notice:
     return Notice(reason, f"Error {verb} object: {failure.cause}", Severity.WARNING)
 
 
-def first_wait(component: Component, saying: Saying) -> Iterator[Notice]:
+def first_wait(component: Component, report: PassReport) -> Iterator[Notice]:
     """What is waited for, reported once: the state Processing was shown before, and no Event reported it."""
     ready = conditions.find(component.status.conditions, READY)
-    if component.status.processing_since is None and ready is not None and ready.reason == saying.reason.value:
-        yield Notice(saying.reason.value, saying.text, saying.severity)
+    if component.status.processing_since is None and ready is not None and ready.reason == report.reason.value:
+        yield Notice(report.reason.value, report.text, report.severity)

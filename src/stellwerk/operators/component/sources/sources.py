@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from stellwerk.api import flux
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import WatchSuspended
@@ -27,7 +28,7 @@ from stellwerk.operators.component.api_spec import (
     SourceName,
     SourceRef,
 )
-from stellwerk.operators.component.api_status import Artifact, SourceStatus, State
+from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.errors import InvalidSpec, SourceNotReady, WaitingForPin
 from stellwerk.operators.component.references import digests
 from stellwerk.runtime import conditions
