@@ -76,7 +76,7 @@ def parses(command: str) -> str:
         return f"{command}: there is no verb {verb}"
     found = verb_tree.VERBS[verb].load(verb)
     if isinstance(found, click.Group) and len(words) > 1:
-        found = found.commands.get(words[1], found)
+        found = found.get_command(click.Context(found), words[1]) or found
     known = {name for one in found.params for name in (*one.opts, *one.secondary_opts)}
     known |= {name for one in options.all_of(click.Command("x")).params for name in one.opts} | {"--help", "-h"}
     unknown = [word for word in words[1:] if word.startswith("-") and word.partition("=")[0] not in known]

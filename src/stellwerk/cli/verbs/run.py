@@ -36,7 +36,19 @@ class GoCommand(click.Command):
         return super().parse_args(ctx, self._normalised(args))
 
 
-@click.group("run")
+class ProgramGroup(click.Group):
+    """Reads the settings of a program when it is asked for: a process does not hold those of all others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All programs."""
+        return list(PROCESSES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A program by name."""
+        return _command(PROCESSES[cmd_name]) if cmd_name in PROCESSES else None
+
+
+@click.group("run", cls=ProgramGroup)
 @options.general
 def command() -> None:
     """Run an operator, or one of its servers, in the foreground."""
@@ -51,7 +63,3 @@ def _command(spec: ProcessSpec) -> GoCommand:
         callback=lambda **flags: run.run(spec, flags),
         help=f"Run the {spec.title}: {spec.purpose}.",
     )
-
-
-for _process in PROCESSES.values():
-    command.add_command(_command(_process))
