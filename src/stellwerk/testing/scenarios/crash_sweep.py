@@ -294,7 +294,7 @@ class Sweep:
                     happened, handled = aim.met[handled:], len(aim.met)
                     if any(one.kills for one, _ in happened):
                         await self._start_again(aim)
-                rules.close()  # before anything else happens: nobody would start a process that is killed now
+                rules.close()  # at once: a process that is killed from here on would not be started again
 
     def _moments(self, aim: Aim, one: Wanted) -> When[RecordedRequest]:
         return When(lambda request: self.writes(request) and aim.chosen(request) is one, "the points that are left")
