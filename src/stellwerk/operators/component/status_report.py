@@ -26,10 +26,14 @@ class PassReport(pass_report.PassReport[Reason, Cause]):
         return self.reason is Reason.Suspended
 
 
+def report_unreadable(why: str) -> PassReport:
+    """The report about a Component that cannot be read."""
+    return PassReport(reason=Reason.Error, message=f"object cannot be read: {why}", cause=Cause.ObjectUnreadable)
+
+
 def unreadable(obj: Unreadable) -> JsonObject:
     """The fields of the status that report a Component that cannot be read. Equal for an equal cause."""
-    message = f"object cannot be read: {obj.why}"
-    return PassReport(reason=Reason.Error, message=message, cause=Cause.ObjectUnreadable).unreadable(obj)
+    return report_unreadable(obj.why).unreadable(obj)
 
 
 def reason_of(status: ComponentStatus) -> Reason | Cause | None:

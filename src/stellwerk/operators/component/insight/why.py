@@ -39,7 +39,7 @@ from stellwerk.operators.component.insight.help_topics import CATALOGUE
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS
-from stellwerk.operators.component.status_report import PassReport, reason_of
+from stellwerk.operators.component.status_report import reason_of, report_unreadable
 from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
@@ -205,9 +205,8 @@ async def _dependencies(
 
 def _unreadable(key: ObjectKey, why: str, now: datetime) -> Component:
     """A Component as it would report itself that it cannot be read."""
-    report = PassReport(reason=Reason.Error, message=f"object cannot be read: {why}", cause=Cause.ObjectUnreadable)
     metadata = ObjectMeta(name=key.name, namespace=key.namespace)
-    return Component(metadata=metadata, status=report.shown_on(NEW, generation=0, now=now))
+    return Component(metadata=metadata, status=report_unreadable(why).shown_on(NEW, generation=0, now=now))
 
 
 async def _source(reader: ClusterReader, component: Component) -> Unstructured | None:
