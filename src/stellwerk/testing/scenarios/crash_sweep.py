@@ -186,21 +186,25 @@ class Aim:
     def _choose(self, request: RecordedRequest) -> Wanted | None:
         writes = [*self._writes, str(request)]
         point = next(iter(points_of(self.points(writes))[len(self.points(self._writes)) :]), None)
-        found = None
         if point is not None:
             self.seen.add(point)
-            if not self._is_held and (self._passed is None or self._passed >= self.gap):
-                waiting = [one for one in self.wanted if point in one.points]
-                found = max(waiting, key=lambda one: len(one.points), default=None)
-        if point is not None and found is not None:
-            found.points.discard(point)
-            self.met.append((found, point))
-            self._passed, self._is_held = 0, found.kills
-        elif self._passed is not None:
+            if found := self._due(point):
+                found.points.discard(point)
+                self.met.append((found, point))
+                self._passed, self._is_held = 0, found.kills
+                self._writes = self._writes if found.is_lost else writes
+                return found
+        if self._passed is not None:
             self._passed += 1
-        if found is None or not found.is_lost:
-            self._writes = writes
-        return found
+        self._writes = writes
+        return None
+
+    def _due(self, point: Point) -> Wanted | None:
+        """The fault that happens at a point now: of several, the one with most points left."""
+        if self._is_held or (self._passed is not None and self._passed < self.gap):
+            return None
+        waiting = [one for one in self.wanted if point in one.points]
+        return max(waiting, key=lambda one: len(one.points), default=None)
 
     def go_on(self) -> None:
         """The operator runs again: the next fault may happen after `gap` of its writes."""
