@@ -35,7 +35,7 @@ from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.skipping_clock import let_others_run
-from stellwerk.testing.servers.tls_server import TlsServer
+from stellwerk.testing.servers.tls_server import Handler, TlsServer
 
 LOOPBACK = EgressRules(networks=(ip_network("127.0.0.0/8"),))
 TOKEN = json.dumps({"access_token": "a-token-that-nobody-may-see"}).encode()
@@ -45,11 +45,15 @@ REFUSAL = json.dumps({"error": "invalid_client", "error_description": "canary-cl
 class Asking(TlsServer):
     """A server that also asks who calls. It knows one caller."""
 
+    def __init__(self, handler: Handler) -> None:
+        authority = certs.unkept_authority()
+        super().__init__(handler, authority=authority)
+        self.caller = authority.client("service-manager-client")
+
     def _identity(self, folder: Path) -> ssl.SSLContext:
         context = super()._identity(folder)
         context.load_verify_locations(cadata=self.authority)
         context.verify_mode = ssl.CERT_OPTIONAL
-        self.caller = certs.load_or_create_authority(folder).client("service-manager-client")
         return context
 
 

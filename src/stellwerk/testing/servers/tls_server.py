@@ -132,7 +132,7 @@ class TlsServer:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     def _identity(self, folder: Path) -> ssl.SSLContext:
-        authority = self._authority or certs.load_or_create_authority(folder)
+        authority = self._authority or certs.unkept_authority()
         credential = authority.server([HOST], self._names) if self._names else authority.server([HOST])
         self.authority = authority.pem.decode()
         write_private(folder / "server.pem", credential.pem)
