@@ -59,6 +59,16 @@ def test_help_of_a_verb_imports_nothing_heavy(verb: str) -> None:
     assert set() == HEAVY & set(modules)
 
 
+def test_a_verb_that_asks_an_api_server_pays_for_no_web_server(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(KUBECONFIG))
+    command = [sys.executable, "-c", PROBE, "get", "configmaps"]
+    done = subprocess.run(command, env={**os.environ, "KUBECONFIG": str(kubeconfig)}, capture_output=True, check=True)
+    code, modules = json.loads(done.stdout)
+    assert code == 1, "the server does not answer"
+    assert {"asyncio", "msgspec"} == HEAVY & {*modules} - {"yaml"}
+
+
 @pytest.mark.parametrize(
     ("line", "heavy"),
     [

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import aiohappyeyeballs
 from tests.unit.sockets import all_closed
 
-from stellwerk.kube.http.connection_pool import Connections
+from stellwerk.kube.http.connection_pool import Connections, Wish
+from stellwerk.kube.http.dialer import Dialer
 from stellwerk.kube.http.messages import Answer, RequestMessage, head
 from stellwerk.kube.http.sockets import OwnSocket
 
@@ -80,7 +81,9 @@ async def serving(
             await all_closed(server.port)
 
 
-def connected_to(port: int, limit: int = 2, dialled: asyncio.Event | None = None) -> Connections:
+def connected_to(
+    port: int, limit: int = 2, dialled: asyncio.Event | None = None, host: str = "127.0.0.1"
+) -> Connections:
     """`dialled` is set when a socket is made."""
 
     def make(address: aiohappyeyeballs.AddrInfoType) -> OwnSocket:
@@ -88,7 +91,7 @@ def connected_to(port: int, limit: int = 2, dialled: asyncio.Event | None = None
             dialled.set()
         return OwnSocket(*address[:3])
 
-    return Connections("127.0.0.1", port, limit=limit, connect_seconds=5, sockets=make)
+    return Connections(Dialer(host, port, 5, make), limit=limit)
 
 
 async def ask(
@@ -104,6 +107,5 @@ async def ask(
     repeatable: bool = True,
 ) -> Answer:
     message = RequestMessage(head(method, path, [("Host", "here")]), body)
-    return await connections.exchange(
-        message, tls=tls, name=name, largest=largest, seconds=seconds, repeatable=repeatable
-    )
+    wish = Wish(tls=tls, name=name, largest=largest, repeatable=repeatable)
+    return await connections.exchange(message, wish, seconds=seconds)

@@ -14,6 +14,7 @@ from tests.unit.kube.scripted import OK, ask, connected_to, serving
 from tests.unit.sockets import all_closed
 
 from stellwerk.kube.http.connection_pool import Connections
+from stellwerk.kube.http.dialer import Dialer
 from stellwerk.kube.http.messages import Answer, BodyTooLarge, ConnectionBroken, NotConnected, RequestMessage, head
 from stellwerk.kube.http.sockets import Sockets
 
@@ -176,7 +177,6 @@ async def test_two_answers_to_one_request_are_not_taken_for_the_next_one() -> No
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n"
         + gzip.compress(b"x" * 50, mtime=0)[:20],
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok",
         b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
         b"HTTP/1.1 20",
     ],
@@ -184,6 +184,13 @@ async def test_two_answers_to_one_request_are_not_taken_for_the_next_one() -> No
 async def test_an_answer_that_is_none_is_reported_as_cut(said: bytes) -> None:
     async with serving(said, hangs_up=True) as (_, connections):
         with pytest.raises(ConnectionBroken, match="cut"):
+            await ask(connections)
+
+
+async def test_an_encoding_that_was_not_requested_is_named() -> None:
+    brotli = b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nok"
+    async with serving(brotli) as (_, connections):
+        with pytest.raises(ConnectionBroken, match="an unknown encoding"):
             await ask(connections)
 
 
@@ -249,7 +256,7 @@ async def test_a_port_without_a_server_is_named_as_that() -> None:
 
 
 async def test_a_name_that_nobody_knows_is_named_as_that() -> None:
-    connections = Connections("no.such.host.invalid", 1, limit=1, connect_seconds=30, sockets=Sockets().make)
+    connections = Connections(Dialer("no.such.host.invalid", 1, 30, Sockets().make), limit=1)
     with pytest.raises(NotConnected, match="its name is not known"):
         await ask(connections)
 

@@ -18,6 +18,7 @@ from tests.unit.kube.scripted import OK, ask, connected_to, serving
 from tests.unit.sockets import open_sockets, open_towards
 
 from stellwerk.kube.http.connection_pool import Connections
+from stellwerk.kube.http.dialer import Dialer
 from stellwerk.kube.http.messages import NoAnswer, NotConnected, ServerCertificateInvalid
 from stellwerk.kube.http.sockets import OwnSocket, Sockets
 from stellwerk.kube.http.transport import Request, Transport
@@ -153,7 +154,7 @@ def test_a_server_that_resets_at_once_leaves_no_socket_that_closes_what_has_its_
         tls = client_side() if encrypted else None
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
-            connections = Connections("127.0.0.1", port, limit=2, connect_seconds=5, sockets=make)
+            connections = Connections(Dialer("127.0.0.1", port, 5, make), limit=2)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(asyncio.to_thread(reset, listening, 300))
                 for _ in range(300):
@@ -235,7 +236,7 @@ def test_a_call_may_be_given_up_at_any_moment(new_loop: NewLoop, encrypted: bool
 
 @on_both_loops
 def test_a_stream_may_be_given_up_at_any_moment_and_leaves_no_socket(new_loop: NewLoop) -> None:
-    """Also before the handshake has begun and in the middle of a polite end of TLS: aiohttp forgets both."""
+    """Also before the handshake has begun and in the middle of a polite end of TLS."""
 
     async def is_given_up_after(turns: int) -> None:
         async with serving(lambda number, request: None, tls=server_side()) as (server, _):

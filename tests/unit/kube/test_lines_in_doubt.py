@@ -13,6 +13,7 @@ from tests.unit.kube.scripted import OK, Server, ask, connected_to, serving
 from tests.unit.sockets import all_closed
 
 from stellwerk.kube.http.messages import BodyTooLarge, ConnectionBroken, NotConnected
+from stellwerk.local.host.ports import free_port
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
 
@@ -153,16 +154,15 @@ async def test_but_not_with_what_may_not_be_sent_twice() -> None:
 def test_one_event_loop_after_the_other_may_use_them() -> None:
     async def once() -> bytes:
         server = Server(lambda number, request: OK)
-        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-        async with listening:
-            connections._port = listening.sockets[0].getsockname()[1]
+        async with await asyncio.start_server(server.serve, "127.0.0.1", port):
             answers = await asyncio.gather(*(ask(connections) for _ in range(4)))
             connections.close()
             await server.ended()
-            await all_closed(connections._port)
+            await all_closed(port)
         return b"".join(one.body for one in answers)
 
-    connections = connected_to(0, limit=1)
+    port = free_port()
+    connections = connected_to(port, limit=1)
     assert [asyncio.run(once()) for _ in range(2)] == [b"ok" * 4] * 2
 
 
@@ -234,7 +234,6 @@ async def test_a_large_answer_takes_nothing_from_what_the_next_head_may_have() -
 
 @pytest.mark.parametrize("host", ["a..b", "." + "x" * 70, "x" * 64 + ".example"])
 async def test_a_name_that_cannot_be_one_is_named_as_that(host: str) -> None:
-    connections = connected_to(1)
-    connections._host = host
+    connections = connected_to(1, host=host)
     with pytest.raises(NotConnected, match="its name is not known"):
         await ask(connections)

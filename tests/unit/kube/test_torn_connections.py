@@ -23,7 +23,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from tests.unit.sockets import all_closed
 
-from stellwerk.kube.http.connection_pool import Connections
+from stellwerk.kube.http.connection_pool import Connections, Wish
+from stellwerk.kube.http.dialer import Dialer
 from stellwerk.kube.http.messages import Answer, BodyTooLarge, NoAnswer, RequestMessage, head
 from stellwerk.kube.http.sockets import OwnSocket
 
@@ -183,11 +184,8 @@ calls = some.builds(
 
 async def outcome_of(call: Call, path: str, connections: Connections, seconds: float) -> BaseException | Answer:
     message = RequestMessage(head("PATCH", path, [("Host", "here")]), None if call.body is None else b"x" * call.body)
-    task = asyncio.create_task(
-        connections.exchange(
-            message, tls=None, name="here", largest=LARGEST, seconds=seconds, repeatable=call.repeatable
-        )
-    )
+    wish = Wish(tls=None, name="here", largest=LARGEST, repeatable=call.repeatable)
+    task = asyncio.create_task(connections.exchange(message, wish, seconds=seconds))
     if call.given_up_after is not None:
         for _ in range(call.given_up_after):
             await asyncio.sleep(0)
@@ -206,7 +204,7 @@ async def tell(conducts: list[Conduct], calls: list[Call], together: int) -> Non
 
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    connections = Connections("127.0.0.1", port, limit=LIMIT, connect_seconds=5, sockets=make)
+    connections = Connections(Dialer("127.0.0.1", port, 5, make), limit=LIMIT)
     proper = all(conduct.is_proper for conduct in conducts)
     async with listening, asyncio.timeout(90):
         for begin in range(0, len(calls), together):

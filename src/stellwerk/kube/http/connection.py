@@ -1,4 +1,4 @@
-"""One connection to a server: one request at a time, and its answer.
+"""One connection to a server: one request at a time, and its answer, whole or as it comes.
 
 A connection is used again only while nothing about it is in doubt: the request went out whole, one answer came in
 whole, and not a byte behind it. Whatever else happens ends the connection at once, in the very call that sees it, so
@@ -27,8 +27,10 @@ from stellwerk.kube.http.messages import (
     ClientCertificateRejected,
     ConnectionBroken,
     NoAnswer,
+    NotConnected,
     RequestMessage,
 )
+from stellwerk.kube.http.streamed_body import StreamedBody
 
 _LARGEST_HEAD_BYTES = 64 << 10
 _ABOUT_US = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
@@ -51,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._largest = 0
-        self._asks_for_head = False
+        self._method = b""
         self._fruitless_bytes = 0
         """What has come since the last byte of a body."""
         self._in_head = True
@@ -59,6 +61,9 @@ class Connection(asyncio.Protocol):
         self._reason = b""
         self._body: AnswerBody | None = None
         self._ends_with_line = False
+        self._silence_seconds: float | None = None
+        self.stream: StreamedBody | None = None
+        """The body of the last answer, where it was to be read as it comes."""
 
     @property
     def is_open(self) -> bool:
@@ -66,15 +71,22 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def ask(
-        self, request: RequestMessage, largest: int, deadline: float, before: Callable[[], None] | None = None
+        self,
+        request: RequestMessage,
+        largest: int,
+        deadline: float,
+        before: Callable[[], None] | None = None,
+        silence_seconds: float | None = None,
     ) -> Answer:
         """Send a request and wait for its answer. Raises NoAnswer, BodyTooLarge, TimeoutError; it is not open then.
 
-        `before` is called right before each portion leaves, and may raise to prevent it.
+        `before` is called right before each portion leaves, and may raise to prevent it. With `silence_seconds` the
+        answer of a success is without its body, which comes as `stream`.
         """
         loop = asyncio.get_running_loop()
         self._largest, self.has_heard, self._fruitless_bytes = largest, False, 0
-        self._asks_for_head = request.head.startswith(b"HEAD ")
+        self._method = request.head.partition(b" ")[0]
+        self._silence_seconds, self.stream = silence_seconds, None
         waiting: asyncio.Future[Answer] = loop.create_future()
         self._waiting = waiting
         alarm = loop.call_at(deadline, self._fail, TimeoutError())
@@ -108,6 +120,13 @@ class Connection(asyncio.Protocol):
                     self.abort()  # the answer may come before all is sent: the server does not want it
                     return
 
+    @property
+    def opened(self) -> asyncio.Transport:
+        """What the answer to a CONNECT has opened, for another protocol. Raises NotConnected where it is closed."""
+        if self._transport is None or self._transport.is_closing():
+            raise NotConnected("the connection was cut")
+        return self._transport
+
     def abort(self) -> None:
         """Break the connection. An orderly end waits for the server's TLS close message."""
         self._lines.discard(self)
@@ -126,7 +145,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """A part of an answer."""
-        if self._waiting is None or self._transport is None:
+        if self._transport is None or (self._waiting is None and (self.stream is None or self.stream.is_over)):
             self.abort()  # no request is open, or its caller has ended
             return
         self.has_heard = True
@@ -135,7 +154,8 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             told = error.__context__
-            self._fail(told if isinstance(told, BodyTooLarge) else ConnectionBroken("the answer was cut"))
+            is_ours = isinstance(told, BodyTooLarge | NoAnswer)
+            self._fail(cast(Exception, told) if is_ours else ConnectionBroken("the answer was cut"))
         if self._fruitless_bytes > _LARGEST_HEAD_BYTES:
             self._fail(BodyTooLarge())
 
@@ -165,7 +185,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """An answer begins. Raises ConnectionBroken where there was one already."""
-        if self._waiting is None or self._waiting.done():
+        if self._waiting is None or self._waiting.done():  # done: that of a stream too
             raise ConnectionBroken("one answer was enough")
         self._in_head, self._headers, self._reason, self._body = True, [], b"", None
         self._ends_with_line = False
@@ -184,29 +204,38 @@ class Connection(asyncio.Protocol):
         self._in_head = False
         known = dict(self._headers)
         code = self._parser.get_status_code()
-        if self._asks_for_head and code >= 200:
+        if self._method == b"HEAD" and code >= 200:
             self._deliver()
             self.abort()  # llhttp waits for the body that the head speaks of
             return
-        if int(known.get(b"content-length", b"0")) > self._largest:
-            raise BodyTooLarge
-        self._body = AnswerBody(self._largest, known.get(b"content-encoding", b"").decode("latin-1"))
         self._ends_with_line = (
             code >= 200
             and code not in (204, 304)
             and b"content-length" not in known
             and b"transfer-encoding" not in known
         )
+        encoding = known.get(b"content-encoding", b"").decode("latin-1")
+        if 200 <= code < 300 and (self._silence_seconds is not None or self._method == b"CONNECT"):
+            self._begin_stream(encoding)
+            return
+        if int(known.get(b"content-length", b"0")) > self._largest:
+            raise BodyTooLarge
+        self._body = AnswerBody(self._largest, encoding)
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body. Raises BodyTooLarge, and ConnectionBroken where it is no proper gzip."""
+        """A part of the body. Raises BodyTooLarge, and ConnectionBroken where it is no proper gzip, or not expected."""
         self._fruitless_bytes = 0
-        if self._body is not None:
+        if self.stream is not None:
+            self.stream.add(body)
+        elif self._body is not None:
             self._body.add(body)
+        else:
+            raise ConnectionBroken("what the proxy leads to speaks first")
 
     def on_message_complete(self) -> None:
         """The answer is whole, or an interim word is, which the answer follows."""
-        if self._parser.get_status_code() < 200:
+        code = self._parser.get_status_code()
+        if code < 200 or (code < 300 and self._method == b"CONNECT"):
             return
         self._fruitless_bytes = 0
         keeps = self._parser.should_keep_alive()
@@ -216,8 +245,25 @@ class Connection(asyncio.Protocol):
 
     # ---- the result for the caller
 
+    def _begin_stream(self, encoding: str) -> None:
+        """The head is the answer. Raises ConnectionBroken for an encoding that was not requested."""
+        assert self._transport is not None
+        assert self._waiting is not None
+        if encoding.strip().lower() not in ("", "identity"):
+            raise ConnectionBroken("an unknown encoding")
+        if self._silence_seconds is not None:
+            self.stream = StreamedBody(self._transport, self._silence_seconds)
+        if not self._waiting.done():
+            self._waiting.set_result(self._answer(b""))
+
+    def _answer(self, body: bytes) -> Answer:
+        return Answer(self._parser.get_status_code(), self._reason.decode("latin-1"), tuple(self._headers), body)
+
     def _deliver(self) -> None:
         self._ends_with_line = False
+        if self.stream is not None:
+            self.stream.end()
+            self._has_served = True
         body, self._body = self._body, None
         if self._waiting is None or self._waiting.done():
             return
@@ -226,8 +272,7 @@ class Connection(asyncio.Protocol):
         except ConnectionBroken as error:
             self._fail(error)
             return
-        answer = Answer(self._parser.get_status_code(), self._reason.decode("latin-1"), tuple(self._headers), whole)
-        self._waiting.set_result(answer)
+        self._waiting.set_result(self._answer(whole))
         self._has_served = True
         self._writable.set()
 
@@ -236,4 +281,6 @@ class Connection(asyncio.Protocol):
         self.abort()
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(error)
+        elif self.stream is not None:
+            self.stream.end(error)
         self._writable.set()

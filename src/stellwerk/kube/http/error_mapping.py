@@ -1,7 +1,7 @@
 """What became of a call that failed, as the ApiError that fits.
 
-Messages are made of a few steady words, so that the same failure reads the same at every repetition: aiohttp's own hold
-addresses of Python objects. A refusal of a Secret may quote what is in it; then only names of fields are kept.
+Messages are made of a few steady words, so that the same failure reads the same at every repetition. A refusal of a
+Secret may quote what is in it; then only names of fields are kept.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from http import HTTPStatus
 
-import aiohttp
 import msgspec
 
 from stellwerk.kube.http.messages import (
@@ -31,8 +30,8 @@ from stellwerk.kube.types.errors import (
 )
 from stellwerk.kube.types.model import UNREADABLE
 
-NO_ANSWER = (NoAnswer, aiohttp.ClientError, TimeoutError, ConnectionError)
-"""What the roads raise when there is no answer."""
+NO_ANSWER = (NoAnswer, TimeoutError, ConnectionError)
+"""What is raised when there is no answer."""
 
 _MISTYPED = re.compile(r"failed to create typed patch object|unable to convert unstructured object")
 _MISTYPED_FIELD = re.compile(r"\.((?:\[[^\]]*\]|[^\s:\[])+): (field not declared in schema|expected \w+)")
@@ -97,44 +96,27 @@ def _without_values(status: Status) -> Status:
     return msgspec.structs.replace(status, message=f"the Secret is invalid: {what}", details=details)
 
 
-def unreachable(error: BaseException, about: str, server: str, *, connect_seconds: float) -> Unreachable | LoginFailed:
+def unreachable(error: BaseException, about: str, server: str) -> Unreachable | LoginFailed:
     """One of `NO_ANSWER` in our words. What never left us has no unknown outcome."""
     if isinstance(error, ClientCertificateRejected):
         return LoginFailed(f"cannot {about}: {server} does not accept our certificate: {error}")
-    if isinstance(
-        error, ServerCertificateInvalid | aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError
-    ):
-        cause = str(error) if isinstance(error, ServerCertificateInvalid) else _certificate_cause(error)
+    if isinstance(error, ServerCertificateInvalid):
+        cause = str(error)
         if cause in _NO_TLS:
             return LoginFailed(f"cannot {about}: {server} does not speak TLS: its port may be one for plain HTTP")
         return LoginFailed(f"cannot {about}: {server} does not prove its identity: {cause}")
-    never_sent = isinstance(error, NotConnected | aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     kind = AddressForbidden if isinstance(error, AddressRefused) else Unreachable
     return kind(
-        f"cannot {about}: {server} does not answer: {_cause(error, connect_seconds)}", outcome_unknown=not never_sent
+        f"cannot {about}: {server} does not answer: {_cause(error)}",
+        outcome_unknown=not isinstance(error, NotConnected),
     )
 
 
-def _cause(error: BaseException, connect_seconds: float) -> str:
+def _cause(error: BaseException) -> str:
     match error:
         case NoAnswer():
             return str(error)
-        case aiohttp.ConnectionTimeoutError():
-            return f"no connection within {connect_seconds:g} s"
-        case aiohttp.ClientConnectorDNSError():
-            return "its name is not known"
-        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
-            return "the connection was refused"
-        case aiohttp.ClientConnectorError():
-            return error.os_error.strerror or "no connection came about"
         case TimeoutError():
             return "no answer in time"
-        case aiohttp.ClientPayloadError():
-            return "the answer was cut"
         case _:
             return "the connection was cut"
-
-
-def _certificate_cause(error: BaseException) -> str:
-    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
-    return getattr(inner, "verify_message", "") or getattr(inner, "reason", "") or "the TLS handshake failed"

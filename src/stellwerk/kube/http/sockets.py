@@ -1,7 +1,6 @@
 """What connections are made of: sockets that are remembered until they are closed, and the TLS that fits the login.
 
-Both roads to an API server, `connection_pool` and aiohttp, use this module, so that a renewed certificate and
-the end of a client hold for both.
+Calls and streams use this module, so that a renewed certificate and the end of a client hold for both.
 """
 
 from __future__ import annotations

@@ -3,10 +3,7 @@
 What may be sent again is decided here and nowhere else. A refusal with 429 was not carried out, whatever it was. A
 connection that never came about carried nothing. Everything else is sent again only when a second time does no harm:
 reads, applies, deletes with a precondition, updates with a resourceVersion. A create whose answer was lost is reported
-as `Unreachable`: only a new read shows whether it took place. aiohttp repeats PUT and DELETE on its own when a kept
-connection turns out dead; it is kept from that where a repetition may do harm.
-
-Calls go over `connection_pool`. Watches, which last, and calls through a proxy go over aiohttp.
+as `Unreachable`: only a new read shows whether it took place.
 
 Certificates may be renewed on disk at any time. Each call takes the context that fits the files as they are, and
 connections are pooled by context: new calls start a new handshake, calls under way end normally.
@@ -15,32 +12,22 @@ connections are pooled by context: new calls start a new handshake, calls under 
 from __future__ import annotations
 
 import asyncio
-import io
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-import aiohttp
-from aiohttp.connector import Connection
 from yarl import URL
 
 from stellwerk.kube.http import error_mapping, warnings
-from stellwerk.kube.http.connection_pool import Connections
-from stellwerk.kube.http.messages import (
-    Answer,
-    AnswerBody,
-    BodyTooLarge,
-    ConnectionBroken,
-    NotConnected,
-    RequestMessage,
-    head,
-)
+from stellwerk.kube.http.connection_pool import Connections, Wish
+from stellwerk.kube.http.dialer import Dialer, Proxy
+from stellwerk.kube.http.messages import Answer, BodyTooLarge, RequestMessage, head
 from stellwerk.kube.http.sockets import Sockets, Tls
+from stellwerk.kube.http.streamed_body import StreamedBody
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types import sizes
 from stellwerk.kube.types.errors import (
@@ -52,7 +39,6 @@ from stellwerk.kube.types.errors import (
     TooManyRequests,
     Unreachable,
 )
-from stellwerk.kube.types.header_values import fits
 
 ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.1
@@ -62,7 +48,6 @@ CALL_SECONDS = 60.0
 CALLS = 32
 """How many calls to one API server are under way; others wait. More gain nothing: a fast server works off two thousand
 a second so, and each connection is a handshake there and a tenth of a megabyte here."""
-_UNLIMITED = 0
 RENEWAL_SECONDS = 5.0
 LARGEST_ANSWER_BYTES = 32 << 20
 """Several times a page of objects of the usual size. A list whose page is larger asks for fewer objects at a time."""
@@ -77,7 +62,8 @@ _WEIGHT = 4
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Names may repeat: a group of an impersonated user has a header of its own."""
 Before: TypeAlias = "Callable[[], None] | None"
-Sent = TypeVar("Sent", bound=Answer | aiohttp.ClientResponse)
+Streamed: TypeAlias = "tuple[Answer, StreamedBody | None]"
+"""An answer, and its body where that comes piece by piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +120,19 @@ class Transport:
         self.largest_list_bytes = largest_list_bytes
         """What a list may take in memory, all pages together; None: any size."""
         self._call_seconds = call_seconds
-        self._sessions: dict[int, aiohttp.ClientSession] = {}
-        """By how many connections they may have: calls share a few, each stream has its own."""
         self._sockets = Sockets(config.may_connect)
         self._tls = Tls(config, renewal_seconds)
-        url = URL(config.server)
+        url, proxy = URL(config.server), Proxy.of_url(config.proxy)
         self._host = url.authority
         self._root = url.raw_path.rstrip("/")
         self._name = config.tls_server_name or url.raw_host or ""
-        self._headers = (("Host", url.host_port_subcomponent or ""), ("User-Agent", user_agent))
-        self._connections = Connections(
-            url.raw_host or "",
-            url.port or 443,
-            limit=CALLS,
-            connect_seconds=CONNECT_SECONDS,
-            sockets=self._sockets.make,
-        )
+        self._headers: Headers = (("Host", url.host_port_subcomponent or ""), ("User-Agent", user_agent))
+        if proxy is not None and url.scheme == "http":  # it reads each request, and finds the server in it
+            self._root = f"http://{url.host_port_subcomponent}{self._root}"
+            self._headers = (*self._headers, *proxy.headers)
+        port = url.port or (443 if url.scheme == "https" else 80)
+        dialer = Dialer(url.raw_host or "", port, CONNECT_SECONDS, self._sockets.make, proxy)
+        self._connections = Connections(dialer, limit=CALLS)
 
     async def __aenter__(self) -> Transport:
         return self
@@ -162,9 +145,6 @@ class Transport:
     async def close(self) -> None:
         """Close all connections. A further call opens new ones."""
         self._connections.close()
-        while self._sessions:
-            _, session = self._sessions.popitem()
-            await session.close()
         await self._sockets.hang_up()
 
     async def call(self, request: Request, *, before: Callable[[], None] | None = None) -> bytes:
@@ -197,28 +177,32 @@ class Transport:
     @asynccontextmanager
     async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send, and read the answer chunk by chunk. Raises Unreachable when nothing comes for `silence_seconds`."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
         began = perf_counter()
         try:
-            begun = await self._with_login(lambda: self._begin(request, timeout))
-            if isinstance(begun, Answer):
-                self._report(request, begun.code, began)
-                raise error_mapping.refused(begun, request.about, hides_values=request.hides_values)
-            async with begun as response:
-                self._report(request, response.status, began)
-                try:
-                    yield response.content.iter_any()
-                finally:
-                    _cut(response)
+            async with AsyncExitStack() as opened:
+                answer, body = await self._with_login(lambda: self._opened(opened, request, silence_seconds))
+                self._report(request, answer.code, began)
+                if body is None:
+                    raise error_mapping.refused(answer, request.about, hides_values=request.hides_values)
+                yield body
         except BodyTooLarge as error:
             raise _too_large(request, self.largest_answer_bytes) from error
         except error_mapping.NO_ANSWER as error:
             raise self._unreachable(request, error) from error
 
+    async def _opened(self, opened: AsyncExitStack, request: Request, silence_seconds: float) -> Streamed:
+        """The head of a stream, or the whole of a refusal, whose connection is free for the next attempt."""
+        message, wish = await self._message(request, "identity"), self._wish(request, silence_seconds=silence_seconds)
+        streaming = self._connections.stream(message, wish, seconds=silence_seconds)
+        answer, body = await opened.enter_async_context(streaming)
+        if body is None:
+            await opened.aclose()
+        return answer, body
+
     async def _once(self, request: Request, before: Before) -> bytes:
         began, code = perf_counter(), 0
         try:
-            answer = await self._with_login(lambda: self._answer(request, before))
+            answer, _ = await self._with_login(lambda: self._exchanged(request, before))
             code = answer.code
         except BodyTooLarge as error:
             raise _too_large(request, self.largest_answer_bytes) from error
@@ -234,193 +218,49 @@ class Transport:
             raise AnswerTooLarge(f"cannot {request.about}: the answer holds more lists and objects than can be read")
         return answer.body
 
-    async def _answer(self, request: Request, before: Before) -> Answer:
-        if self.config.proxy:
-            return await self._proxied(request, before)
-        target = f"{self._root}{request.path}?{request.query}" if request.query else f"{self._root}{request.path}"
-        fields = await self._fields(request)
-        try:
-            start = head(request.method, target, fields)
-        except ValueError as error:
-            raise _unfit(request) from error
-        return await self._connections.exchange(
-            RequestMessage(start, request.body),
-            tls=self._tls.context(),
-            name=self._name,
-            largest=self.largest_answer_bytes,
-            seconds=CALL_SECONDS,
-            repeatable=request.repeatable,
-            before=before,
-        )
+    async def _exchanged(self, request: Request, before: Before) -> Streamed:
+        message, wish = await self._message(request, "gzip"), self._wish(request, before)
+        return await self._connections.exchange(message, wish, seconds=CALL_SECONDS), None
 
-    async def _fields(self, request: Request) -> Headers:
-        """The head of a request, but for its first line."""
-        fields = (*self._headers, *request.headers, ("Accept-Encoding", "gzip"))
+    async def _message(self, request: Request, encoding: str) -> RequestMessage:
+        """The request as bytes. Raises LoginFailed where the login has no place in them."""
+        target = f"{self._root}{request.path}?{request.query}" if request.query else f"{self._root}{request.path}"
+        fields = (*self._headers, *request.headers, ("Accept-Encoding", encoding))
         if not any(name == "Accept" for name, _ in request.headers):
             fields = (*fields, ("Accept", "application/json"))
         if authorization := await self.config.credentials.authorization():
             fields = (*fields, ("Authorization", authorization))
-        return fields
+        try:
+            return RequestMessage(head(request.method, target, fields), request.body)
+        except ValueError as error:
+            raise _unfit(request) from error
 
-    async def _proxied(self, request: Request, before: Before) -> Answer:
-        async with await self._send_once(request, _CALL_TIMEOUT, CALLS, before) as response:
-            return await _answer_of(response, self.largest_answer_bytes)
+    def _wish(self, request: Request, before: Before = None, *, silence_seconds: float | None = None) -> Wish:
+        return Wish(
+            tls=self._tls.context(),
+            name=self._name,
+            largest=self.largest_answer_bytes,
+            repeatable=request.repeatable,
+            before=before,
+            silence_seconds=silence_seconds,
+        )
 
-    async def _begin(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse | Answer:
-        """The head of a stream, or the whole of a refusal."""
-        response = await self._send_once(request, timeout, _UNLIMITED)
-        if response.status < 300:
-            if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
-                response.close()
-                raise ConnectionBroken("an unknown encoding")
-            return response
-        async with response:
-            return await _answer_of(response, self.largest_answer_bytes)
-
-    async def _with_login(self, send: Callable[[], Awaitable[Sent]]) -> Sent:
+    async def _with_login(self, send: Callable[[], Awaitable[Streamed]]) -> Streamed:
         """The answer of `send`. Refused credentials are renewed once."""
-        sent = await send()
-        if not isinstance(sent, Answer) or sent.code != 401:
-            return sent
+        answer, body = await send()
+        if answer.code != 401:
+            return answer, body
         self.config.credentials.refresh()
         self._tls.refresh()
         return await send()
 
-    async def _send_once(
-        self, request: Request, timeout: aiohttp.ClientTimeout, connections: int, before: Before = None
-    ) -> aiohttp.ClientResponse:
-        session = self._sessions.get(connections) or self._open(connections)
-        headers = request.headers
-        if authorization := await self.config.credentials.authorization():
-            headers = (*headers, ("Authorization", authorization))
-        if not all(fits(value) for _, value in headers):
-            raise _unfit(request)
-        query = f"?{request.query}" if request.query else ""
-        fence = _Fence(before)
-        with fence.around_sending():
-            return await session.request(
-                request.method,
-                URL(f"{self.config.server}{request.path}{query}", encoded=True),
-                data=_payload(request.body, fence),
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,  # credentials belong to this server
-                ssl=self._tls.context() or False,
-                proxy=self.config.proxy or None,
-                server_hostname=self.config.tls_server_name or None,
-                middlewares=None if request.repeatable or request.method not in ("PUT", "DELETE") else (_only_once,),
-            )
-
-    def _open(self, connections: int) -> aiohttp.ClientSession:
-        encoding = "identity" if connections == _UNLIMITED else "gzip"
-        connector = aiohttp.TCPConnector(limit=connections, keepalive_timeout=75, socket_factory=self._sockets.make)
-        session = self._sessions[connections] = aiohttp.ClientSession(
-            connector=connector,
-            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": encoding},
-            auto_decompress=False,  # it would unpack a whole piece at once, whatever that comes to
-            skip_auto_headers=("Content-Type",),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            request_class=_FencedRequest,
-            read_bufsize=2**18,
-        )
-        return session
-
     def _unreachable(self, request: Request, error: BaseException) -> Unreachable | LoginFailed:
-        return error_mapping.unreachable(error, request.about, self.config.server, connect_seconds=CONNECT_SECONDS)
+        return error_mapping.unreachable(error, request.about, self.config.server)
 
     def _report(self, request: Request, code: int, began: float) -> None:
         if self._on_request is not None:
             seconds = perf_counter() - began
             self._on_request(RequestFacts(request.method, self._host, code, seconds, request.verb, request.resource))
-
-
-async def _only_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Make a broken connection look like what aiohttp does not repeat."""
-    try:
-        return await send(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientConnectionError("the connection was cut") from error
-
-
-_LARGE_BYTES = 1 << 20
-_CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_SECONDS, sock_connect=CONNECT_SECONDS)
-
-
-def _payload(body: bytes | None, fence: _Fence) -> bytes | io.BytesIO | None:
-    """A large body is written in parts: whole it would hold up the event loop."""
-    return body if body is None or len(body) <= _LARGE_BYTES else _Parts(body, fence)
-
-
-class _Fence:
-    """`before` of one call on aiohttp's road, which calls us back in the middle of a request in two places."""
-
-    def __init__(self, before: Before) -> None:
-        self._before = before
-        self._closed: Exception | None = None
-
-    def check(self) -> None:
-        """Call `before`, and raise what it raises."""
-        if self._before is None:
-            return
-        try:
-            self._before()
-        except Exception as error:
-            self._closed = error
-            raise
-
-    @contextmanager
-    def around_sending(self) -> Iterator[None]:
-        """Raises what `before` raised: aiohttp takes it for a failure of its connection."""
-        token = _fence.set(self)
-        try:
-            yield
-        except aiohttp.ClientError as error:
-            if self._closed is None:
-                raise
-            raise self._closed from error
-        except (ValueError, OverflowError) as error:  # of a host or port; a UnicodeError is a ValueError
-            raise self._closed or NotConnected("its name is not known") from error
-        finally:
-            _fence.reset(token)
-
-
-_fence: ContextVar[_Fence] = ContextVar("fence")
-
-
-class _FencedRequest(aiohttp.ClientRequest):
-    """Asks the fence when the request has its connection, each time that it gets one."""
-
-    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        _fence.get().check()
-        return await super().send(conn)
-
-
-class _Parts(io.BytesIO):
-    """A large body, of which each part asks the fence before it is written."""
-
-    def __init__(self, body: bytes, fence: _Fence) -> None:
-        super().__init__(body)
-        self._fence = fence
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        self._fence.check()
-        return super().read(size)
-
-
-async def _answer_of(response: aiohttp.ClientResponse, largest: int) -> Answer:
-    """A response of aiohttp as an `Answer`. Raises BodyTooLarge, and ConnectionBroken where it is no valid gzip."""
-    try:
-        body = AnswerBody(largest, response.headers.get("Content-Encoding", ""))
-        async for piece in response.content.iter_any():
-            body.add(piece)
-        whole = body.whole()
-    except (BodyTooLarge, ConnectionBroken):
-        _cut(response)
-        raise
-    headers = tuple((name.lower(), value) for name, value in response.raw_headers)
-    return Answer(response.status, response.reason or "", headers, whole)
 
 
 def _unfit(request: Request) -> LoginFailed:
@@ -432,16 +272,6 @@ def _unfit(request: Request) -> LoginFailed:
 
 def _too_large(request: Request, largest: int) -> AnswerTooLarge:
     return AnswerTooLarge(f"cannot {request.about}: the answer is larger than {largest >> 20} MiB")
-
-
-def _cut(response: aiohttp.ClientResponse) -> None:
-    """End a stream that has no reader any more.
-
-    An orderly close needs a TLS close message, for which a streaming server lets the client wait.
-    """
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
 
 
 def _pause(error: StatusError | Unreachable, request: Request, attempt: int) -> float | None:
