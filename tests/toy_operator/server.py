@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aiohttp import web
-
 from stellwerk.delivery.grants import grant
 from stellwerk.delivery.installation import Installation, Port
 from stellwerk.delivery.operator_spec import Launch, ServerSpec
 from stellwerk.runtime.process.process import Parts
-from stellwerk.runtime.serving.http import ListenAddress, Route, Server
+from stellwerk.runtime.serving.http import ListenAddress, Server
+from stellwerk.runtime.serving.http_messages import Request, Response, text
+from stellwerk.runtime.serving.routes import Route
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.settings.table import Setting, SettingsTable
@@ -37,8 +37,8 @@ def _start(process: ProcessSettings, settings: Settings, environment: Mapping[st
     def install(parts: Parts) -> None:
         sites = parts.manager.informer(Site, required=True)
 
-        async def greet(request: web.Request) -> web.Response:
-            return web.Response(text=", ".join(f"Hello {site.spec.title}" for site in sites.store.all()))
+        async def greet(request: Request) -> Response:
+            return text(", ".join(f"Hello {site.spec.title}" for site in sites.store.all()))
 
         server = Server("greeter", ListenAddress("127.0.0.1", settings.port), [Route("GET", "/", greet)])
         parts.manager.add_server("greeter", server)

@@ -12,7 +12,6 @@ import io
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from stellwerk.kube.http import transport
 from stellwerk.kube.watch import watch, watch_states
@@ -26,7 +25,9 @@ from stellwerk.runtime.certificates import store
 from stellwerk.runtime.process.leader import Terms
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.serving import webhook
-from stellwerk.runtime.serving.http import ListenAddress, Route, Server, ServerLimits, answer
+from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
+from stellwerk.runtime.serving.http_messages import Request, Response, answer
+from stellwerk.runtime.serving.routes import Route
 
 MEBIBYTE = 2**20
 
@@ -79,8 +80,8 @@ def test_aliases_may_unfold_to_ten_times_the_text() -> None:
 
 @pytest.mark.req("R-701")
 async def test_our_servers_take_a_body_of_a_mebibyte() -> None:
-    async def length(request: web.Request) -> web.Response:
-        return answer({"length": len(await request.read())})
+    async def length(request: Request) -> Response:
+        return answer({"length": len(request.body)})
 
     server = Server("test", ListenAddress("127.0.0.1", 0), [Route("POST", "/", length)])
     await server.start()

@@ -104,6 +104,23 @@ def _processor_seconds(argument: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        "btp.controllers",
+        "component.controllers",
+        "cap.controllers",
+        "cap.subscription.process",
+        "cap.webhooks.process",
+        "cap_manager.controllers",
+    ],
+)
+def test_a_program_that_has_called_nobody_outside_pays_for_no_client(module: str) -> None:
+    program = f"import sys, stellwerk.cli.verbs.run, stellwerk.operators.{module}; print('aiohttp' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert done.stdout == "False\n"
+
+
 def test_an_operator_pays_for_no_other() -> None:
     """`stellwerk run btp` up to the moment at which it would log in."""
     program = (

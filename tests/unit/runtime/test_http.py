@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import aiohttp
 import msgspec
 import pytest
-from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit import sockets
@@ -23,11 +22,11 @@ from stellwerk.runtime.serving.http import (
     AddressInvalid,
     CannotListen,
     ListenAddress,
-    Route,
     Server,
     ServerLimits,
-    answer,
 )
+from stellwerk.runtime.serving.http_messages import Request, Response, answer
+from stellwerk.runtime.serving.routes import Route
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.checks.surprises import SURPRISES
@@ -40,16 +39,16 @@ HASTY = ServerLimits(arrival_seconds=0.4, answer_seconds=0.4)
 """Short enough to wait for; where nothing is to come too late, a busy machine could make it."""
 
 
-async def echo(request: web.Request) -> web.Response:
-    return answer({"length": len(await request.read())})
+async def echo(request: Request) -> Response:
+    return answer({"length": len(request.body)})
 
 
-async def hang(_: web.Request) -> web.Response:
+async def hang(_: Request) -> Response:
     await asyncio.get_running_loop().create_future()
     raise AssertionError
 
 
-async def fail(_: web.Request) -> web.Response:
+async def fail(_: Request) -> Response:
     raise RuntimeError("the password is hunter2")
 
 
@@ -161,7 +160,7 @@ async def test_a_bug_of_ours_is_a_500_without_its_cause(caplog: pytest.LogCaptur
 async def test_whatever_a_handler_raises_its_client_is_answered_and_the_server_goes_on(
     raised: Callable[[], BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def surprising(_: web.Request) -> web.Response:
+    async def surprising(_: Request) -> Response:
         raise raised()
 
     metrics = Metrics()
@@ -294,7 +293,7 @@ async def test_slow_clients_with_large_bodies_are_bounded_and_small_requests_are
 async def test_more_requests_at_a_time_than_allowed_are_a_429() -> None:
     begun = asyncio.Semaphore(0)
 
-    async def held(request: web.Request) -> web.Response:
+    async def held(request: Request) -> Response:
         begun.release()
         return await hang(request)
 
@@ -346,8 +345,8 @@ STRANGERS = {
 async def test_idle_connections_never_cost_the_kubelet_its_probe(
     stranger: Stranger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def large(_: web.Request) -> web.Response:
-        return web.Response(body=b"x" * 1_000_000)
+    async def large(_: Request) -> Response:
+        return Response(200, b"x" * 1_000_000)
 
     routes = [*HealthChecks().routes(), Route("POST", "/echo", echo), Route("GET", "/large", large)]
     limits = ServerLimits(connections=100, arrival_seconds=60, idle_seconds=60)
@@ -372,7 +371,7 @@ async def test_idle_connections_never_cost_the_kubelet_its_probe(
 async def test_a_request_that_is_being_answered_does_not_give_way() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(_: web.Request) -> web.Response:
+    async def slow(_: Request) -> Response:
         begun.set()
         await go_on.wait()
         return answer({})
@@ -413,7 +412,7 @@ async def test_a_taken_port_is_named() -> None:
 async def test_a_stop_lets_a_running_answer_end_and_closes_the_rest() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(_: web.Request) -> web.Response:
+    async def slow(_: Request) -> Response:
         begun.set()
         await go_on.wait()
         return answer({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -12,13 +13,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as some
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.runtime.serving.http import ListenAddress, Route, Server
+from stellwerk.runtime.serving.http import ListenAddress, Server
+from stellwerk.runtime.serving.http_messages import Request, Response, text
 from stellwerk.runtime.serving.metrics_auth import (
     PEER_BURST,
     PEER_REFILL_SECONDS,
@@ -28,6 +29,7 @@ from stellwerk.runtime.serving.metrics_auth import (
     Guard,
     Verdicts,
 )
+from stellwerk.runtime.serving.routes import Route
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 
@@ -53,8 +55,8 @@ class Reviews:
     def __post_init__(self) -> None:
         self.answers.set()
 
-    async def handle(self, request: web.Request) -> web.Response:
-        self.asked.append(await request.json())
+    async def handle(self, request: Request) -> Response:
+        self.asked.append(json.loads(request.body))
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
@@ -62,7 +64,7 @@ class Reviews:
         finally:
             self.under_way -= 1
         body = self.token if request.path.endswith("tokenreviews") else self.access
-        return web.Response(status=self.code, body=body, content_type="application/json")
+        return Response(status=self.code, body=body, content_type="application/json")
 
 
 @dataclass
@@ -87,8 +89,8 @@ class Guarded:
 
 @asynccontextmanager
 async def guarded() -> AsyncIterator[Guarded]:
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(text="numbers")
+    async def metrics(_: Request) -> Response:
+        return text("numbers")
 
     reviews, clock = Reviews(), FakeClock()
     upstream = Server("reviews", ListenAddress("127.0.0.1", 0), [Route("POST", "/{path:.*}", reviews.handle)])

@@ -29,8 +29,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import NamedTuple
 
-import aiohttp
-
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.render.blocking_calls import beside
 from stellwerk.render.bounded_cache import LIFE_SECONDS, Kept
 from stellwerk.render.errors import BadArchive, IncompleteAnswer, RepeatedLogin, Unavailable, WrongDigest
@@ -43,6 +42,9 @@ from stellwerk.render.sources.artifact_disk_cache import Received, Shelf
 from stellwerk.render.sources.egress import EgressRules, shown_url
 from stellwerk.render.sources.http import HttpCall, HttpClient, OriginCredentials
 from stellwerk.render.sources.single_flight import Flights
+
+with lazy_imports(__name__):
+    import aiohttp
 
 _LONGEST_HEADER = 1_024
 _MOST_NAMES = 10_000

@@ -16,18 +16,23 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from stellwerk.kube.http.sockets import Sockets
 from stellwerk.kube.login.auth import Material, tls_context
 from stellwerk.kube.masking import WordIndex, spans_in
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.render.blocking_calls import beside
 from stellwerk.render.errors import EgressRefused, IncompleteAnswer, SourceError, Unavailable
 from stellwerk.render.sources.egress import AddressRefused, EgressRules, guarded, parsed, shown_url, without_login
+
+with lazy_imports(__name__):  # 12 MB of memory, and many a process makes no call to the outside
+    import aiohttp
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver, ResolveResult
 
 MOST_REDIRECTS = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -151,6 +156,18 @@ def _origin_in(url: str) -> str:
         return ""
 
 
+class Resolver(Protocol):
+    """Looks up the addresses of a name, as aiohttp's `AbstractResolver` does."""
+
+    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = ...) -> list[ResolveResult]:
+        """The addresses. Raises OSError."""
+        ...
+
+    async def close(self) -> None:
+        """Keep nothing."""
+        ...
+
+
 class HttpClient:
     """Connections to the outside, one pool for each set of rules."""
 
@@ -161,15 +178,13 @@ class HttpClient:
         user_agent: str,
         connect_seconds: float,
         silence_seconds: float,
-        resolver: AbstractResolver | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
         """`tls`: the trusted authorities, by default the system's. `resolver`: by default the system's."""
         self._tls = tls
         self._resolver = resolver
         self._agent = user_agent
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, connect=connect_seconds, sock_connect=connect_seconds, sock_read=silence_seconds
-        )
+        self._connect_seconds, self._silence_seconds = connect_seconds, silence_seconds
         self._sessions: dict[EgressRules, aiohttp.ClientSession] = {}
         self._sockets = Sockets()
 
@@ -205,17 +220,18 @@ class HttpClient:
     def _session(self, rules: EgressRules) -> aiohttp.ClientSession:
         if session := self._sessions.get(rules):
             return session
+        connect, silence = self._connect_seconds, self._silence_seconds
         connector = aiohttp.TCPConnector(
             limit=0,
             limit_per_host=0,
             ssl=self._tls or _verifying(),
-            resolver=self._resolver or _Resolver(),
+            resolver=cast("AbstractResolver", self._resolver or _Resolver()),
             socket_factory=partial(guarded, rules, self._sockets.make),
             ttl_dns_cache=10,
         )
         session = self._sessions[rules] = aiohttp.ClientSession(
             connector=connector,
-            timeout=self._timeout,
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=silence),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": self._agent},
             auto_decompress=False,
@@ -268,7 +284,7 @@ def _verifying() -> ssl.SSLContext:
     return context
 
 
-class _Resolver(AbstractResolver):
+class _Resolver:
     """Looks names up in threads of its own (see `threads`)."""
 
     async def resolve(
@@ -283,14 +299,14 @@ class _Resolver(AbstractResolver):
 
 
 def _resolved(host: str, port: int, family: int, protocol: int, address: str) -> ResolveResult:
-    return ResolveResult(
-        hostname=host,
-        host=address,
-        port=port,
-        family=family,
-        proto=protocol,
-        flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-    )
+    return {
+        "hostname": host,
+        "host": address,
+        "port": port,
+        "family": family,
+        "proto": protocol,
+        "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+    }
 
 
 @contextlib.contextmanager

@@ -1,8 +1,9 @@
 """HTTP servers of a process.
 
-http               the server, and its routes
+http               the server
 http_connections   one connection, and what it may cost
-http_answers       JSON answers and refusals
+http_messages      requests, answers and refusals (pure)
+routes             which handler a request is for (pure)
 crowd              which connection is closed when there are too many
 rate_limit         how often each client may ask
 health             liveness and readiness probes

@@ -14,9 +14,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from aiohttp import web
-
-from stellwerk.runtime.serving.http import Route
+from stellwerk.runtime.serving.http_messages import Request, Response, refusal, text
+from stellwerk.runtime.serving.routes import Route
 from stellwerk.runtime.supervision.tasks import surprise
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry import metrics as metrics_module
@@ -59,22 +58,22 @@ class HealthChecks:
 def metrics_route(metrics: Metrics) -> Route:
     """The endpoint that a Prometheus scrapes."""
 
-    async def scrape(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.exposition(), headers={"Content-Type": metrics_module.CONTENT_TYPE})
+    async def scrape(_: Request) -> Response:
+        return Response(200, metrics.exposition(), metrics_module.CONTENT_TYPE)
 
     return Route("GET", "/metrics", scrape)
 
 
 def _endpoints(name: str, checks: Mapping[str, Check]) -> list[Route]:
-    async def all_checks(request: web.Request) -> web.Response:
-        excluded = set(request.query.getall("exclude", []))
+    async def all_checks(request: Request) -> Response:
+        excluded = set(request.query.all("exclude"))
         findings = _findings({check: run for check, run in checks.items() if check not in excluded})
         return _answer(name, findings, verbose="verbose" in request.query)
 
-    async def one_check(request: web.Request) -> web.Response:
-        wanted = request.match_info["check"]
+    async def one_check(request: Request) -> Response:
+        wanted = request.found["check"]
         if wanted not in checks:
-            raise web.HTTPNotFound
+            return refusal(404)
         return _answer(f"{name}/{wanted}", _findings({wanted: checks[wanted]}), verbose="verbose" in request.query)
 
     return [
@@ -97,10 +96,10 @@ def _finding(name: str, check: Check) -> str | None:
         return f"the check itself failed: {type(error).__name__}"
 
 
-def _answer(about: str, findings: Mapping[str, str | None], *, verbose: bool) -> web.Response:
+def _answer(about: str, findings: Mapping[str, str | None], *, verbose: bool) -> Response:
     failed = any(findings.values())
     if not failed and not verbose:
-        return web.Response(text="ok")
+        return text("ok")
     lines = [f"[-]{name} failed: {wrong}" if wrong else f"[+]{name} ok" for name, wrong in findings.items()]
     verdict = f"{about} check {'failed' if failed else 'passed'}"
-    return web.Response(status=500 if failed else 200, text="\n".join([*lines, verdict, ""]))
+    return text("\n".join([*lines, verdict, ""]), 500 if failed else 200)

@@ -1,16 +1,12 @@
 """Our HTTP servers: probes, metrics, webhooks, and whatever an operator offers to the outside.
 
-All of them are aiohttp servers behind the same limits, because all of them may be reached by strangers: a body of 1
-MiB, 10 s for a request to arrive whole, bounded numbers of connections, of large bodies and of requests at a time.
-A client that exceeds one gets a status with a JSON body (400, 408, 413, 429) and never a silently closed connection.
-
-aiohttp has no time limit on headers: a client that sends a byte a second would keep its connection for ever. So the
-connection is ours (`http_connections`): it is given a deadline when it begins and with each further request, and
-answers 408 by itself when no request came out of the bytes until then. The rest of the request is read before the
-handler runs, so a handler never waits for a slow client. A handler is cancelled when its client closes the connection.
+All of them have the same limits, because all of them may be reached by strangers: a body of 1 MiB, 10 s for a request
+to arrive whole, bounded numbers of connections, of large bodies and of requests at a time. A client that exceeds one
+gets a status with a JSON body (400, 408, 413, 429) and never a silently closed connection. The requests of
+a connection are the work of `http_connections`.
 
 Nor does a client that holds connections open keep others out: at the limit, the longest waiting connection of the peer
-with the most gives way (`crowd`). A TLS handshake counts as a connection; aiohttp would not see it before its end.
+with the most gives way (`crowd`). A TLS handshake counts as a connection.
 
 Addresses are spelled as Go operators' flags spell them: `:8080` for every interface, `0` for "no server". Port 0 lets
 the system choose; `Server.port` is the chosen one.
@@ -24,29 +20,22 @@ import os
 import resource
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 from weakref import WeakSet
 
-from aiohttp import web
-from aiohttp.typedefs import Middleware
-
 from stellwerk.runtime.serving.crowd import Crowd
-from stellwerk.runtime.serving.http_answers import answer as answer
-from stellwerk.runtime.serving.http_answers import as_json, closing, too_many
-from stellwerk.runtime.serving.http_answers import refusal as refusal
-from stellwerk.runtime.serving.http_connections import Handshake, HttpConnection, admit
+from stellwerk.runtime.serving.http_connections import Handshake, HttpConnection, LargeRequests, Service, admit
 from stellwerk.runtime.serving.http_connections import ServerLimits as ServerLimits
+from stellwerk.runtime.serving.http_messages import Request, Response, refusal, too_many
+from stellwerk.runtime.serving.routes import Handler, Routes
+from stellwerk.runtime.serving.routes import Route as Route
 from stellwerk.runtime.supervision.tasks import StartFailed, surprise
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.metrics import Metrics
 
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 _log = logging.getLogger(__name__)
-_SMALL_BYTES = 64 * 1024
 _BACKLOG = 1024
 _ACCEPTED_AT_ONCE = 100
 """How many connections are accepted before the event loop does something else."""
@@ -87,15 +76,6 @@ class ListenAddress:
         return cls(host.strip("[]"), int(port))
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One path of a server."""
-
-    method: str
-    path: str
-    handler: Handler
-
-
 class Server:
     """One listening socket. `run()` serves until cancelled, and then finishes what is being answered."""
 
@@ -114,17 +94,15 @@ class Server:
         self._address = address
         self._tls = tls
         self._limits = limits or ServerLimits()
-        self._metrics = metrics
         self._grace_seconds = grace_seconds
         self._crowd = Crowd(_at_most(self._limits.connections))
         self._handshakes: set[asyncio.Task[bool]] = set()
         self._connections: WeakSet[HttpConnection] = WeakSet()
         self._listeners: list[socket.socket] = []
-        self._gate = _Gate(name, self._limits, metrics, self._crowd)
-        self._app = web.Application(client_max_size=self._limits.body_bytes, middlewares=[self._gate.middleware()])
-        for route in routes:
-            self._app.router.add_route(route.method, route.path, route.handler)
-        self._runner: web.AppRunner | None = None
+        gate = _Gate(name, self._limits, metrics, self._crowd, Routes(routes))
+        self._tasks: set[asyncio.Task[None]] = set()
+        large = LargeRequests(self._limits.large_requests)
+        self._service = Service(self._limits, self._crowd, large, gate.answer, gate.counted, self._tasks)
         self._listening: asyncio.Server | None = None
 
     @property
@@ -159,12 +137,6 @@ class Server:
 
     async def start(self) -> None:
         """Listen. Raises CannotListen with the address and the system's word."""
-        self._runner = web.AppRunner(
-            self._app,
-            shutdown_timeout=self._grace_seconds + _CANCELLED_SECONDS,
-            handler_cancellation=True,
-        )
-        await self._runner.setup()
         try:
             self._listening = await asyncio.get_running_loop().create_server(
                 self._connection,
@@ -203,13 +175,18 @@ class Server:
     async def _end(self) -> None:
         for handshake in self._handshakes:
             handshake.cancel()
-        if self._runner is not None:
-            grace = asyncio.get_running_loop().call_later(self._grace_seconds, self._gate.cancel)
-            await self._runner.cleanup()
-            grace.cancel()
+        for connection in [*self._connections]:
+            connection.finish()
+        if self._tasks:
+            await asyncio.wait([*self._tasks], timeout=self._grace_seconds)
+        await self._closed()
         self._cut()
-        if self._gate.tasks:
-            await asyncio.wait([*self._gate.tasks], timeout=_CANCELLED_SECONDS)
+        if self._tasks:
+            await asyncio.wait([*self._tasks], timeout=_CANCELLED_SECONDS)
+        await self._closed()
+
+    async def _closed(self) -> None:
+        """Wait for connections that are closing, for as long as only the event loop has to act."""
         for _ in range(_TURNS_TO_CLOSE):
             if not self._handshakes and not any(connection.is_open for connection in self._connections):
                 return
@@ -217,14 +194,13 @@ class Server:
 
     def _cut(self) -> None:
         """Cancel the handlers, and close all connections at once."""
-        self._gate.cancel()
+        for task in self._tasks:
+            task.cancel()
         for connection in [*self._connections]:
             connection.cut()
 
     def _connection(self) -> HttpConnection:
-        assert self._runner is not None
-        assert self._runner.server is not None, "the runner is set up before the socket listens"
-        connection = HttpConnection(self._runner.server, self._limits, self._crowd)
+        connection = HttpConnection(self._service)
         self._connections.add(connection)
         return connection
 
@@ -284,67 +260,36 @@ class Server:
 
 
 class _Gate:
-    """What every request passes: the number at a time, its arrival, and the shape of a refusal."""
+    """What every request passes: the number at a time, its time, and the shape of a refusal."""
 
-    def __init__(self, name: str, limits: ServerLimits, metrics: Metrics | None, crowd: Crowd) -> None:
-        self._crowd = crowd
+    def __init__(self, name: str, limits: ServerLimits, metrics: Metrics | None, crowd: Crowd, routes: Routes) -> None:
         self._name = name
         self._limits = limits
         self._metrics = metrics
+        self._crowd = crowd
+        self._routes = routes
         self._running = 0
-        self._large = 0
-        self.tasks: set[asyncio.Task[object]] = set()
-        """Those in which requests arrive and are answered."""
 
-    def cancel(self) -> None:
-        """Cancel what is still being answered."""
-        for task in self.tasks:
-            task.cancel()
-
-    def middleware(self) -> Middleware:
-        """The gate as aiohttp takes it."""
-
-        @web.middleware
-        async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self._pass_through(request, handler)
-
-        return pass_through
-
-    async def _pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        task = asyncio.current_task()
-        assert task is not None
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        large = _may_be_large(request)
-        if large and self._large >= self._limits.large_requests:
-            return self._counted(too_many())
-        self._large += large
-        try:
-            return self._counted(await self._arrive(request) or await self._run(request, handler))
-        finally:
-            self._large -= large
-
-    async def _run(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Only whole requests get here, so a slow client blocks no other one."""
+    async def answer(self, request: Request, connection: HttpConnection) -> Response:
+        """The response to a request, whatever happens."""
         if self._running >= self._limits.requests:
-            return too_many()
-        connection = request.protocol
+            return self.counted(too_many())
         self._running += 1
-        if isinstance(connection, HttpConnection):
-            self._crowd.answering(connection)
+        self._crowd.answering(connection)
         try:
-            return await self._answer(request, handler)
+            return self.counted(await self._answer(request))
         finally:
             self._running -= 1
-            if isinstance(connection, HttpConnection):
-                self._crowd.waiting(connection)
+            self._crowd.waiting(connection)
 
-    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _answer(self, request: Request) -> Response:
+        found = self._routes.find(request)
+        return found if isinstance(found, Response) else await self._handled(request, found)
+
+    async def _handled(self, request: Request, handler: Handler) -> Response:
         try:
             async with asyncio.timeout(self._limits.answer_seconds):
                 return await handler(request)
-        except web.HTTPException as error:
-            return as_json(error)
         except TimeoutError:
             _log.warning("server %s: no answer to %s in time", self._name, request.path)
             return refusal(503, "no answer in time: try again")
@@ -356,40 +301,11 @@ class _Gate:
                 self._metrics.task_failed("request")
             return refusal(500, "internal error; the log of this process has the cause")
 
-    async def _arrive(self, request: web.Request) -> web.Response | None:
-        """Read the whole body; the refusal where that fails."""
-        too_large = closing(refusal(413, f"the body is larger than {self._limits.body_bytes} bytes"))
-        if (request.content_length or 0) > self._limits.body_bytes:
-            return too_large
-        connection = request.protocol
-        if not request.can_read_body or not isinstance(connection, HttpConnection):
-            return None
-        connection.awaits_body = True
-        try:
-            async with asyncio.timeout(self._limits.arrival_seconds):
-                await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            return too_large
-        except TimeoutError:
-            return closing(refusal(408, "the body did not arrive in time"))
-        except (web.HTTPException, ValueError) as error:
-            return closing(refusal(400, f"the body cannot be read: {error}"))
-        except ConnectionError:
-            return closing(refusal(400, "the body did not arrive"))  # its reader is gone
-        finally:
-            connection.awaits_body = False
-        return None
-
-    def _counted(self, response: web.StreamResponse) -> web.StreamResponse:
+    def counted(self, response: Response) -> Response:
+        """The response, which its client gets now."""
         if self._metrics is not None:
             self._metrics.answered(self._name, response.status)
         return response
-
-
-def _may_be_large(request: web.Request) -> bool:
-    """Whether the body may be larger than what a thousand clients at a time can be allowed."""
-    length = request.content_length
-    return request.can_read_body and (length is None or length > _SMALL_BYTES)
 
 
 def _at_most(connections: int) -> int:

@@ -1,31 +1,46 @@
-"""One connection of an HTTP server: what it may cost, and how it ends.
+"""One connection of an HTTP server: its requests one after the other, what they may cost, and how it ends.
 
-aiohttp has no time limit on a request's head, on reading an answer, or on the end of a connection: TLS waits half a
-minute for the peer's close message, and bytes that the peer does not read are kept for ever. Here each of these has a
-deadline, after which the connection is cut. A connection that gives way to another is closed within a tenth of a
-second, so that the number of open files stays near the limit whatever clients do.
+llhttp parses (the package httptools, as for our calls). Each thing that a client may be slow with has a deadline: the
+head of a request, its body, reading the answer, and the end; TLS alone would wait half a minute for a close message.
+A connection that gives way to another is closed within a tenth of a second, so that the number of open files remains
+near the limit whatever clients do.
+
+A request is answered when it has arrived whole, so a handler never waits for its client. What follows it meanwhile
+waits in its bytes, up to a limit, and then in the kernel. A handler is cancelled when its client closes the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from http import HTTPStatus
-from typing import cast
+from typing import TypeAlias, cast
+from urllib.parse import parse_qsl
 
-from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
+import httptools
 
 from stellwerk.runtime.serving.crowd import Crowd, peer_of
-from stellwerk.runtime.serving.http_answers import JSON, closing, refusal, refusal_body
+from stellwerk.runtime.serving.http_messages import Fields, Headers, Request, Response, closing, refusal
 
 _GIVE_WAY_SECONDS = 0.1
 """How long a connection that gives way may take to send its refusal and to close."""
-_NO_ACCESS_LOG = logging.Logger("none")  # aiohttp takes a logger and no None; this one is silent
-_NO_ACCESS_LOG.disabled = True
-
-_log = logging.getLogger(__name__)
+_LINGERING_SECONDS = 1.0
+"""How long the rest of a refused request is read and dropped: an end in the midst of it would take the refusal with
+it."""
+_LONGEST_LINE_BYTES = 8190
+_MOST_HEADERS = 128
+_MOST_PARAMETERS = 128
+_LARGEST_HEAD_BYTES = 64 << 10
+"""What may come without a byte of a body: heads, trailers, and the frames of chunks."""
+_AHEAD_BYTES = 64 << 10
+"""What may wait behind the request that is being answered."""
+_MOST_AHEAD = 16
+"""How many whole requests may."""
+_PORTION_BYTES = 256 << 10
+"""How much of an answer is written at once: it may be encrypted, on the event loop."""
+_NO_REQUEST = "this is not a valid HTTP request"
+_HEAD_LATE = "the request did not arrive in time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +64,42 @@ class ServerLimits:
     """How many requests with more than 64 KiB, or of unknown size, may arrive and be answered at a time."""
 
 
+class LargeRequests:
+    """Counts the requests of a server that may be large, from their head to their answer."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._now = 0
+
+    def begin(self) -> bool:
+        """Whether there is room for another one, which then counts until `end`."""
+        if self._now >= self._most:
+            return False
+        self._now += 1
+        return True
+
+    def end(self) -> None:
+        """One has been answered, or never arrived."""
+        self._now -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a connection needs of its server.
+
+    `answer` gives the response to a whole request, and never fails. `refused` gives the response to one that the
+    connection refuses by itself.
+    """
+
+    limits: ServerLimits
+    crowd: Crowd
+    large: LargeRequests
+    answer: Callable[[Request, HttpConnection], Awaitable[Response]]
+    refused: Callable[[Response], Response]
+    tasks: set[asyncio.Task[None]]
+    """Those in which requests are answered."""
+
+
 def admit(crowd: Crowd, connection: HttpConnection | Handshake, address: object) -> None:
     """Count a new connection of this peer; another one gives way where there are as many as may be."""
     victim = crowd.admit(connection, peer_of(address))
@@ -67,155 +118,404 @@ class Handshake:
         self._task.cancel()
 
 
-class HttpConnection(RequestHandler):
-    """One connection, with a deadline for each request's head, for reading the answer, and for the end."""
+class _Refused(Exception):
+    """The request that arrives is answered with this, and no further one is read."""
 
-    __slots__ = (
-        "__weakref__",
-        "_crowd",
-        "_deadline",
-        "_end",
-        "_is_cut",
-        "_limits",
-        "_seen",
-        "_unread",
-        "_wire",
-        "awaits_body",
-    )
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status)
+        self.response = response
 
-    def __init__(self, server: web.Server, limits: ServerLimits, crowd: Crowd) -> None:
-        super().__init__(
-            server,
-            loop=asyncio.get_running_loop(),
-            keepalive_timeout=limits.idle_seconds,
-            lingering_time=1.0,
-            access_log=_NO_ACCESS_LOG,
-        )
-        self._limits = limits
-        self._crowd = crowd
+
+@dataclass(slots=True)
+class _Arriving:
+    """The request that is being parsed."""
+
+    target: bytes = b""
+    headers: list[tuple[str, str]] | None = None
+    body: bytearray | None = None
+    """None until the head is whole."""
+    is_large: bool = False
+    request: Request | None = None
+    is_offer: bool = False
+    """Whether the client offers another protocol: then llhttp ends the request with its head, and the body is read
+    without it."""
+
+
+_Whole: TypeAlias = "tuple[Request, bool, bool]"
+"""A request, whether it counts as large, and whether its connection is kept."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection. llhttp calls the methods `on_...` while it parses; one that raises ends the parsing."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._limits = service.limits
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._remote = ""
+        self._is_cut = False
+        """By its server, perhaps before it was made."""
         self._deadline: asyncio.TimerHandle | None = None
+        """For what the client has to send."""
+        self._complaint = ""
+        """The message of the 408 when it passes; empty where the connection only rests."""
         self._unread: asyncio.TimerHandle | None = None
         self._end: asyncio.TimerHandle | None = None
-        self._wire: asyncio.Transport | None = None
-        """The transport until it is closed; aiohttp forgets its own when it begins to close it."""
-        self._is_cut = False
-        self._seen = 0
-        self.awaits_body = False
-        """Whether the body of a request is still arriving."""
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._arriving: _Arriving | None = None
+        self._fruitless_bytes = 0
+        self._whole: deque[_Whole] = deque()
+        self._ahead = bytearray()
+        self._rests = False
+        """Whether the client has to wait until it may send more."""
+        self._task: asyncio.Task[None] | None = None
+        self._is_ending = False
+        """Whether no further request is read."""
+        self._is_closing = False
+        self._refusal: Response | None = None
+        """The last answer, after those of the requests before."""
+        self._unsent_body_bytes: int | None = None
+        """What is still to come of a refused request, where that is known."""
 
     @property
     def is_open(self) -> bool:
         """Whether the event loop has not closed it yet."""
-        return self._wire is not None
+        return self._transport is not None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected, and has to send a request."""
-        self._wire = cast(asyncio.Transport, transport)
-        if self._is_cut:
-            self._wire.abort()
-            return
-        super().connection_made(transport)
-        self._expect_head()
-        admit(self._crowd, self, transport.get_extra_info("peername"))
+    # ---- calls of the server
 
     def give_way(self) -> None:
         """Close for another connection; with an answer where the client waits for one that is not begun."""
-        if (self._deadline is not None or self.awaits_body) and self.transport is not None:
-            self._refuse(429, "too many connections: try again")
+        if self._complaint and not self._is_ending:
+            self._refuse(refusal(429, "too many connections: try again"))
+            self._hang_up()
             self._end_within(_GIVE_WAY_SECONDS)
         else:  # idle, ending, or with an answer that its client does not read
             self.cut()
 
+    def finish(self) -> None:
+        """Close, as soon as what is being answered is."""
+        self._is_ending = True
+        if self._task is None:
+            self._hang_up()
+
     def cut(self) -> None:
         """Close at once, whatever is still to be sent."""
         self._is_cut = True
-        if self._wire is not None:
-            self._wire.abort()
+        if self._transport is not None:
+            self._transport.abort()
 
-    async def start(self) -> None:
-        """Answer requests until the connection has to end."""
-        await super().start()
-        self.transport = None  # it is being closed; asyncio takes a second close for the last word, and waits
-        self._end_within(self._limits.arrival_seconds)
+    # ---- calls of the transport
 
-    def force_close(self) -> None:
-        """Begin to close."""
-        super().force_close()
-        self._end_within(self._limits.arrival_seconds)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected, and has to send a request."""
+        self._transport = cast(asyncio.Transport, transport)
+        if self._is_cut:
+            self._transport.abort()
+            return
+        address = transport.get_extra_info("peername")
+        self._remote = str(address[0]) if isinstance(address, tuple) and address else ""
+        self._expect(_HEAD_LATE)
+        admit(self._service.crowd, self, address)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came. Did a request come out of them, or is one under way?"""
-        waits = self._waiter is not None and not self._waiter.done() and not self._messages
-        if waits and self._deadline is None:
-            self._expect_head()  # the first byte of a further request
-        super().data_received(data)
-        if self._request_count > self._seen:
-            self._seen = self._request_count
-            self._forget_deadline()
+        """Bytes came."""
+        if self._is_ending:
+            self._drop(len(data))
+        elif self._arriving is not None and self._arriving.is_offer:
+            self._take_body(data)
+            self._go_on()
+        elif self._task is not None:
+            self._ahead += data
+            if len(self._ahead) > _AHEAD_BYTES and not self._rests and self._transport is not None:
+                self._rests = True
+                self._transport.pause_reading()
+        else:
+            self._parse(data)
 
     def pause_writing(self) -> None:
         """The client does not read what is sent."""
-        super().pause_writing()
-        if self._wire is not None and self._unread is None:
-            self._unread = asyncio.get_running_loop().call_later(self._limits.reading_seconds, self._wire.abort)
+        self._writable.clear()
+        if self._transport is not None and self._unread is None:
+            self._unread = self._loop.call_later(self._limits.reading_seconds, self._transport.abort)
 
     def resume_writing(self) -> None:
         """The client has read."""
-        super().resume_writing()
+        self._writable.set()
         _cancel(self._unread)
         self._unread = None
 
-    def connection_lost(self, exc: BaseException | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
-        self._wire = None
-        self._forget_deadline()
+        self._transport = None
+        self._is_ending = self._is_closing = True
+        self._forget()
         _cancel(self._unread)
         _cancel(self._end)
-        self._crowd.leave(self)
-        super().connection_lost(exc)
+        self._service.crowd.leave(self)
+        self._writable.set()
+        self._let_large_go(self._arriving is not None and self._arriving.is_large)
+        self._arriving = None
+        for _, is_large, _ in self._whole:
+            self._let_large_go(is_large)
+        self._whole.clear()
+        if self._task is not None:
+            self._task.cancel()
 
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """The answer to bytes that are no HTTP request; in our shape, and without quoting them."""
-        said = "this is not a valid HTTP request" if status == 400 else HTTPStatus(status).phrase
-        if status >= 500:
-            _log.error("cannot answer a request", exc_info=exc)
-        return closing(refusal(status, said))
+    # ---- calls of the parser
 
-    def _expect_head(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(self._limits.arrival_seconds, self._too_late)
+    def on_message_begin(self) -> None:
+        """A request begins. Raises _Refused where its client does not wait for answers."""
+        if len(self._whole) >= _MOST_AHEAD:
+            raise _Refused(refusal(429, "too many requests on one connection: wait for their answers"))
+        self._arriving = _Arriving(headers=[])
+        self._fruitless_bytes = 0
 
-    def _forget_deadline(self) -> None:
+    def on_url(self, part: bytes) -> None:
+        """The target, or a part of it. Raises _Refused."""
+        assert self._arriving is not None
+        self._arriving.target += part
+        if len(self._arriving.target) > _LONGEST_LINE_BYTES:
+            raise _Refused(refusal(400, _NO_REQUEST))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; or one behind a body in chunks, of which none is wanted. Raises _Refused."""
+        arriving = self._arriving
+        if arriving is None or arriving.headers is None or arriving.body is not None:
+            return
+        if len(arriving.headers) >= _MOST_HEADERS or max(len(name), len(value)) > _LONGEST_LINE_BYTES:
+            raise _Refused(refusal(400, _NO_REQUEST))
+        arriving.headers.append((name.decode("latin-1"), value.decode("latin-1").strip()))
+
+    def on_headers_complete(self) -> None:
+        """The head is whole. Raises _Refused for a body that is too large, and for an encoding."""
+        arriving = self._arriving
+        assert arriving is not None
+        request = arriving.request = self._request(arriving)
+        arriving.body = bytearray()
+        length = request.headers.get("content-length", "")
+        has_body = "transfer-encoding" in request.headers or length not in ("", "0")
+        if not has_body:
+            return
+        self._unsent_body_bytes = int(length) if length else None
+        arriving.is_offer = self._parser.should_upgrade()
+        if arriving.is_offer and not length:
+            raise _Refused(refusal(411, "a body of unknown length comes with the offer of another protocol"))
+        if length and int(length) > self._limits.body_bytes:
+            raise _Refused(self._too_large())
+        if request.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+            raise _Refused(refusal(415, "the body is encoded: send it as it is"))
+        if not length or int(length) > _AHEAD_BYTES:
+            arriving.is_large = self._service.large.begin()
+            if not arriving.is_large:
+                raise _Refused(refusal(429, "too many requests at a time: try again"))
+        self._expect("the body did not arrive in time")
+        if request.headers.get("expect", "").lower() == "100-continue" and self._transport is not None:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, part: bytes) -> None:
+        """A part of the body. Raises _Refused where that becomes too large."""
+        arriving = self._arriving
+        assert arriving is not None
+        assert arriving.body is not None
+        self._fruitless_bytes = 0
+        if self._unsent_body_bytes is not None:
+            self._unsent_body_bytes -= len(part)
+        if len(arriving.body) + len(part) > self._limits.body_bytes:
+            raise _Refused(self._too_large())
+        arriving.body += part
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        arriving = self._arriving
+        assert arriving is not None
+        assert arriving.request is not None
+        assert arriving.body is not None
+        if arriving.is_offer and self._unsent_body_bytes:
+            return
+        arriving.request.body = bytes(arriving.body)
+        keeps_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
+        self._whole.append((arriving.request, arriving.is_large, keeps_alive))
+        self._arriving = None
+        self._unsent_body_bytes = None
+        self._forget()
+
+    # ---- a request arrives
+
+    def _parse(self, data: bytes) -> None:
+        if not self._complaint:  # the first byte of a further request
+            self._expect(_HEAD_LATE)
+        self._fruitless_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:  # it is not taken up: the request is answered as any other
+            if self._arriving is not None:
+                self._take_body(data[offer.args[0] :])
+            else:
+                self._is_ending = True
+        except httptools.HttpParserError as error:
+            raised = error.__context__
+            self._refusal = raised.response if isinstance(raised, _Refused) else refusal(400, _NO_REQUEST)
+            if self._unsent_body_bytes is not None and (arriving := self._arriving) is not None and not arriving.body:
+                _, end, begun = data.partition(b"\r\n\r\n")
+                self._unsent_body_bytes -= len(begun) if end else 0
+        if self._fruitless_bytes > _LARGEST_HEAD_BYTES and self._arriving is not None and self._refusal is None:
+            self._refusal = refusal(400, _NO_REQUEST)
+        if self._refusal is not None:
+            self._is_ending = True
+        self._go_on()
+
+    def _take_body(self, data: bytes) -> None:
+        """A part of a body of known length that llhttp does not read. What follows it is in no protocol of ours."""
+        assert self._unsent_body_bytes is not None
+        self.on_body(data[: self._unsent_body_bytes])
+        if not self._unsent_body_bytes:
+            self.on_message_complete()
+            self._is_ending = True
+
+    def _request(self, arriving: _Arriving) -> Request:
+        """The head as a request. Raises _Refused where it is none of HTTP/1."""
+        try:
+            target = httptools.parse_url(arriving.target)
+            path, query = (target.path or b"").decode("ascii"), (target.query or b"").decode("ascii")
+            parameters = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+        except (httptools.HttpParserError, ValueError):  # a UnicodeError is a ValueError
+            raise _Refused(refusal(400, _NO_REQUEST)) from None
+        if self._parser.get_http_version() not in ("1.0", "1.1"):
+            raise _Refused(refusal(400, _NO_REQUEST))
+        return Request(
+            method=self._parser.get_method().decode("ascii"),
+            path=path,
+            query=Fields(parameters),
+            headers=Headers(arriving.headers or ()),
+            remote=self._remote,
+        )
+
+    def _too_large(self) -> Response:
+        return refusal(413, f"the body is larger than {self._limits.body_bytes} bytes")
+
+    # ---- requests are answered
+
+    def _go_on(self) -> None:
+        """Answer the next request; or refuse what follows it, and end; or wait for more."""
+        if self._task is not None or self._transport is None:
+            return
+        if self._whole:
+            self._forget()
+            self._task = self._loop.create_task(self._answer(*self._whole.popleft()), name="HTTP request")
+            self._service.tasks.add(self._task)
+            self._task.add_done_callback(self._on_answered)
+        elif self._refusal is not None:
+            self._refuse(self._refusal)
+            self._linger()
+        elif self._is_ending:
+            self._hang_up()
+        elif self._arriving is None and self._deadline is None:  # it rests
+            self._deadline = self._loop.call_later(self._limits.idle_seconds, self._hang_up)
+
+    async def _answer(self, request: Request, is_large: bool, keeps_alive: bool) -> None:
+        try:
+            response = await self._service.answer(request, self)
+            if response.closes or not keeps_alive:
+                self._is_ending = True
+            head = response.head(keeps_alive=not self._is_ending)
+            await self._write(head, b"" if request.method == "HEAD" else response.body)
+        finally:
+            self._let_large_go(is_large)
+
+    async def _write(self, head: bytes, body: bytes) -> None:
+        for start in range(0, max(len(body), 1), _PORTION_BYTES):
+            if self._transport is None or self._transport.is_closing():
+                return
+            portion = body[start : start + _PORTION_BYTES]
+            self._transport.write(portion if start else head + portion)
+            if not self._writable.is_set():
+                await self._writable.wait()
+
+    def _on_answered(self, task: asyncio.Task[None]) -> None:
+        self._service.tasks.discard(task)
+        self._task = None
+        if task.cancelled() or task.exception() is not None:
+            self.cut()
+            return
+        if self._rests and self._transport is not None:
+            self._rests = False
+            self._transport.resume_reading()
+        if self._is_ending:
+            self._whole.clear()
+            self._ahead.clear()
+            self._refusal = None
+            self._go_on()
+        elif self._whole or self._refusal is not None:
+            self._go_on()
+        elif self._ahead:
+            data = bytes(self._ahead)
+            self._ahead.clear()
+            self._parse(data)
+        elif self._arriving is not None:
+            self._expect(_HEAD_LATE)
+        else:
+            self._go_on()
+
+    def _let_large_go(self, is_large: bool) -> None:
+        if is_large:
+            self._service.large.end()
+
+    # ---- deadlines, and the end
+
+    def _expect(self, complaint: str) -> None:
         _cancel(self._deadline)
-        self._deadline = None
+        self._complaint = complaint
+        self._deadline = self._loop.call_later(self._limits.arrival_seconds, self._too_late)
+
+    def _forget(self) -> None:
+        _cancel(self._deadline)
+        self._deadline, self._complaint = None, ""
 
     def _too_late(self) -> None:
-        self._refuse(408, "the request did not arrive in time")
+        self._refuse(refusal(408, self._complaint))
+        self._hang_up()
 
-    def _refuse(self, status: int, message: str) -> None:
-        """Answer without a request, and hang up."""
-        self._forget_deadline()
-        transport = self.transport
-        if transport is not None and not transport.is_closing():
-            body = refusal_body(status, message)
-            head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {JSON}\r\n"
-            transport.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
-        self.force_close()
+    def _refuse(self, response: Response) -> None:
+        """Answer what has not arrived as a request."""
+        self._is_ending, self._refusal = True, None
+        self._forget()
+        response = self._service.refused(closing(response))
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(response.head(keeps_alive=False) + response.body)
+
+    def _linger(self) -> None:
+        """Read the rest of a refused request, and drop it."""
+        if self._arriving is None or self._arriving.body is None or self._unsent_body_bytes == 0:
+            self._hang_up()
+        else:
+            self._deadline = self._loop.call_later(_LINGERING_SECONDS, self._hang_up)
+
+    def _drop(self, size: int) -> None:
+        if self._unsent_body_bytes is not None:
+            self._unsent_body_bytes -= size
+            if self._unsent_body_bytes <= 0 and self._task is None:
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Close; what is written is sent before."""
+        self._forget()
+        self._is_ending = True
+        if self._transport is None:
+            return
+        if not self._is_closing:  # asyncio takes a second close for the last word, and waits
+            self._is_closing = True
+            self._transport.close()
+        self._end_within(self._limits.arrival_seconds)
 
     def _end_within(self, seconds: float) -> None:
         """Cut the connection unless it is closed by then."""
-        if self._wire is None:
-            return
-        loop = asyncio.get_running_loop()
-        if self._end is None or self._end.when() > loop.time() + seconds:
+        if self._transport is not None and (self._end is None or self._end.when() > self._loop.time() + seconds):
             _cancel(self._end)
-            self._end = loop.call_later(seconds, self._wire.abort)
+            self._end = self._loop.call_later(seconds, self._transport.abort)
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

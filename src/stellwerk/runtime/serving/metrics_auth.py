@@ -23,16 +23,14 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from aiohttp import web
-
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, View, unstructured
 from stellwerk.runtime.clock import Clock, SystemClock
-from stellwerk.runtime.serving import http
 from stellwerk.runtime.serving.crowd import peer_of
-from stellwerk.runtime.serving.http import Route
+from stellwerk.runtime.serving.http_messages import Request, Response, refusal
+from stellwerk.runtime.serving.routes import Route
 
 _TOKEN_REVIEWS = unstructured(Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False))
 _ACCESS_REVIEWS = unstructured(
@@ -111,13 +109,13 @@ class Guard:
     def protect(self, route: Route) -> Route:
         """The same route, for permitted callers. Others get 401 or 403; 503 while the API server cannot be asked."""
 
-        async def guarded(request: web.Request) -> web.StreamResponse:
+        async def guarded(request: Request) -> Response:
             status = await self._judged(request)
             return await route.handler(request) if status == 200 else _refused(status)
 
         return Route(route.method, route.path, guarded)
 
-    async def _judged(self, request: web.Request) -> int:
+    async def _judged(self, request: Request) -> int:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
             return 401
@@ -127,7 +125,7 @@ class Guard:
         known = self._verdicts.at(key, self._clock.monotonic())
         if known is not None:
             return known
-        peer = self._peer(peer_of((request.remote or "",)))
+        peer = self._peer(peer_of((request.remote,)))
         if not peer.may_ask(self._clock.monotonic()):
             return 429
         peer.under_way += 1
@@ -185,15 +183,15 @@ def _is_printable(token: str) -> bool:
     return token.isascii() and token.isprintable()
 
 
-def _refused(status: int) -> web.Response:
+def _refused(status: int) -> Response:
     if status == 401:
-        response = http.refusal(401, "a bearer token that the API server knows is needed")
+        response = refusal(401, "a bearer token that the API server knows is needed")
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
     if status == 403:
-        return http.refusal(403, "this caller may not get this path: grant it by a ClusterRole with nonResourceURLs")
+        return refusal(403, "this caller may not get this path: grant it by a ClusterRole with nonResourceURLs")
     if status == 429:
-        response = http.refusal(429, "too many tokens to look at: try again")
+        response = refusal(429, "too many tokens to look at: try again")
         response.headers["Retry-After"] = "1"
         return response
-    return http.refusal(503, "the API server cannot be asked who this is: try again")
+    return refusal(503, "the API server cannot be asked who this is: try again")

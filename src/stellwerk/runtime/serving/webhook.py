@@ -26,7 +26,6 @@ from time import perf_counter
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
-from aiohttp import web
 
 from stellwerk.api.admission import AdmissionRequest, AdmissionResponse, AdmissionReview, UserInfo
 from stellwerk.kube.client.client import Target, view_of
@@ -35,8 +34,9 @@ from stellwerk.kube.types.errors import Status, StatusCause, StatusDetails
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import HasMetadata, View, encode_json
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.serving import http
-from stellwerk.runtime.serving.http import ListenAddress, Route, Server, ServerLimits
+from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
+from stellwerk.runtime.serving.http_messages import JSON, Request, Response, refusal
+from stellwerk.runtime.serving.routes import Handler, Route
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 
@@ -202,16 +202,16 @@ def routes(webhooks: Sequence[Judge], metrics: Metrics | None = None) -> list[Ro
     return [Route("POST", path, _endpoint(path, kinds, metrics)) for path, kinds in places.items()]
 
 
-def _endpoint(path: str, judges: dict[tuple[str, str], Judge], metrics: Metrics | None) -> http.Handler:
-    async def endpoint(request: web.Request) -> web.Response:
+def _endpoint(path: str, judges: dict[tuple[str, str], Judge], metrics: Metrics | None) -> Handler:
+    async def endpoint(request: Request) -> Response:
         began, code = perf_counter(), 500
         try:
-            answered = await review(judges, await request.read())
+            answered = await review(judges, request.body)
             code = 200
-            return web.Response(body=answered, content_type="application/json")
+            return Response(200, answered, JSON)
         except Malformed as error:
             code = 400
-            return http.refusal(code, str(error))
+            return refusal(code, str(error))
         finally:
             if metrics is not None:
                 metrics.admitted(path, code, perf_counter() - began)

@@ -11,13 +11,22 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
-
-from aiohttp.abc import AbstractResolver, ResolveResult
+from typing import TYPE_CHECKING
 
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable
 from stellwerk.render.sources.egress import EgressRules
-from stellwerk.render.sources.http import HttpCall, HttpClient, OriginCredentials, TlsMaterial, bounded_body
+from stellwerk.render.sources.http import (
+    HttpCall,
+    HttpClient,
+    OriginCredentials,
+    Resolver,
+    TlsMaterial,
+    bounded_body,
+)
+
+if TYPE_CHECKING:
+    from aiohttp.abc import ResolveResult
 
 CONNECT_SECONDS = 5.0
 TOTAL_SECONDS = 20.0
@@ -28,7 +37,7 @@ MOST_BYTES = 256 * 1024
 LOOPBACK = "127.0.0.0/8"
 
 
-class LoopbackResolver(AbstractResolver):
+class LoopbackResolver:
     """Finds every name at one port of this machine, where a local system has its token issuer and its registry."""
 
     def __init__(self, port: int) -> None:
@@ -38,15 +47,16 @@ class LoopbackResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """The one address that there is."""
-        found = ResolveResult(
-            hostname=host,
-            host="127.0.0.1",
-            port=self._port,
-            family=socket.AF_INET,
-            proto=0,
-            flags=socket.AI_NUMERICHOST,
-        )
-        return [found]
+        return [
+            {
+                "hostname": host,
+                "host": "127.0.0.1",
+                "port": self._port,
+                "family": socket.AF_INET,
+                "proto": 0,
+                "flags": socket.AI_NUMERICHOST,
+            }
+        ]
 
     async def close(self) -> None:
         """Nothing is kept."""
@@ -72,7 +82,7 @@ class Outgoing:
         *,
         networks: tuple[str, ...] = (),
         authority: bytes = b"",
-        resolver: AbstractResolver | None = None,
+        resolver: Resolver | None = None,
         total_seconds: float = TOTAL_SECONDS,
     ) -> None:
         """`networks` may be called although they are private; `authority` (PEM) is trusted instead of the system's."""

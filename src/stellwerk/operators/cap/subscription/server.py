@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from aiohttp import web
-
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, JsonValue, encode_json
 from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo, SubscriptionDependency
@@ -36,9 +34,9 @@ from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.operators.cap.subscription.subscriptions import CannotSubscribe, Subscriptions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.serving.crowd import peer_of
-from stellwerk.runtime.serving.http import Route
-from stellwerk.runtime.serving.http_answers import JSON
+from stellwerk.runtime.serving.http_messages import JSON, Request, Response
 from stellwerk.runtime.serving.rate_limit import RateLimit
+from stellwerk.runtime.serving.routes import Route
 
 CALLBACK_HEADER = "STATUS_CALLBACK"
 CERTIFICATE_HEADER = "X-Forwarded-Client-Cert"
@@ -110,8 +108,8 @@ class SubscriptionRoutes:
             ),
         ]
 
-    def _route(self, path: str, name: str, answer: Callable[[web.Request], Awaitable[web.Response]]) -> Route:
-        async def handler(request: web.Request) -> web.Response:
+    def _route(self, path: str, name: str, answer: Callable[[Request], Awaitable[Response]]) -> Route:
+        async def handler(request: Request) -> Response:
             with self.counts.request(name, request.method) as answered:
                 response = await self._answered(request, answer)
                 answered.status = response.status
@@ -119,9 +117,7 @@ class SubscriptionRoutes:
 
         return Route("*", path, handler)
 
-    async def _answered(
-        self, request: web.Request, answer: Callable[[web.Request], Awaitable[web.Response]]
-    ) -> web.Response:
+    async def _answered(self, request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         try:
             if not self.directory.is_filled:
                 raise Refused(503, TRY_AGAIN, retry_after=1.0)
@@ -146,9 +142,9 @@ class SubscriptionRoutes:
 
     # ---- subscriptions
 
-    async def _provision_saas(self, request: web.Request) -> web.Response:
+    async def _provision_saas(self, request: Request) -> Response:
         self._expect(request, "PUT", "DELETE")
-        body = await request.read()
+        body = request.body
         subscription = payloads.saas_subscription(body)
         callback = _callback(request)
         claims = await self._token(request)
@@ -157,19 +153,19 @@ class SubscriptionRoutes:
             return await self._subscribe(asked, body)
         return await self._unsubscribe(asked, subscription.guid, subscription.tenant_id)
 
-    async def _provision_sms(self, request: web.Request) -> web.Response:
+    async def _provision_sms(self, request: Request) -> Response:
         self._expect(request, "PUT", "DELETE")
         callback = _callback(request)
         if request.method == "PUT":
-            body = await request.read()
+            body = request.body
             subscription = payloads.sms_subscription(body)
             certificate = await self._certificate(request)
             return await self._subscribe(_Asked(Protocol.SMS, subscription, callback, certificate), body)
-        guid, tenant_id = payloads.sms_end(request.query, request.match_info["path"].rstrip("/").rpartition("/")[2])
+        guid, tenant_id = payloads.sms_end(request.query, request.found["path"].rstrip("/").rpartition("/")[2])
         certificate = await self._certificate(request)
         return await self._unsubscribe(_Asked(Protocol.SMS, None, callback, certificate), guid, tenant_id)
 
-    async def _subscribe(self, asked: _Asked, body: bytes) -> web.Response:
+    async def _subscribe(self, asked: _Asked, body: bytes) -> Response:
         subscription = asked.subscription
         assert subscription is not None
         application = self._application(subscription)
@@ -208,7 +204,7 @@ class SubscriptionRoutes:
             raise Refused(406, TRY_AGAIN, retry_after=1.0) from None
         return message(202, text)
 
-    async def _unsubscribe(self, asked: _Asked, guid: str, tenant_id: str) -> web.Response:
+    async def _unsubscribe(self, asked: _Asked, guid: str, tenant_id: str) -> Response:
         try:
             tenant = await self._subscribed(asked, guid, tenant_id)
             application = self.directory.application_of(tenant) if tenant is not None else None
@@ -299,17 +295,15 @@ class SubscriptionRoutes:
 
     # ---- dependencies
 
-    async def _dependencies_saas(self, request: web.Request) -> web.Response:
+    async def _dependencies_saas(self, request: Request) -> Response:
         return await self._dependencies(request, self._token)
 
-    async def _dependencies_sms(self, request: web.Request) -> web.Response:
+    async def _dependencies_sms(self, request: Request) -> Response:
         return await self._dependencies(request, self._certificate)
 
-    async def _dependencies(
-        self, request: web.Request, authenticate: Callable[[web.Request], Awaitable[Caller]]
-    ) -> web.Response:
+    async def _dependencies(self, request: Request, authenticate: Callable[[Request], Awaitable[Caller]]) -> Response:
         self._expect(request, "GET")
-        provider, app_name = request.match_info["provider"], request.match_info["app"]
+        provider, app_name = request.found["provider"], request.found["app"]
         try:
             caller = await authenticate(request)
             application = self.directory.application(provider, app_name, provider)
@@ -328,7 +322,7 @@ class SubscriptionRoutes:
             _log.warning("the services of CAPApplication %s cannot be read: %s", application.key, error)
             raise Refused(400, TRY_AGAIN, retry_after=1.0) from None
         listed: list[JsonValue] = [*dependencies.of_services(found)]
-        return web.Response(body=encode_json(listed), content_type=JSON)
+        return Response(200, encode_json(listed), JSON)
 
     async def _read(
         self, application: CAPApplication, service: ServiceInfo
@@ -345,7 +339,7 @@ class SubscriptionRoutes:
 
     # ---- who calls
 
-    async def _token(self, request: web.Request) -> Claims:
+    async def _token(self, request: Request) -> Claims:
         """The content of a valid token. Raises NotAuthenticated."""
         await self.bindings.up_to_date()
         try:
@@ -361,12 +355,12 @@ class SubscriptionRoutes:
         self.keys.prove(header.issuer)
         return claims
 
-    async def _certificate(self, request: web.Request) -> ClientCertificate:
+    async def _certificate(self, request: Request) -> ClientCertificate:
         """The names of a valid client certificate. Raises NotAuthenticated."""
         await self.bindings.up_to_date()
-        header = request.headers.getall(CERTIFICATE_HEADER, [])
+        header = request.headers.all(CERTIFICATE_HEADER)
         try:
-            if not self.gateway.sent(request.remote or ""):
+            if not self.gateway.sent(request.remote):
                 raise CertificateRefused("it does not come from the ingress gateway")
             if len(header) != 1:
                 raise CertificateRefused("there is no header with one client certificate")
@@ -398,9 +392,9 @@ class SubscriptionRoutes:
             subscription.provider_subaccount_id, subscription.app_name, subscription.global_account_id
         )
 
-    def _client(self, request: web.Request) -> str:
+    def _client(self, request: Request) -> str:
         """Whose requests are counted together: the address that the gateway has seen, or the peer."""
-        remote = request.remote or ""
+        remote = request.remote
         forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
         if forwarded and len(forwarded) <= 64 and self.gateway.sent(remote):
             return peer_of((forwarded,))
@@ -410,7 +404,7 @@ class SubscriptionRoutes:
         if wait := limit.wait_seconds(key):
             raise Refused(429, "too many requests: try again", retry_after=wait)
 
-    def _expect(self, request: web.Request, *methods: str) -> None:
+    def _expect(self, request: Request, *methods: str) -> None:
         if request.method not in methods:
             raise Refused(405, WRONG_METHOD)
 
@@ -426,13 +420,13 @@ class _Asked:
     caller: Caller
 
 
-def _callback(request: web.Request) -> str:
-    listed = request.headers.getall(CALLBACK_HEADER, [])
+def _callback(request: Request) -> str:
+    listed = request.headers.all(CALLBACK_HEADER)
     if len(listed) > 1:
         raise PayloadInvalid(f"header {CALLBACK_HEADER} must be there once")
     return listed[0].strip() if listed else ""
 
 
-def message(status: int, text: str) -> web.Response:
+def message(status: int, text: str) -> Response:
     """An answer as the original gives it."""
-    return web.Response(status=status, body=encode_json({"Tenant": None, "Message": text}), content_type=JSON)
+    return Response(status, encode_json({"Tenant": None, "Message": text}), JSON)

@@ -6,13 +6,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import msgspec
 
 from stellwerk.kube.types.model import UNREADABLE
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap.version.monitoring import Answer
 from stellwerk.render.errors import Unavailable
 from stellwerk.render.sources.http import bounded_body
+
+with lazy_imports(__name__):
+    import aiohttp
 
 ANSWER_SECONDS = 10.0
 MOST_BYTES = 1 << 20

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-import aiohttp
 from prometheus_client import Counter
 
 from stellwerk.delivery.sets.inventory_status import READY, State
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, encode_json
 from stellwerk.kube.types.object_meta import kubernetes_time
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.observers.events import FLUX_EVENT_PREFIX, about
@@ -33,6 +33,9 @@ from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
+
+with lazy_imports(__name__):
+    import aiohttp
 
 _log = logging.getLogger(__name__)
 
