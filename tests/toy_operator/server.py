@@ -9,9 +9,8 @@ from stellwerk.delivery.grants import grant
 from stellwerk.delivery.installation import Installation, Port
 from stellwerk.delivery.operator_spec import Launch, ServerSpec
 from stellwerk.runtime.process.process import Parts
-from stellwerk.runtime.serving.http import ListenAddress, Server
+from stellwerk.runtime.serving.http import ListenAddress, Route, Server
 from stellwerk.runtime.serving.http_messages import Request, Response, text
-from stellwerk.runtime.serving.routes import Route
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.settings.table import Setting, SettingsTable
