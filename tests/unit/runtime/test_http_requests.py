@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.unit.runtime.test_http import HASTY, Raw, connected, serving
 
 from stellwerk.runtime.serving.http import ServerLimits
@@ -50,6 +54,69 @@ async def test_requests_that_do_not_wait_for_answers_are_answered_in_their_order
             for path in wanted:
                 _, body = await read(raw)
                 assert f'"path":"{path}"'.encode() in body
+
+
+@st.composite
+def wire(draw: st.DrawFn) -> tuple[list[bytes], list[bytes]]:
+    """Requests as bytes in pieces, and their bodies."""
+    bodies = draw(st.lists(st.binary(max_size=40).map(lambda some: some.hex().encode()), min_size=1, max_size=4))
+    whole = b""
+    for body in bodies:
+        whole += b"PUT /told/x" + HOST
+        if draw(st.booleans()):
+            whole += b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        else:
+            cut = draw(st.integers(0, len(body)))
+            chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:cut], body[cut:]) if part)
+            whole += b"Transfer-Encoding: chunked\r\n\r\n%b0\r\n\r\n" % chunks
+    cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=12)))
+    return [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)], bodies
+
+
+@given(wire())
+@settings(max_examples=60, deadline=None)
+def test_requests_arrive_in_any_pieces(requests: tuple[list[bytes], list[bytes]]) -> None:
+    pieces, bodies = requests
+
+    async def exchange() -> list[str]:
+        async with serving(routes=ROUTES) as server, connected(server) as raw:
+            for piece in pieces:
+                await raw.send(piece)
+                await asyncio.sleep(0)
+            return [msgspec.json.decode((await read(raw))[1])["body"] for _ in bodies]
+
+    assert asyncio.run(exchange()) == [body.decode() for body in bodies]
+
+
+@given(st.lists(st.binary(max_size=60), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_whatever_arrives_is_answered_or_ends_its_connection_and_the_server_goes_on(pieces: list[bytes]) -> None:
+    async def exchange() -> bytes:
+        async with serving(HASTY, routes=ROUTES) as server:
+            async with connected(server) as raw:
+                with contextlib.suppress(ConnectionError):
+                    for piece in pieces:
+                        await raw.send(piece)
+            async with connected(server) as raw:
+                await raw.send(b"GET /told/x" + HOST + b"\r\n")
+                return (await read(raw))[0]
+
+    assert asyncio.run(exchange()).startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.req("R-701")
+async def test_large_requests_that_are_dropped_leave_their_room() -> None:
+    large = b"PUT /told/x" + HOST + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"  # or may be
+    limits = ServerLimits(large_requests=2)
+    async with serving(limits, routes=ROUTES) as server:
+        for _ in range(3):
+            async with connected(server) as raw:
+                await raw.send(large + large + b"nonsense\r\n\r\n")
+                async with asyncio.timeout(20):
+                    assert (await raw.reader.read()).startswith(b"HTTP/1.1 200")
+        async with connected(server) as raw:
+            await raw.send(large)
+            assert (await read(raw))[0].startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.req("R-701")

@@ -33,6 +33,8 @@ _MOST_HEADERS = 128
 _MOST_PARAMETERS = 128
 _LARGEST_HEAD_BYTES = 64 << 10
 """What may come without a byte of a body: heads, trailers, and the frames of chunks."""
+_SMALL_BYTES = 64 << 10
+"""A larger body is more than what a thousand clients at a time can be allowed."""
 _AHEAD_BYTES = 64 << 10
 """What may wait behind the request that is being answered."""
 _MOST_AHEAD = 16
@@ -259,9 +261,7 @@ class HttpConnection(asyncio.Protocol):
         self._writable.set()
         self._let_large_go(self._arriving is not None and self._arriving.is_large)
         self._arriving = None
-        for _, is_large, _ in self._whole:
-            self._let_large_go(is_large)
-        self._whole.clear()
+        self._forget_whole()
         if self._task is not None:
             self._task.cancel()
 
@@ -308,12 +308,13 @@ class HttpConnection(asyncio.Protocol):
             raise _Refused(self._too_large())
         if request.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             raise _Refused(refusal(415, "the body is encoded: send it as it is"))
-        if not length or int(length) > _AHEAD_BYTES:
+        if not length or int(length) > _SMALL_BYTES:
             arriving.is_large = self._service.large.begin()
             if not arriving.is_large:
                 raise _Refused(refusal(429, "too many requests at a time: try again"))
         self._expect("the body did not arrive in time")
-        if request.headers.get("expect", "").lower() == "100-continue" and self._transport is not None:
+        waits = request.headers.get("expect", "").lower() == "100-continue"
+        if waits and not self._whole and self._transport is not None:  # no answer is due before
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, part: bytes) -> None:
@@ -445,7 +446,7 @@ class HttpConnection(asyncio.Protocol):
             self._rests = False
             self._transport.resume_reading()
         if self._is_ending:
-            self._whole.clear()
+            self._forget_whole()
             self._ahead.clear()
             self._refusal = None
             self._go_on()
@@ -459,6 +460,11 @@ class HttpConnection(asyncio.Protocol):
             self._expect(_HEAD_LATE)
         else:
             self._go_on()
+
+    def _forget_whole(self) -> None:
+        for _, is_large, _ in self._whole:
+            self._let_large_go(is_large)
+        self._whole.clear()
 
     def _let_large_go(self, is_large: bool) -> None:
         if is_large:
