@@ -119,7 +119,8 @@ async def _remove(client: Client, resource: Resource, name: str = "") -> None:
     async def gone() -> bool:
         return not [obj for obj in (await client.list(kind)).items if name in ("", obj.metadata.name)]
 
-    await eventually(gone, describe=f"no {resource.plural} are left")
+    # The API server repeats what it could not do for a definition that goes, with pauses that double.
+    await eventually(gone, within=120, describe=f"no {resource.plural} are left")
 
 
 @pytest.fixture
