@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,9 @@ from stellwerk.delivery.grants import Grant
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.errors import NotFound, NotServed
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import metadata_of, unstructured
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of, unstructured
 from stellwerk.local.build import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap.operator import OPERATOR as CAP
@@ -105,22 +106,32 @@ async def admin(manager_cluster: LocalCluster) -> AsyncIterator[Client]:
 async def _remove(client: Client, resource: Resource, name: str = "") -> None:
     """All objects of a kind, or one, whatever finalizers they have."""
     kind = metadata_of(resource)
+
+    async def left() -> list[PartialObjectMetadata]:
+        return [obj for obj in (await client.list(kind)).items if name in ("", obj.metadata.name)]
+
+    async def release(obj: PartialObjectMetadata) -> None:
+        if obj.metadata.finalizers:
+            with suppress(NotFound):
+                change = MergePatch({"metadata": {"finalizers": None}})
+                await client.patch(kind, obj.metadata.name, obj.metadata.namespace, change)
+
     try:
-        found = [obj for obj in (await client.list(kind)).items if name in ("", obj.metadata.name)]
+        found = await left()
     except NotServed:
         return
     for obj in found:
-        if obj.metadata.finalizers:
-            await client.patch(
-                kind, obj.metadata.name, obj.metadata.namespace, MergePatch({"metadata": {"finalizers": None}})
-            )
+        await release(obj)
         await client.delete(kind, obj.metadata.name, obj.metadata.namespace)
 
     async def gone() -> bool:
-        return not [obj for obj in (await client.list(kind)).items if name in ("", obj.metadata.name)]
+        # The API server gives each definition that is deleted a finalizer, and was seen to forget one for minutes.
+        remaining = await left()
+        for obj in remaining:
+            await release(obj)
+        return not remaining
 
-    # The API server repeats what it could not do for a definition that goes, with pauses that double.
-    await eventually(gone, within=120, describe=f"no {resource.plural} are left")
+    await eventually(gone, describe=f"no {resource.plural} are left")
 
 
 @pytest.fixture
