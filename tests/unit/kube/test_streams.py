@@ -12,6 +12,7 @@ import uvloop
 from tests.unit.kube.identities import authority, server_side
 from tests.unit.kube.scripted import OK, Server, serving
 
+from stellwerk.kube.http.streamed_body import StreamedBody
 from stellwerk.kube.http.transport import CALLS, Request, Transport
 from stellwerk.kube.login.auth import Material
 from stellwerk.kube.login.config import ClusterConfig
@@ -58,6 +59,34 @@ async def test_a_stream_takes_a_connection_that_rests_and_gives_it_back_when_it_
         assert await whole(transport) == b"one"
         assert await transport.call(LOOK) == b"ok"
     assert server.connections == 1
+
+
+class Gate(asyncio.ReadTransport):
+    """A connection that is read or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: list[str] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        self.turns.append("paused")
+
+    def resume_reading(self) -> None:
+        self.turns.append("read")
+
+
+async def test_one_that_ends_while_its_server_waits_gives_back_a_connection_that_is_read() -> None:
+    gate = Gate()
+    body = StreamedBody(gate, silence_seconds=10)
+    body.add(b"x" * 400_000)
+    body.end()
+    assert gate.turns == ["paused"]
+    assert sum([len(piece) async for piece in body]) == 400_000
+    assert gate.turns == ["paused", "read"]
+    assert body.is_complete
 
 
 async def test_one_that_is_given_up_gives_nothing_back() -> None:

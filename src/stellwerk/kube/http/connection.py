@@ -153,9 +153,9 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            told = error.__context__
-            is_ours = isinstance(told, BodyTooLarge | NoAnswer)
-            self._fail(cast(Exception, told) if is_ours else ConnectionBroken("the answer was cut"))
+            raised = error.__context__
+            is_ours = isinstance(raised, BodyTooLarge | NoAnswer)
+            self._fail(cast(Exception, raised) if is_ours else ConnectionBroken("the answer was cut"))
         if self._fruitless_bytes > _LARGEST_HEAD_BYTES:
             self._fail(BodyTooLarge())
 

@@ -68,6 +68,6 @@ class StreamedBody:
         self._waiting_bytes = 0
         if self._rests:
             self._rests = False
-            if not self.is_over:
+            if not self._transport.is_closing():  # a body that is over gives a connection back that is read again
                 self._transport.resume_reading()
         return pieces
