@@ -281,7 +281,11 @@ def test_headers_have_the_same_name_in_any_case_and_parameters_do_not() -> None:
     assert (query.get("One"), query.get("one"), len(query)) == ("1", None, 1)
 
 
-def test_a_header_with_a_line_break_is_not_sent() -> None:
-    response = Response(headers={"Location": "/a\r\nSet-Cookie: evil"})
-    with pytest.raises(ValueError, match="line break"):
-        response.head(keeps_alive=True)
+async def test_a_header_with_a_line_break_is_not_sent_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def split(_: Request) -> Response:
+        return Response(headers={"Location": "/a\r\nSet-Cookie: evil"})
+
+    async with serving(routes=[Route("GET", "/", split)]) as server, connected(server) as raw:
+        await raw.send(b"GET /" + HOST + b"\r\n")
+        assert await raw.is_closed()
+    assert "cannot send an answer" in caplog.text

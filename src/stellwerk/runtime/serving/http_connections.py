@@ -12,6 +12,7 @@ waits in its bytes, up to a limit, and then in the kernel. A handler is cancelle
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ import httptools
 
 from stellwerk.runtime.serving.crowd import Crowd, peer_of
 from stellwerk.runtime.serving.http_messages import Fields, Headers, Request, Response, closing, refusal
+from stellwerk.runtime.telemetry import logs
+
+_log = logging.getLogger(__name__)
 
 _GIVE_WAY_SECONDS = 0.1
 """How long a connection that gives way may take to send its refusal and to close."""
@@ -439,7 +443,11 @@ class HttpConnection(asyncio.Protocol):
     def _on_answered(self, task: asyncio.Task[None]) -> None:
         self._service.tasks.discard(task)
         self._task = None
-        if task.cancelled() or task.exception() is not None:
+        if task.cancelled():
+            self.cut()
+            return
+        if (failure := task.exception()) is not None:
+            _log.error("cannot send an answer", exc_info=failure, extra=logs.STACK)
             self.cut()
             return
         if self._rests and self._transport is not None:
