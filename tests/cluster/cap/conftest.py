@@ -17,6 +17,7 @@ from stellwerk.operators.cap import controllers, names
 from stellwerk.operators.cap.controllers import ApplicationControllers
 from stellwerk.operators.cap.installation import NAMESPACE
 from stellwerk.operators.cap.settings import Settings
+from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
@@ -89,6 +90,12 @@ class Running(OperatorHarness):
         )
         self._start()
         await self.leads()
+
+    @property
+    def caches(self) -> Caches:
+        """What the operator knows."""
+        assert self._cap is not None
+        return self._cap.caches
 
     @property
     def controllers(self) -> Sequence[Controller[Any, Any]]:

@@ -31,6 +31,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.model import JsonObject, Kind, owner_reference
+from stellwerk.runtime.cache.informer import Informer
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +127,22 @@ def next_step(
     return StartJob(step) if stranger is None else JobStepFailed(step, _name_taken(step, stranger, owner))
 
 
-async def carry_out(client: Client, owner: Kind, decision: StepDecision) -> StepDecision:
+async def carry_out(
+    client: Client, owner: Kind, decision: StepDecision, cache: Informer[Job] | None = None
+) -> StepDecision:
     """Make the write that a decision asks for, and return the state after it.
 
     StartJob creates the Job and adopts one that is already there. RestartJob deletes the Job and its pods. All others
-    write nothing. Raises ApiError; AlreadyExists if the Job that has the name disappears meanwhile.
+    write nothing. `cache`: what the Jobs of the next decision come from; a controller then decides only when it shows
+    the new Job. Raises ApiError; AlreadyExists if the Job that has the name disappears meanwhile.
     """
     match decision:
         case StartJob(step):
             try:
-                return AwaitJob(step, await client.create(Job, _body(step, owner)))
+                created = await client.create(Job, _body(step, owner))
+                if cache is not None:
+                    cache.expect(created.key, created.metadata.resource_version)
+                return AwaitJob(step, created)
             except AlreadyExists:
                 existing = await client.find(Job, step.job_name, owner.metadata.namespace)
                 if existing is None:

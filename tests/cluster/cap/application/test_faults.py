@@ -18,7 +18,10 @@ from tests.cluster.cap.shop import OPERATOR, Shop, ready
 from stellwerk.api.batch import Job
 from stellwerk.delivery import grants
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.rights import GRANTS
 from stellwerk.testing.cluster import AuditLog
@@ -104,6 +107,27 @@ async def test_a_half_open_watch_is_given_up_and_what_it_has_missed_is_seen(
     silent.release()
     await behind.settled(shop.client)
     assert len(jobs_created(shop, audit)) == 2, "one for the provisioning, one for the upgrade"
+
+
+@pytest.mark.req("R-103")
+async def test_a_job_that_the_cache_shows_late_is_created_by_one_request(
+    proxy: FaultProxy, behind: Running, shop: Shop, audit: AuditLog
+) -> None:
+    late = Hold()
+    with proxy.on_events(events("ADDED", Job.resource.group_resource, namespace=shop.namespace), late):
+        await shop.open()
+        await late.caught()
+        (operation,) = await shop.operations()
+        await shop.shows("StepInitiated", operation.metadata.name)
+        touched = MergePatch({"metadata": {"annotations": {"example.com/touched": "true"}}})
+        seen = await shop.client.patch(
+            metadata_of(CAPTenantOperation), operation.metadata.name, shop.namespace, touched
+        )
+        await behind.caches.operations.wait_for(seen.key, seen.metadata.resource_version, timeout=30)
+        late.release()
+    await shop.tenant_shows("ProvisioningCompleted")
+    asked = [entry.status for entry in shop.requests(audit) if (entry.verb, entry.resource) == ("create", "jobs")]
+    assert asked == [201]
 
 
 @pytest.mark.req("R-202")

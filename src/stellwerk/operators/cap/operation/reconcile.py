@@ -149,7 +149,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         if isinstance(decision, StartJob):
             step = await self._with_job(seen, action, decision.step)
             try:
-                decision = await job_steps.carry_out(self.client, seen.operation, StartJob(step))
+                decision = await job_steps.carry_out(self.client, seen.operation, StartJob(step), self.caches.jobs)
             except _REFUSED as error:
                 raise OperationFailed(str(error)) from error
             return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision, is_new=True))

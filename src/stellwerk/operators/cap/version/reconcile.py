@@ -215,7 +215,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             secret = await keep(version, name, application, workload)
             body = content.job(version, workload, secret)
             decision = StartJob(replace(decision.step, build=lambda: body))
-        decision = await job_steps.carry_out(self.client, version, decision)
+        decision = await job_steps.carry_out(self.client, version, decision, self.caches.content_jobs)
         if isinstance(decision, AwaitJob) and names.OWNER_HASH_LABEL not in decision.job.metadata.labels:
             await self._label(version, decision.job)
         return decision
