@@ -52,6 +52,9 @@ VERBS: Mapping[str, Verb] = {
     "down": Verb("Stop the local system and remove its data.", "Local system"),
     "run": Verb("Run an operator, or one of its servers, in the foreground.", "Local system", "run"),
     "install": Verb("Install operators in a cluster: what the Helm chart renders, without Helm.", "Local system"),
+    "uninstall": Verb(
+        "Delete what stellwerk install has applied for operators, of all operators if none is named.", "Local system"
+    ),
     "check": Verb("Check whether a cluster has what operators need, and whether they do their work.", "Look"),
     "get": Verb("List objects with their health.", "Look"),
     "status": Verb("Show how one object or release is doing, or the local system.", "Look"),

@@ -105,7 +105,7 @@ def reader(tmp_path: Path) -> Iterator[Path]:
 def typed(text: str, home: Path) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "TMPDIR")}
     return subprocess.run(
-        ["bash", "-c", _SHELL + text],
+        ["bash", "-c", f"{_SHELL}{text}\nexit 0"],
         env={**kept, "HOME": str(home), "STELLWERK_CACHE": str(cache_folder()), "PYTHONUTF8": "1"},
         cwd=home / "stellwerk",
         stdin=subprocess.DEVNULL,

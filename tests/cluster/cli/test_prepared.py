@@ -9,7 +9,9 @@ import yaml
 
 from stellwerk import assembly
 from stellwerk.kube.types.model import JsonObject, Unstructured, decode_json, dig, encode_json
+from stellwerk.local.cluster import LocalCluster
 from tests.cluster.cli.conftest import Given, Stellwerk, parsed
+from tests.kubectl import kubectl
 from tests.unit.operators import helm_charts
 
 
@@ -64,7 +66,60 @@ def test_with_an_image_it_starts_the_operator_where_the_user_wants_it_and_check_
     assert done.returncode == 0, done.stderr
     shown = stellwerk("check", "component", "--no-objects").stdout
     assert f"Deployment {place}/component-operator (stellwerk install)" in shown
-    stellwerk("install", "component")  # the account in its usual place again, for others
+    assert "cap" not in stellwerk("check", "--no-objects").stdout, "nothing of it is in this cluster"
+    ended(stellwerk, place)
+
+
+def ended(stellwerk: Stellwerk, place: str) -> None:
+    """The end of an installation; for other tests, the account is in its usual place again."""
+    assert stellwerk("uninstall", "component", "--yes").returncode == 0
+    assert f"Deployment {place}" not in stellwerk("check", "component").stdout
+    assert stellwerk("install", "component").returncode == 0
+
+
+def test_what_an_installation_no_longer_wants_goes_and_what_is_left_ends_with_it(
+    place: str, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    wide, narrow = tmp_path / "wide.yaml", tmp_path / "narrow.yaml"
+    wide.write_text("componentOperator: {rbac: {clusterAdmin: true}}")
+    narrow.write_text("{}")
+    binding = "ClusterRoleBinding component-operator-cluster-admin"
+    words = ("install", "component", "--image", "example.com/s:1", "-n", place, "--values")
+    assert f"{binding} is applied" in stellwerk(*words, str(wide)).stdout
+    assert f"{binding} would be deleted (dry run)" in stellwerk(*words, str(narrow), "--dry-run").stdout
+    assert f"{binding} is deleted" in stellwerk(*words, str(narrow)).stdout
+
+    refused = stellwerk("uninstall", "component")
+    assert (refused.returncode, "add --yes" in refused.stderr) == (2, True)
+    tried = stellwerk("uninstall", "component", "--dry-run").stdout.splitlines()
+    assert all(line.endswith("would be deleted (dry run)") for line in tried)
+    gone = stellwerk("uninstall", "component", "--yes").stdout
+    assert gone.splitlines() == [line.replace("would be deleted (dry run)", "is deleted") for line in tried]
+    assert f"Deployment {place}/component-operator is deleted" in gone
+    assert "ClusterRole component-operator-view is deleted" in gone
+    assert "CustomResourceDefinition" not in gone
+    again = stellwerk("uninstall", "component", "--yes")
+    assert (again.returncode, "has not installed component" in again.stderr) == (1, True)
+    assert stellwerk("install", "component").returncode == 0
+
+
+def test_an_operator_that_runs_elsewhere_keeps_its_rights(
+    place: str, stellwerk: Stellwerk, command_line_cluster: LocalCluster
+) -> None:
+    assert stellwerk("install", "component", "--image", "example.com/s:1", "-n", place).returncode == 0
+    for words in (("install", "component"), ("install", "component", "--image", "example.com/s:1", "--dry-run")):
+        refused = stellwerk(*words)
+        assert refused.returncode == 1
+        assert f"it runs as Deployment {place}/component-operator" in refused.stderr
+        assert f"stellwerk install component -n {place}" in refused.stderr
+
+    annotate = ("annotate", "deployment", "component-operator", "-n", place)
+    kubectl(command_line_cluster.kubeconfig, *annotate, "meta.helm.sh/release-name=kept")
+    refused = stellwerk("install", "component", "-n", place)
+    assert f"helm upgrade kept deploy/chart/stellwerk -n {place} --reset-then-reuse-values" in refused.stderr
+    assert f"helm uninstall kept -n {place}" in refused.stderr
+    kubectl(command_line_cluster.kubeconfig, *annotate, "meta.helm.sh/release-name-")
+    ended(stellwerk, place)
 
 
 def test_a_value_that_the_chart_requires_is_asked_for(stellwerk: Stellwerk) -> None:

@@ -3,6 +3,10 @@
 Without an image nothing is started: the verb brings what a cluster must have before an operator can run in it.
 `--print` is for owners who keep their manifests elsewhere; no cluster is asked for it, so the chart takes nothing for
 granted that a Kubernetes does not have by itself. Otherwise the chart sees what the cluster serves, as with Helm.
+
+With an image, objects of an earlier call that the values of this one leave out are deleted, as Helm does it: webhooks
+that are switched off, or a binding to cluster-admin. An operator that Helm has installed, or that runs in another
+namespace, is refused: roles for the whole cluster have one account, and the running operator would lose its rights.
 """
 
 from __future__ import annotations
@@ -16,11 +20,14 @@ from stellwerk import assembly
 from stellwerk.cli.local import chart
 from stellwerk.cli.local.chart import ChartChoice
 from stellwerk.cli.local.operators import served
+from stellwerk.cli.objects import installations
+from stellwerk.cli.objects.check_rules import OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import output, settings
+from stellwerk.cli.shell.errors import Failure
 from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.kube.types.errors import NotFound
-from stellwerk.kube.types.model import Unstructured, unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 
 
 def install(operators: tuple[str, ...], image: str, files: tuple[Path, ...], only_print: bool, dry_run: bool) -> None:
@@ -38,6 +45,7 @@ def install(operators: tuple[str, ...], image: str, files: tuple[Path, ...], onl
 async def _apply(
     cluster: ClusterSession, operators: Sequence[OperatorSpec], choice: ChartChoice, dry_run: bool
 ) -> None:
+    await _refuse_another(cluster, operators, choice.namespace)
     apis = {resource.api_version for resource in await cluster.client.mapper.all()}
     objects = await chart.rendered(operators, replace(choice, apis=sorted(apis)))
     for body in objects:
@@ -51,5 +59,40 @@ async def _apply(
             settings.say(f"  {obj.ref} cannot be tried: its namespace is not there yet")
         else:
             settings.show([f"{obj.ref} {'would be applied (dry run)' if dry_run else 'is applied'}"])
+    if choice.image:
+        await _remove_outdated(cluster, operators, objects, dry_run)
     if not dry_run:
         await served(cluster.client, objects)
+
+
+async def _refuse_another(cluster: ClusterSession, operators: Sequence[OperatorSpec], namespace: str) -> None:
+    """Raise Failure where an operator runs that this call would take the rights from."""
+    deployments = await installations.deployments(cluster)
+    for operator in operators:
+        wanted = namespace or operator.installation().namespace
+        for other in installations.running(operator, deployments):
+            key = other.body.key
+            if other.release or key.namespace != wanted:
+                origin = f" (Helm release {other.release})" if other.release else ""
+                raise Failure(
+                    f"cannot install {operator.name} in namespace {wanted}: it runs as Deployment {key}{origin}",
+                    cause="its roles for the whole cluster would be bound to another account",
+                    fix=f"{other.upgrade(operator.name)}\n{_end(operator, other)} ends it first",
+                )
+
+
+def _end(operator: OperatorSpec, other: OperatorDeployment) -> str:
+    if other.release:
+        return f"helm uninstall {other.release} -n {other.body.key.namespace}"
+    return f"stellwerk uninstall {operator.name}"
+
+
+async def _remove_outdated(
+    cluster: ClusterSession, operators: Sequence[OperatorSpec], objects: Sequence[JsonObject], dry_run: bool
+) -> None:
+    """Delete what an earlier call has applied for these operators and this one does not."""
+    wanted = {Unstructured.of(body).ref for body in objects}
+    for resource, obj in await installations.installed(cluster, operators, objects):
+        if obj.ref not in wanted:
+            await installations.remove(cluster, resource, obj, dry_run=dry_run)
+            settings.show([f"{obj.ref} {'would be deleted (dry run)' if dry_run else 'is deleted'}"])

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from stellwerk import assembly
 from stellwerk.cli import kinds
-from stellwerk.cli.objects import check_rules, health
+from stellwerk.cli.objects import check_rules, health, installations
 from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
@@ -17,25 +17,23 @@ from stellwerk.cli.shell.output import print_value
 from stellwerk.delivery.grants import added_to
 from stellwerk.delivery.installation import Installation
 from stellwerk.delivery.operator_spec import OperatorSpec
-from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, Unstructured, dig, unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 from stellwerk.runtime.insight.diagnosis import ClusterReader
-
-DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
 
 
 @with_cluster
 async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no_objects: bool) -> int:
-    """Print what was found about the operators, all of them if none is named. Returns the exit code."""
+    """Print what was found about the operators. Returns the exit code.
+
+    If none is named: about those that the cluster has, or about all of them if it has none.
+    """
     found = [await _server(cluster)]
-    deployments = await _deployments(cluster)
-    for operator in operators or assembly.OPERATORS:
+    deployments = await installations.deployments(cluster)
+    chosen = operators or await _present(cluster, deployments)
+    for operator in chosen or assembly.OPERATORS:
         spec, reader = assembly.OPERATORS[operator], ClusterReader(cluster.client)
-        installed = {
-            each.name: check_rules.deployments_of(each.name, each.installation().original, deployments)
-            for each in spec.processes
-        }
+        installed = _by_process(spec, deployments)
         seen = [] if pre else [one for some in installed.values() for one in check_rules.of_deployments(some)]
         seen += await _prepared(reader, spec, installed)
         seen += [] if pre else await _leader(reader, spec.installation())
@@ -56,21 +54,30 @@ async def _server(cluster: ClusterSession) -> Found:
     return Found("API server", "good", f"{str(version or '').removeprefix('v')} at {cluster.client.config.server}")
 
 
-async def _deployments(cluster: ClusterSession) -> list[Unstructured]:
-    """The Deployments of all namespaces; where the user may not list these, of the namespace of the call."""
-    for namespace in ("", cluster.namespace):
-        try:
-            return (await cluster.client.list(unstructured(DEPLOYMENTS), namespace, skip_unreadable=True)).items
-        except Forbidden:
-            continue
-    return []
+def _by_process(spec: OperatorSpec, deployments: Sequence[Unstructured]) -> dict[str, list[OperatorDeployment]]:
+    return {
+        each.name: check_rules.deployments_of(each.name, each.installation().original, deployments)
+        for each in spec.processes
+    }
+
+
+async def _present(cluster: ClusterSession, deployments: Sequence[Unstructured]) -> list[str]:
+    """The operators of which the cluster has a Deployment or a kind: a cluster need not have all of them."""
+    served = set(await cluster.client.mapper.all())
+    return [
+        name
+        for name, spec in assembly.OPERATORS.items()
+        if any(_by_process(spec, deployments).values())
+        or any(row.resource in served for row in kinds.OWN if row.operator.name == name)
+    ]
 
 
 async def _prepared(
     reader: ClusterReader, spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]
 ) -> list[Found]:
     """Kinds and rights, compared with what an installation brings."""
-    install = f"stellwerk install {spec.name}"
+    ours = [each for some in installed.values() for each in some if not each.is_original]
+    install = ours[0].upgrade(spec.name) if ours else f"stellwerk install {spec.name}"
     found, absent, count = list[Found](), list[str](), 0
     only_original = bool(installed[spec.name]) and all(each.is_original for each in installed[spec.name])
     for definition in spec.installation().definitions:

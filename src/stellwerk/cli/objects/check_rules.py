@@ -104,13 +104,23 @@ class OperatorDeployment:
         return count if isinstance(count, int) else 1
 
     @property
+    def release(self) -> str:
+        """The Helm release that it is of; empty where Helm did not install it."""
+        return self.body.metadata.annotations.get("meta.helm.sh/release-name", "")
+
+    @property
     def origin(self) -> str:
         """What installed it."""
-        metadata = self.body.metadata
-        release = metadata.annotations.get("meta.helm.sh/release-name")
-        by_install = metadata.labels.get("app.kubernetes.io/managed-by") == INSTALLER
-        whose = "the original, " if self.is_original else ""
-        return f"{whose}Helm release {release}" if release else f"{whose}stellwerk install" if by_install else whose
+        by_install = self.body.metadata.labels.get("app.kubernetes.io/managed-by") == INSTALLER
+        how = f"Helm release {self.release}" if self.release else "stellwerk install" if by_install else ""
+        return f"{'the original, ' if self.is_original else ''}{how}"
+
+    def upgrade(self, operator: str) -> str:
+        """The command that applies the kinds and rights of this version where the operator is installed."""
+        namespace = self.body.key.namespace
+        if self.release:
+            return f"helm upgrade {self.release} deploy/chart/stellwerk -n {namespace} --reset-then-reuse-values"
+        return f"stellwerk install {operator} -n {namespace}"
 
 
 def deployments_of(operator: str, original: str, among: Sequence[Unstructured]) -> list[OperatorDeployment]:

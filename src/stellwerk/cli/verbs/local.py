@@ -59,4 +59,20 @@ def install() -> None:
     Namespaces, CustomResourceDefinitions, service accounts and roles, of all operators if none is named; with --image
     also the Deployments and what belongs to them. Each operator gets its usual namespace; -n puts all of them in one.
     No account is cluster-admin unless the values ask for it. Returns when the API server serves the kinds.
+
+    With --image, it also deletes what an earlier call has applied and the values of this one leave out. An operator
+    that runs in another namespace, or that Helm has installed, is refused.
+    """
+
+
+@verb("uninstall", work="local.uninstall:uninstall")
+@OPERATOR_NAMES
+@click.option("--yes", "-y", is_flag=True, help="Do not ask whether the objects may go.")
+@DRY_RUN
+@options.all_of
+def uninstall() -> None:
+    """Delete what stellwerk install has applied for operators, of all operators if none is named.
+
+    Webhooks, Deployments, accounts and roles go; the kinds, the objects of users and the namespaces stay. An object of
+    the operators that is to go, too, must be deleted before: it has a finalizer that only the operator removes.
     """

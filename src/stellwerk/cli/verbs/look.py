@@ -22,9 +22,9 @@ from stellwerk.cli.completion.completers import complete_kind, complete_kind_or_
 def check() -> None:
     """Check whether a cluster has what operators need, and whether they do their work.
 
-    It checks Deployments, kinds, rights, leaders and objects, of all operators if none is named. It recognizes
-    installations by the Helm chart, by stellwerk install and by the originals. Exits with 3 where something needs
-    attention, and with 1 where an operator cannot work.
+    It checks Deployments, kinds, rights, leaders and objects: if no operator is named, of those that the cluster has,
+    or of all where it has none. It recognizes installations by the Helm chart, by stellwerk install and by the
+    originals. Exits with 3 where something needs attention, and with 1 where an operator cannot work.
     """
 
 

@@ -1,0 +1,92 @@
+"""What is installed of our operators in a cluster: their Deployments, and all that `stellwerk install` has applied.
+
+Objects are found by the labels of the chart: `app.kubernetes.io/managed-by` is on those of `stellwerk install` and not
+on those of a Helm release, and `app.kubernetes.io/name` names the process. Kinds and namespaces are never among them:
+they hold the objects of users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stellwerk.cli.objects import check_rules
+from stellwerk.cli.objects.check_rules import INSTALLER, OperatorDeployment
+from stellwerk.cli.objects.cluster import ClusterSession
+from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.kube.types.errors import Forbidden
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of, unstructured
+
+_DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
+_MANAGED_BY, _NAME = "app.kubernetes.io/managed-by", "app.kubernetes.io/name"
+_SELECTOR = f"{_MANAGED_BY}={INSTALLER},app.kubernetes.io/part-of={INSTALLER}"
+_KINDS = (
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("apps", "Deployment"),
+    ("policy", "PodDisruptionBudget"),
+    ("", "Service"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("monitoring.coreos.com", "ServiceMonitor"),
+    ("monitoring.coreos.com", "PodMonitor"),
+    ("networking.istio.io", "VirtualService"),
+    ("networking.istio.io", "Gateway"),
+    ("dns.gardener.cloud", "DNSEntry"),
+    ("cert.gardener.cloud", "Certificate"),
+    ("cert-manager.io", "Certificate"),
+    ("cert-manager.io", "Issuer"),
+    ("", "ConfigMap"),
+    ("rbac.authorization.k8s.io", "RoleBinding"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io", "Role"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("", "ServiceAccount"),
+)
+"""Group and kind of what the chart renders, in the order of removal: first what makes the API server ask a process."""
+
+
+async def deployments(cluster: ClusterSession) -> list[Unstructured]:
+    """The Deployments of all namespaces; where the user may not list these, of the namespace of the call."""
+    for namespace in ("", cluster.namespace):
+        try:
+            return (await cluster.client.list(unstructured(_DEPLOYMENTS), namespace, skip_unreadable=True)).items
+        except Forbidden:
+            continue
+    return []
+
+
+def running(operator: OperatorSpec, among: Sequence[Unstructured]) -> list[OperatorDeployment]:
+    """The Deployments that run a process of an operator, without those of the original. Pure."""
+    found = [
+        each
+        for process in operator.processes
+        for each in check_rules.deployments_of(process.name, process.installation().original, among)
+    ]
+    return [each for each in found if not each.is_original]
+
+
+async def installed(
+    cluster: ClusterSession, operators: Sequence[OperatorSpec], rendered: Iterable[JsonObject] = ()
+) -> list[tuple[Resource, Unstructured]]:
+    """All that `stellwerk install` has applied for these operators, in the order of removal. Raises ApiError.
+
+    `rendered`: objects of the chart, from which the names of processes are known that values have changed.
+    """
+    served = {(each.group, each.kind): each for each in reversed(await cluster.client.mapper.all())}
+    found = [
+        (served[kind], obj)
+        for kind in _KINDS
+        if kind in served
+        for obj in (await cluster.client.list(unstructured(served[kind]), labels=_SELECTOR, skip_unreadable=True)).items
+    ]
+    owned = {process.installation().account for operator in operators for process in operator.processes}
+    owned |= {str(name) for body in rendered if (name := dig(body, "metadata", "labels", _NAME))}
+    roles = {Unstructured.of(body).ref for each in operators for body in each.installation().roles_of_users()}
+    return [(resource, obj) for resource, obj in found if obj.metadata.labels.get(_NAME) in owned or obj.ref in roles]
+
+
+async def remove(cluster: ClusterSession, resource: Resource, obj: Unstructured, *, dry_run: bool) -> None:
+    """Delete one object, unless it was replaced meanwhile. Raises ApiError."""
+    key = obj.key
+    target = metadata_of(resource)
+    await cluster.client.delete(target, key.name, key.namespace, uid=obj.metadata.uid, dry_run=dry_run)
