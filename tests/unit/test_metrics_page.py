@@ -14,6 +14,7 @@ from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetri
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
+from stellwerk.operators.component.settings import Mode
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -42,7 +43,7 @@ def everything() -> Metrics:
     artifact_cache(metrics)
     Receiver("http://127.0.0.1:9", instance="x", clock=SystemClock(), metrics=metrics)
     unused: object = Unused()
-    PrivilegeCheck(unused, "x", events=unused, metrics=metrics, clock=SystemClock())  # type: ignore[arg-type]
+    PrivilegeCheck(unused, "x", events=unused, metrics=metrics, clock=SystemClock(), tenancy=Mode.STRICT)  # type: ignore[arg-type]
     return metrics
 
 

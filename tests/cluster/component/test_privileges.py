@@ -14,6 +14,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.component.settings import Mode
 from stellwerk.operators.component.targets.privileges import METRIC, REASON, RETRY_SECONDS, PrivilegeCheck
 from stellwerk.runtime.reconciler import Notice
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -33,9 +34,9 @@ class Sink:
 
 
 @asynccontextmanager
-async def checking(client: Client) -> AsyncIterator[tuple[Sink, Metrics, FakeClock]]:
+async def checking(client: Client, tenancy: Mode = Mode.STRICT) -> AsyncIterator[tuple[Sink, Metrics, FakeClock]]:
     sink, metrics, clock = Sink(), Metrics(), FakeClock()
-    check = PrivilegeCheck(client, "default", events=sink, metrics=metrics, clock=clock)
+    check = PrivilegeCheck(client, "default", events=sink, metrics=metrics, clock=clock, tenancy=tenancy)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(check.run(), name="check")
         yield sink, metrics, clock
@@ -55,6 +56,15 @@ async def test_a_cluster_admin_is_warned_by_log_event_and_metric(
             await eventually(lambda: sink.sent == [("default", REASON)])
             assert shown(metrics) == 1
     assert "--tenancy=strict and is cluster-admin" in caplog.text
+
+
+async def test_in_compatible_tenancy_the_log_states_that_the_operator_is_cluster_admin(
+    admin: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "stellwerk.operators.component.targets.privileges"):
+        async with checking(admin, Mode.COMPATIBLE) as (sink, metrics, _):
+            await eventually(lambda: "so is every user that may create a Component" in caplog.text)
+            assert (sink.sent, shown(metrics)) == ([], 0.0)
 
 
 @pytest.mark.req("R-509")

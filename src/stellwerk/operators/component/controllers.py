@@ -129,10 +129,16 @@ def install(
     wire(controller, seen)
     blueprints.install(manager, store, seen.components, recorder=recorder)
     manager.add_server("target clusters", targets)
-    if settings.tenancy is Mode.STRICT:
-        manager.add_controller(
-            PrivilegeCheck(client, namespace, events=recorder, metrics=manager.metrics, clock=manager.clock)
+    manager.add_controller(
+        PrivilegeCheck(
+            client,
+            namespace,
+            events=recorder,
+            metrics=manager.metrics,
+            clock=manager.clock,
+            tenancy=settings.tenancy,
         )
+    )
     manager.add_controller(controller)
     manager.add_controller(_poller(manager, settings, seen, downloads, contents, controller))
     return ComponentOperator(controller, reconciler, seen, targets)

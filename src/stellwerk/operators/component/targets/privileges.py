@@ -1,9 +1,10 @@
-"""A warning for an operator that is cluster-admin although its tenancy is strict.
+"""A warning for an operator that is cluster-admin.
 
 With strict tenancy every Component acts as a ServiceAccount, and the operator needs no right to write what Components
 consist of. As cluster-admin it would still hold all of them: a mistake in it, or its token in other hands, would cost
 the whole cluster. One SelfSubjectAccessReview at the start asks for everything; the answer is a line in the log, an
-Event on the operator's namespace, and a metric. It is a hint: nothing waits for it.
+Event on the operator's namespace, and a metric. In compatible tenancy to be cluster-admin is a choice of the
+installation, and the line in the log is all. It is a hint: nothing waits for it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from stellwerk.api.core import Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, to_json_object
+from stellwerk.operators.component.settings import Mode
 from stellwerk.runtime.clock import Clock, happens_within
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.reconciler import Notice, Severity
@@ -30,6 +32,10 @@ MESSAGE = (
     "the operator runs with --tenancy=strict and is cluster-admin, which it does not need: remove the binding of its "
     "account to cluster-admin (chart: rbac.clusterAdmin=false) and apply deploy/rbac/component-operator.yaml"
 )
+CHOSEN = (
+    "the operator is cluster-admin, and so is every user that may create a Component without a service account: set "
+    "rbac.clusterAdmin=false in the values of the chart to give it only the rights that it needs itself"
+)
 _EVERYTHING = ResourceAttributes(verb="*", group="*", resource="*")
 
 _log = logging.getLogger(__name__)
@@ -40,8 +46,18 @@ class PrivilegeCheck:
 
     name = "privileges"
 
-    def __init__(self, client: Client, namespace: str, *, events: EventSink, metrics: Metrics, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        *,
+        events: EventSink,
+        metrics: Metrics,
+        clock: Clock,
+        tenancy: Mode,
+    ) -> None:
         self._client = client
+        self._tenancy = tenancy
         self._namespace = namespace
         self._events = events
         self._clock = clock
@@ -54,9 +70,11 @@ class PrivilegeCheck:
         while (is_admin := await self._is_admin()) is None:
             if await happens_within(self._clock, RETRY_SECONDS, self._stopped):
                 return
-        self._gauge.set(is_admin)
+        is_strict = self._tenancy is Mode.STRICT
+        self._gauge.set(is_admin and is_strict)
         if is_admin:
-            _log.warning("%s", MESSAGE)
+            _log.warning("%s", MESSAGE if is_strict else CHOSEN)
+        if is_admin and is_strict:
             await self._send_event()
         await self._stopped.wait()
 
