@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,7 +13,7 @@ from stellwerk.api.gardener import DnsEntry
 from stellwerk.api.istio import Gateway
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.model import JsonObject, dig, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap_manager.api import OWNER_ID
 from tests.cluster.cap_manager.conftest import Running
@@ -23,7 +24,13 @@ PODS: JsonObject = {
     "replicas": 2,
     "resources": {"limits": {"memory": "1Gi"}},
     "nodeSelector": {"a": "b"},
-    "affinity": {"podAntiAffinity": {}},
+    "affinity": {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}}
+            ]
+        }
+    },
     "tolerations": [{"key": "a", "operator": "Exists"}],
     "topologySpreadConstraints": [
         {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
@@ -115,6 +122,19 @@ async def test_every_setting_of_a_capoperator_reaches_the_pods(own: Running, sce
         assert flag in arguments
     deployment = await scene.client.get(unstructured(Deployment.resource), "cap-operator-controller", scene.namespace)
     assert deployment.at("spec", "replicas") == 2
+    pods = deployment.at("spec", "template", "spec")
+    assert dig(pods, "affinity") == PODS["affinity"]
+    assert dig(pods, "tolerations") == PODS["tolerations"]
+    assert dig(pods, "securityContext", "runAsNonRoot") is True
+    (spread,) = cast(list[JsonValue], dig(pods, "topologySpreadConstraints"))
+    assert dig(spread, "whenUnsatisfiable") == "ScheduleAnyway"
+    assert {"name": "v", "emptyDir": {}} in cast(list[JsonValue], dig(pods, "volumes"))
+    manager = await container(scene, "cap-operator-controller")
+    assert {"name": "v", "mountPath": "/v"} in cast(list[JsonValue], manager["volumeMounts"])
+    assert dig(manager, "securityContext", "readOnlyRootFilesystem") is True
+    for part in ("subscription-server", "webhook"):
+        other = await scene.client.get(unstructured(Deployment.resource), f"cap-operator-{part}", scene.namespace)
+        assert other.at("spec", "replicas") == 2
     server = await container(scene, "cap-operator-subscription-server")
     assert "--sms-client-ca=" in str(server["args"])
     gateway = await scene.client.get(

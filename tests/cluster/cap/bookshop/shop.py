@@ -150,7 +150,8 @@ class Bookshop:
         """Return the application when it is Consistent with a version that is Ready."""
 
         async def is_so() -> CAPApplication:
-            found = await self.client.get(CAPApplication, NAME, self.namespace)
+            found = await self.client.find(CAPApplication, NAME, self.namespace)
+            assert found is not None, "it does not exist"
             latest = conditions.find(found.status.conditions, "LatestVersionReady")
             assert latest is not None, found.status
             assert latest.is_true, latest.message

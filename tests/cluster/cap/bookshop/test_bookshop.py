@@ -14,7 +14,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.types.model import JsonObject, metadata_of
-from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 
 pytestmark = pytest.mark.skipif(not FIXTURES.is_dir(), reason="the charts of the CAP tooling are not beside this one")
@@ -78,7 +78,20 @@ async def test_a_bookshop_of_services_alone_is_a_release_without_tenants(booksho
     assert routes.spec.hosts == (f"bookshop.{bookshop.host}",)
     done = await bookshop.stellwerk("delete", NAME, "--yes", "--timeout", "100s")
     assert done.returncode == 0, done
-    assert await bookshop.client.find(CAPApplication, NAME, bookshop.namespace) is None
+    await bookshop.client.delete(metadata_of(Domain), f"{NAME}-primary", bookshop.namespace)
+    await bookshop.nothing_is_left()
+
+
+async def test_a_bookshop_of_services_alone_is_a_component(bookshop: Bookshop, components: Components) -> None:
+    await bookshop.given.a_domain(bookshop.host, name=f"{NAME}-primary", dnsMode="Wildcard")
+    await components.source(bookshop.files(SERVICES_ONLY))
+    await components.component(NAME, values=bookshop.all_values(SERVICES_ONLY))
+    await bookshop.domain_is_served()
+    application = await bookshop.is_consistent()
+    assert application.status.services_only is True
+    await components.deleted(NAME)
+    await bookshop.client.delete(metadata_of(Domain), f"{NAME}-primary", bookshop.namespace)
+    await bookshop.nothing_is_left()
 
 
 async def test_a_bookshop_is_a_component_with_a_tenant(bookshop: Bookshop, components: Components) -> None:
