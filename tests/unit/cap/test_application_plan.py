@@ -25,6 +25,7 @@ from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPAppl
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
+from stellwerk.operators.cap.tenant.subscription_objects import provider_name
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Severity
 
@@ -54,6 +55,12 @@ def a_tenant(version: str, state: str = "Ready", strategy: str = "", kind: str =
     spec = msgspec.structs.replace(tenant.spec, version=version, version_upgrade_strategy=strategy)
     status: JsonObject = {"state": state, "conditions": [READY] if state == "Ready" else []}
     return msgspec.structs.replace(tenant, spec=spec, status=msgspec.convert(status, type(tenant.status)))
+
+
+def still_serving(state: str) -> CAPTenant:
+    """A tenant whose upgrade runs or has failed: it keeps its condition Ready."""
+    tenant = a_tenant("1")
+    return msgspec.structs.replace(tenant, status=msgspec.structs.replace(tenant.status, state=state))
 
 
 def decided(
@@ -147,6 +154,21 @@ def test_the_provider_gets_a_tenant_with_the_highest_ready_version() -> None:
     assert reason(decision) == "ProviderTenantProcessing"
 
 
+@pytest.mark.parametrize("state", ["UpgradeError", "ProvisioningError"])
+def test_a_provider_that_has_failed_holds_its_version_back_and_follows_to_a_corrected_one(state: str) -> None:
+    application = msgspec.structs.replace(an_application(), spec=given.application().spec)
+    name = provider_name(application)
+
+    def provider(version: str) -> CAPTenant:
+        found = a_tenant(version, state, kind="provider")
+        return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, name=name))
+
+    consumer = a_tenant("1")
+    assert reason(decided(application, a_version("2"), tenants=(provider("2"), consumer))) == "ProviderTenantError"
+    corrected = decided(application, a_version("2"), a_version("3"), tenants=(provider("2"), consumer))
+    assert corrected.write == SetVersions([provider("2"), consumer], "3")
+
+
 def test_tenants_that_may_move_follow_to_the_highest_ready_version() -> None:
     due = a_tenant("1")
     others = (a_tenant("1", "Upgrading"), a_tenant("1", strategy="never"), a_tenant("2"), a_tenant("1", "Provisioning"))
@@ -163,6 +185,8 @@ def test_tenants_that_may_move_follow_to_the_highest_ready_version() -> None:
         (a_tenant("1"), "AllTenantsReady"),
         (a_tenant("1", "UpgradeError"), "NotAllTenantsReady"),
         (a_tenant("1", "Upgrading"), "NotAllTenantsReady"),
+        (still_serving("UpgradeError"), "NotAllTenantsReady"),
+        (still_serving("Upgrading"), "NotAllTenantsReady"),
     ],
 )
 def test_a_consistent_application_shows_whether_all_tenants_are_ready(tenant: CAPTenant, expected: str) -> None:

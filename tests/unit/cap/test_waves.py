@@ -99,6 +99,36 @@ def test_a_canary_that_fails_pauses_the_upgrade_until_it_is_resumed() -> None:
     assert chosen(resumed) == ["a"]
 
 
+def test_a_failure_at_an_earlier_version_pauses_nothing() -> None:
+    """A tenant that was given the version just now shows the end of the former one until its own controller has run."""
+    before = failed("c")
+    metadata = msgspec.structs.replace(before.metadata, generation=3)
+    status = msgspec.structs.replace(before.status, observed_generation=2)
+    given_now = msgspec.structs.replace(before, metadata=metadata, status=status)
+    found = wave(a_tenant("a"), given_now, canaryTenants=["c"])
+    assert (phase(found), found.pause_cause) == ("Canary", "")
+    seen_since = msgspec.structs.replace(given_now, status=msgspec.structs.replace(status, observed_generation=3))
+    paused = wave(a_tenant("a"), seen_since, canaryTenants=["c"])
+    assert (phase(paused), paused.pause_cause) == ("Paused", "1 tenant has failed")
+
+
+def test_canaries_of_which_none_exists_pause_the_upgrade_and_are_named() -> None:
+    paused = wave(a_tenant("acme"), canaryTenants=["acmee"])
+    assert (chosen(paused), phase(paused)) == ([], "Paused")
+    assert paused.pause_cause == "spec.tenantUpgrade.canaryTenants names no tenant that exists: acmee"
+    assert chosen(wave(a_tenant("acme"), canaryTenants=["acmee"], resumed=NEW)) == ["acme"]
+    assert chosen(wave(a_tenant("acme"), a_tenant("b"), canaryTenants=["gone", "b"])) == ["b"]
+    assert wave(upgraded("acme"), canaryTenants=["acmee"]) == Wave(tenants=[])
+
+
+@pytest.mark.parametrize("state", ["Provisioning", "ProvisioningError", ""])
+def test_a_tenant_that_is_provisioned_takes_no_room_of_the_upgrade(state: str) -> None:
+    found = wave(a_tenant("new", NEW, state, current=""), a_tenant("a"), maxParallel=1)
+    assert chosen(found) == ["a"]
+    assert found.progress is not None
+    assert (found.progress.upgrading, found.progress.failed) == (1, 0)
+
+
 def test_too_many_failures_pause_the_upgrade() -> None:
     ended = (failed("a"), *map(upgraded, "bcde"))
     assert chosen(wave(*ended, a_tenant("x"), maxFailurePercent=20)) == ["x"]

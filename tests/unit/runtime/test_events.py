@@ -16,7 +16,7 @@ from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.runtime.control import events
 from stellwerk.runtime.control.events import EventRecorder, shortened
-from stellwerk.runtime.reconciler import Notice
+from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.clock import FakeClock
@@ -66,8 +66,18 @@ async def test_one_noisy_object_does_not_silence_another(recorder: EventRecorder
     for number in range(100):
         recorder.send(subject("noisy"), Notice("Noise", str(number)))
     recorder.send(subject("quiet", "2"), Notice("Calm", "once"))
-    assert recorder.waiting == events.BURST + 1
-    assert dropped(metrics, "rate") == 100 - events.BURST
+    allowed = events.BURST - events.FOR_WARNINGS
+    assert recorder.waiting == allowed + 1
+    assert dropped(metrics, "rate") == 100 - allowed
+
+
+async def test_an_object_that_has_reported_much_may_still_warn(recorder: EventRecorder) -> None:
+    for number in range(100):
+        recorder.send(subject("busy"), Notice("Progress", str(number)))
+    before = recorder.waiting
+    for number in range(100):
+        recorder.send(subject("busy"), Notice("Failed", str(number), Severity.WARNING))
+    assert recorder.waiting - before == events.FOR_WARNINGS
 
 
 async def test_an_object_of_unknown_kind_is_refused_at_once(recorder: EventRecorder) -> None:

@@ -5,7 +5,8 @@ courtesy to readers, and a reconcile must not fail for one. Three limits keep co
 client-go's:
 
 - The same again within six minutes is one Event with a growing series, not another Event.
-- One object may cause 25 Events at once and then one every five minutes; further ones are dropped.
+- One object may cause 25 Events at once and then one every five minutes; further ones are dropped. The last five are
+  for warnings: an object with much to report must still be able to report what went wrong.
 - The queue is bounded; when it is full, the newest are dropped: the first ones name the cause.
 
 Names are made from the object and the time, so that a write whose answer was lost can be sent again: the second one
@@ -31,7 +32,7 @@ from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, metadata_of
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.control import secrecy
-from stellwerk.runtime.reconciler import Notice
+from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.supervision.tasks import ProcessEnds, surprise
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -40,6 +41,7 @@ QUEUE_LIMIT = 1_000
 NOTE_LIMIT = 1_024
 SERIES_SECONDS = 360.0
 BURST = 25
+FOR_WARNINGS = 5
 REFILL_SECONDS = 300.0
 DRAIN_SECONDS = 2.0
 _REMEMBERED = 4_096
@@ -99,11 +101,11 @@ class _Allowance:
     since: float
     tokens: float = field(default=float(BURST))
 
-    def take(self, now: float) -> bool:
+    def take(self, now: float, *, is_warning: bool) -> bool:
         """Use up one token, if there is one."""
         self.tokens = min(float(BURST), self.tokens + (now - self.since) / REFILL_SECONDS)
         self.since = now
-        if self.tokens < 1:
+        if self.tokens < (1 if is_warning else 1 + FOR_WARNINGS):
             return False
         self.tokens -= 1
         return True
@@ -213,7 +215,7 @@ class EventRecorder:
             allowance = self._allowances[key] = _Allowance(now)
         self._allowances.move_to_end(key)
         _forget_oldest(self._allowances)
-        return allowance.take(now)
+        return allowance.take(now, is_warning=same.type == Severity.WARNING.value)
 
     def _running_series(self, same: _Same, now: float) -> _Series | None:
         series = self._series.get(same)

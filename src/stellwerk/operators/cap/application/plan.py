@@ -18,7 +18,7 @@ from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application.inline_domains import DomainConversion
-from stellwerk.operators.cap.application.waves import described, next_wave
+from stellwerk.operators.cap.application.waves import Wave, described, follows, has_failed_at_its_version, next_wave
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import (
@@ -42,8 +42,6 @@ from stellwerk.operators.cap.tenant.subscription_objects import provider_name
 from stellwerk.operators.cap.version.order import latest, latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, Severity
-
-_TENANT_ERRORS = (TenantState.PROVISIONING_ERROR, TenantState.UPGRADE_ERROR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +68,7 @@ class ApplicationSnapshot:
 
 
 _DELETING = "the application is being deleted"
+_NO_WAVE = Wave()
 
 
 # ---- what may be decided
@@ -321,7 +320,9 @@ class _Plan:
             return replace(decision, write=CreateProvider(version))
         if self.seen.unowned_context:
             return Decision(write=OwnContext(self.seen.unowned_context), again=True)
-        if tenant.status.state in _TENANT_ERRORS:
+        if tenant.spec.version != version.spec.version and follows(tenant):
+            return None  # it follows like all others, also from a version that it could not reach
+        if has_failed_at_its_version(tenant):
             shown = conditions.find(tenant.status.conditions, READY)
             message = shown.message if shown is not None else f"{tenant.ref} is in state {tenant.status.state}"
             return self._report(ApplicationState.ERROR, ApplicationReason.ProviderTenantError, message)
@@ -351,23 +352,26 @@ class _Plan:
             decision = replace(decision, write=SetVersions(due, version.spec.version))
         else:
             ready = all(_is_settled(tenant, newest) for tenant in self.seen.tenants)
-            decision = self._consistent(version, newest, tenants_ready=ready, progress=wave.progress)
+            decision = self._consistent(version, newest, tenants_ready=ready, wave=wave)
         assert decision.status is not None
         status = msgspec.structs.replace(decision.status, tenant_upgrade=wave.progress)
-        notices = (*decision.notices, *self._pause(wave.progress))
+        notices = (*decision.notices, *self._pause(wave))
         return replace(decision, status=status, notices=notices, exposes=version, again_seconds=wave.again_seconds)
 
-    def _pause(self, progress: UpgradeProgress | None) -> Sequence[Notice]:
+    def _pause(self, wave: Wave) -> Sequence[Notice]:
         """The Event about an upgrade that has just paused."""
-        before = self.application.status.tenant_upgrade
-        if progress is None or progress.phase != UpgradePhase.PAUSED or (before and before.phase == progress.phase):
+        before, progress = self.application.status.tenant_upgrade, wave.progress
+        if progress is None or not wave.pause_cause:
             return ()
-        key = self.application.key
-        message = (
-            f"the upgrade to version {progress.version} is paused: {progress.failed} tenants have failed. Resume it "
-            f"with: kubectl annotate ca {key.name} -n {key.namespace} {names.RESUME_ANNOTATION}={progress.version}"
-        )
+        if before is not None and (before.phase, before.version) == (UpgradePhase.PAUSED, progress.version):
+            return ()
+        message = f"the upgrade to version {progress.version} is paused: {self._resume(progress, wave.pause_cause)}"
         return (Notice(ApplicationReason.UpgradePaused, message, Severity.WARNING, "CheckForVersion"),)
+
+    def _resume(self, progress: UpgradeProgress, cause: str) -> str:
+        key = self.application.key
+        command = f"kubectl annotate ca {key.name} -n {key.namespace} {names.RESUME_ANNOTATION}={progress.version}"
+        return f"{cause}. Resume it with: {command}"
 
     def _consistent(
         self,
@@ -375,11 +379,11 @@ class _Plan:
         newest: CAPApplicationVersion,
         *,
         tenants_ready: bool,
-        progress: UpgradeProgress | None = None,
+        wave: Wave = _NO_WAVE,
     ) -> Decision:
         is_ready = conditions.is_true(newest.status.conditions, READY)
         reason = ApplicationReason.LatestVersionReady if is_ready else ApplicationReason.LatestVersionNotReady
-        count = sum(conditions.is_true(tenant.status.conditions, READY) for tenant in self.seen.tenants)
+        count = sum(map(_is_ready, self.seen.tenants))
         tenants = ApplicationReason.AllTenantsReady if tenants_ready else ApplicationReason.NotAllTenantsReady
         more = [
             self._condition(
@@ -388,7 +392,8 @@ class _Plan:
         ]
         if not self.application.status.services_only:
             far = f"{count}/{len(self.seen.tenants)} tenants are ready"
-            far += f"; {described(progress)}" if progress is not None else ""
+            far += f"; {described(wave.progress)}" if wave.progress is not None else ""
+            far += f". {self._resume(wave.progress, wave.pause_cause)}" if wave.progress and wave.pause_cause else ""
             more.append(self._condition(ALL_TENANTS_READY, tenants_ready, tenants, far))
         message = f"version {version.spec.version} is in use"
         return self._report(ApplicationState.CONSISTENT, ApplicationReason.VersionExists, message, more=more)
@@ -487,8 +492,13 @@ def observed_subdomains(seen: ApplicationSnapshot) -> tuple[str, ...]:
     return tuple(sorted(exposed | {tenant.spec.sub_domain for tenant in seen.tenants}))
 
 
+def _is_ready(tenant: CAPTenant) -> bool:
+    """Whether a tenant is at rest. The condition Ready stays where an upgrade runs or has failed: it still serves."""
+    return tenant.status.state == TenantState.READY and conditions.is_true(tenant.status.conditions, READY)
+
+
 def _is_settled(tenant: CAPTenant, newest: CAPApplicationVersion) -> bool:
-    if not conditions.is_true(tenant.status.conditions, READY):
+    if not _is_ready(tenant):
         return False
     follows_always = tenant.spec.version_upgrade_strategy == UpgradeStrategy.ALWAYS
     return not follows_always or tenant.spec.version == newest.spec.version

@@ -23,6 +23,7 @@ from stellwerk.operators.cap.kinds.application import (
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.tenant.plan import is_new
+from stellwerk.runtime import conditions
 
 _BUSY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING)
 _WEEKDAYS = tuple(Weekday)
@@ -35,6 +36,8 @@ class Wave:
     tenants: Sequence[CAPTenant] = ()
     progress: UpgradeProgress | None = None
     """None: all follow at once, or all have followed."""
+    pause_cause: str = ""
+    """Why no tenant begins, where the upgrade is paused."""
     again_seconds: float | None = None
     """When the window opens."""
 
@@ -65,6 +68,15 @@ def follows(tenant: CAPTenant) -> bool:
     return tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
 
 
+def has_failed_at_its_version(tenant: CAPTenant) -> bool:
+    """Whether a tenant has failed to reach the version that it is to have now, and not one that it was to have before.
+
+    A status without a generation is of the original, which does not write one.
+    """
+    is_seen = tenant.status.observed_generation in (0, tenant.metadata.generation)
+    return is_seen and tenant.status.state in (TenantState.PROVISIONING_ERROR, TenantState.UPGRADE_ERROR)
+
+
 @dataclass(frozen=True, slots=True)
 class _Upgrade:
     application: CAPApplication
@@ -75,8 +87,13 @@ class _Upgrade:
     def wave(self, due: Sequence[CAPTenant], now: datetime) -> Wave:
         new = [tenant for tenant in due if not tenant.spec.version]
         upgrades = [tenant for tenant in due if tenant.spec.version]
-        on_the_way = [tenant for tenant in self.tenants if tenant.spec.version == self.version.spec.version]
-        failed = [tenant for tenant in on_the_way if tenant.status.state == TenantState.UPGRADE_ERROR]
+        # One without a current version is provisioned: whether it waits, runs or has failed, it takes no room here.
+        on_the_way = [
+            tenant
+            for tenant in self.tenants
+            if tenant.spec.version == self.version.spec.version and tenant.status.current_version
+        ]
+        failed = [tenant for tenant in on_the_way if has_failed_at_its_version(tenant)]
         done = [tenant for tenant in on_the_way if tenant.status.current_version == self.version.metadata.name]
         busy = len(on_the_way) - len(failed) - len(done)
         if not upgrades and not failed and not busy:
@@ -85,9 +102,10 @@ class _Upgrade:
         are_under_way = any(self._is_canary(tenant) for tenant in on_the_way if tenant not in (*done, *failed))
         phase = UpgradePhase.CANARY if canaries or are_under_way else UpgradePhase.ROLLING
         opens = _opens(self.policy.window, now)
+        cause = "" if self._is_resumed else self._pause_cause(failed, done, upgrades)
         if opens > timedelta():
             phase = UpgradePhase.WAITING
-        elif self._has_failed(failed, done) and not self._is_resumed:
+        elif cause:
             phase = UpgradePhase.PAUSED
         room = len(upgrades) if self.policy.max_parallel is None else max(self.policy.max_parallel - busy, 0)
         candidates = {UpgradePhase.CANARY: canaries, UpgradePhase.ROLLING: upgrades}.get(phase, [])
@@ -101,7 +119,8 @@ class _Upgrade:
             waiting=len(upgrades) - len(chosen),
         )
         seconds = opens.total_seconds() if phase is UpgradePhase.WAITING and upgrades else None
-        return Wave(tenants=[*new, *chosen], progress=progress, again_seconds=seconds)
+        pause_cause = cause if phase is UpgradePhase.PAUSED else ""
+        return Wave(tenants=[*new, *chosen], progress=progress, pause_cause=pause_cause, again_seconds=seconds)
 
     @property
     def _is_resumed(self) -> bool:
@@ -110,12 +129,20 @@ class _Upgrade:
     def _is_canary(self, tenant: CAPTenant) -> bool:
         return bool({tenant.metadata.name, tenant.spec.tenant_id} & {*self.policy.canary_tenants})
 
-    def _has_failed(self, failed: Sequence[CAPTenant], done: Sequence[CAPTenant]) -> bool:
-        """Whether no further tenant may begin: a canary has failed, or too many others."""
-        if any(self._is_canary(tenant) for tenant in failed):
-            return True
-        most = self.policy.max_failure_percent
-        return most is not None and bool(failed) and 100 * len(failed) > most * (len(failed) + len(done))
+    def _pause_cause(
+        self, failed: Sequence[CAPTenant], done: Sequence[CAPTenant], upgrades: Sequence[CAPTenant]
+    ) -> str:
+        """Why no further tenant may begin; empty where one may.
+
+        Where none of the canaries exists, nothing would be tried first: a misspelled name must not turn the trial off.
+        """
+        canaries, most = self.policy.canary_tenants, self.policy.max_failure_percent
+        if upgrades and canaries and not any(self._is_canary(tenant) for tenant in self.tenants):
+            return f"spec.tenantUpgrade.canaryTenants names no tenant that exists: {conditions.first_of(canaries)}"
+        is_too_much = most is not None and 100 * len(failed) > most * (len(failed) + len(done))
+        if failed and (is_too_much or any(self._is_canary(tenant) for tenant in failed)):
+            return "1 tenant has failed" if len(failed) == 1 else f"{len(failed)} tenants have failed"
+        return ""
 
 
 def _opens(window: UpgradeWindow | None, now: datetime) -> timedelta:
