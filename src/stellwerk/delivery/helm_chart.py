@@ -270,6 +270,7 @@ def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
         "lease": installation.lease,
         "environment": list(installation.local_environment),
         "imageVariable": installation.image_variable,
+        "passedValues": {name: list(keys) for name, keys in installation.passed_values.items()},
         "options": [_described_option(value, row, default) for value, row, default in _options(spec)],
         "ports": ports,
         "webhooks": _webhooks(installation.webhooks) if installation.webhooks else {},

@@ -93,6 +93,8 @@ class Installation:
     local_environment: Mapping[str, str] = field(default_factory=dict)
     image_variable: str = ""
     """The environment variable in which the pods get their own image; empty: they do not need it."""
+    passed_values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Environment variables in which the pods get values of the chart, as JSON: name, and keys at the root."""
     files: Callable[[], Mapping[str, str]] = _no_files
     """Further generated files of the repository: path and text."""
 

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from stellwerk.api.apps import Deployment
+from stellwerk.api.coordination import Lease
+from stellwerk.kube.types.model import JsonObject, JsonValue, unstructured
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.cap_manager.api import LEASE_NAME
+from stellwerk.operators.cap_manager.settings import VALUES_VARIABLE
 from stellwerk.testing.eventually import eventually
 from tests.cluster.cap_manager import charts
 from tests.cluster.cap_manager.conftest import Running
@@ -81,6 +86,31 @@ async def test_diff_shows_what_another_chart_would_change_and_writes_nothing(
     assert "example.com/controller:2" in told.stdout
     containers = (await scene.deployment("controller")).at("spec", "template", "spec", "containers")
     assert "example.com/controller:1" in str(containers)
+
+
+async def test_diff_reads_the_values_that_the_manager_inherited_from_its_deployment(scene: Scene, call: Call) -> None:
+    """With the chart of the product, without a network policy: the settings of a manager are in its variables."""
+    await scene.asks()
+    metadata: JsonObject = {"name": LEASE_NAME, "namespace": scene.namespace}
+    lease: JsonObject = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    await scene.client.create(unstructured(Lease.resource), lease)
+    before = await call("diff", f"capop/{NAME}", "--image", "example.com/stellwerk:1")
+    assert "NetworkPolicy" in before.stdout, before
+    env: JsonValue = [{"name": VALUES_VARIABLE, "value": '{"networkPolicy": {"enabled": false}}'}]
+    container: JsonObject = {"name": "manager", "image": "example.com/stellwerk:1", "env": env}
+    container["command"] = ["stellwerk", "run", "cap-manager"]
+    labels: JsonObject = {"a": "b"}
+    pod: JsonObject = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    deployment: JsonObject = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "cap-operator-manager", "namespace": scene.namespace},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod},
+    }
+    await scene.client.create(unstructured(Deployment.resource), deployment)
+    after = await call("diff", f"capop/{NAME}", "--image", "example.com/stellwerk:1")
+    assert "cap-operator-controller" in after.stdout, after
+    assert "NetworkPolicy" not in after.stdout
 
 
 async def test_a_user_may_request_a_pass_and_sees_that_it_was_made(scene: Scene, running: Running, call: Call) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.cap_manager.capoperator import chart
 from stellwerk.operators.cap_manager.capoperator.chart import UnusableChart
 from stellwerk.operators.cap_manager.image import ImageReference
+from stellwerk.operators.cap_manager.settings import TABLE, VALUES_VARIABLE
 
 OWN: JsonObject = {"controller": {"replicas": 2}}
 
@@ -31,8 +32,23 @@ def test_without_a_folder_it_is_the_chart_of_the_product(tmp_path: Path) -> None
     }
 
 
+def test_the_chart_of_the_product_gets_what_the_manager_inherited_and_nothing_else_from_there(tmp_path: Path) -> None:
+    inherited: JsonObject = {"imagePullSecrets": [{"name": "login"}], "image": {"tag": "other"}, "capOperator": {}}
+    found = chart.load(tmp_path / "absent", inherited).values(OWN, "example.com/stellwerk:1.2")
+    assert found["imagePullSecrets"] == [{"name": "login"}]
+    assert (dig(found, "image", "tag"), dig(found, "capOperator", "enabled")) == ("1.2", True)
+
+
+def test_inherited_values_are_read_from_the_environment_and_have_no_effect_where_they_are_none() -> None:
+    read = TABLE.from_environment({VALUES_VARIABLE: '{"imagePullSecrets": [{"name": "login"}]}'})
+    assert (read.settings.chart_values, read.rejections) == ({"imagePullSecrets": [{"name": "login"}]}, ())
+    unread = TABLE.from_environment({VALUES_VARIABLE: "[1]"})
+    assert unread.settings.chart_values == {}
+    assert "values of a chart as JSON" in str(unread.rejections)
+
+
 def test_any_other_chart_has_the_values_at_its_root(tmp_path: Path) -> None:
-    found = chart.load(written(tmp_path / "chart", "cap-operator"))
+    found = chart.load(written(tmp_path / "chart", "cap-operator"), {"imagePullSecrets": []})
     assert not found.is_product
     assert found.values(OWN, "") == OWN
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from tests.unit.operators import helm_charts
-from tests.unit.operators.helm_charts import ALL, CAP, MANAGER, Chart, Objects
+from tests.unit.operators.helm_charts import ALL, BTP, CAP, MANAGER, Chart, Objects
 
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.operators.btp.module.release import SHIPPED, Places, load
+from stellwerk.operators.btp.settings import Settings
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.heavy]
 
@@ -87,3 +90,15 @@ async def test_the_manager_of_the_cap_operator_has_the_label_of_its_module(chart
     deployment = objects["Deployment", "cap-operator-manager"]
     assert dig(deployment, "metadata", "labels", "kyma-project.io/module") == "cap-operator"
     assert dig(deployment, "spec", "template", "metadata", "labels", "kyma-project.io/module") == "cap-operator"
+
+
+async def test_the_policies_of_the_btp_module_select_the_pods_of_its_manager(chart: Chart) -> None:
+    objects = await chart.render({"btpManager": BTP})
+
+    deployment = objects["Deployment", "btp-manager-controller-manager"]
+    labels = dig(deployment, "spec", "template", "metadata", "labels")
+    assert isinstance(labels, dict)
+    policies = load(Places.of(Settings(), Path(SHIPPED))).network_policies
+    selectors = [dig(dict(document.body), "spec", "podSelector", "matchLabels") for document in policies]
+    selected = [each for each in selectors if isinstance(each, dict) and each.items() <= labels.items()]
+    assert len(selected) == 3, "all but that of the webhook, which is the operand's"

@@ -560,7 +560,8 @@ async def test_the_manager_of_the_cap_operator_knows_the_image_of_its_own_pods(c
 
     own = manager(objects["Deployment", "cap-operator-manager"])
     assert dig(own, "image") == "registry.example.com/stellwerk:1.2"
-    assert dig(own, "env") == [{"name": "STELLWERK_IMAGE", "value": "registry.example.com/stellwerk:1.2"}]
+    image_variable, _ = dig_list(own, "env")
+    assert image_variable == {"name": "STELLWERK_IMAGE", "value": "registry.example.com/stellwerk:1.2"}
 
 
 async def test_rules_are_those_of_the_enabled_operators_and_name_the_runbook(chart: Chart) -> None:

@@ -150,12 +150,20 @@ COMMON = (
     ),
     Value("crds.install", True, SWITCH, "Install the CustomResourceDefinitions of the enabled operators."),
     Value("crds.keep", True, SWITCH, "`helm uninstall` leaves them, and the objects of users with them."),
-    Value("networkPolicy.enabled", True, SWITCH, "Only metrics, probes, and the ports of servers can be reached."),
+    Value(
+        "networkPolicy.enabled",
+        True,
+        SWITCH,
+        "Only metrics, probes, and the ports of servers can be reached. The policies of the BTP module select the pods "
+        "of its manager as well, whatever is set here.",
+    ),
     Value(
         "networkPolicy.egressPorts",
-        [80, 443, 6443, 9090],
+        [80, 443, 6443, 8443, 9090, 16443],
         {"type": "array", "items": {"type": "integer"}},
-        "TCP ports that the operators may call, besides DNS: API servers, HTTP servers, Flux's source-controller.",
+        "TCP ports that the operators may call, besides DNS: API servers, HTTP servers, Flux's source-controller. They "
+        "are those of pods and hosts, not of Services. Add that of a collector of traces, such as 4318, and that of "
+        "your API server if it is another one.",
     ),
     Value("networkPolicy.extraEgress", [], LIST, "Further rules of the NetworkPolicy."),
     Value("monitoring.service", True, SWITCH, "A Service for the metrics of each operator."),

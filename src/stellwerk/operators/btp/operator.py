@@ -7,7 +7,8 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
 
 with lazy_imports(__name__):
-    from stellwerk.operators.btp import controllers, installation, settings
+    from stellwerk.delivery.chart import part
+    from stellwerk.operators.btp import api, controllers, installation, settings
     from stellwerk.operators.btp.insight import by_kind, help_topics, monitoring
 
 OPERATOR = OperatorSpec(
@@ -20,4 +21,5 @@ OPERATOR = OperatorSpec(
     help=lambda: help_topics.HELP,
     insight=lambda: by_kind.INSIGHT,
     monitoring=lambda: monitoring.MONITORING,
+    chart_part=lambda: part.ChartPart(labels={api.MODULE_LABEL: api.MODULE_NAME}),
 )

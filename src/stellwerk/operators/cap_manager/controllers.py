@@ -45,7 +45,7 @@ def launch(process: ProcessSettings, settings: Settings) -> Launch:
     """Prepare a process of the manager. Raises CannotStart, RendererMissing."""
     renderer_path()
     try:
-        chart = charts.load(settings.manifest_directory)
+        chart = charts.load(settings.manifest_directory, settings.chart_values)
     except UnusableChart as error:
         raise CannotStart(str(error), fix="name a folder with a chart: --manifest-directory FOLDER") from None
     whose = "this product" if chart.is_product else str(settings.manifest_directory)

@@ -1,14 +1,14 @@
 """The chart that installs the CAP Operator, and the form of its values.
 
 The original's chart has the values of a CAPOperator at its root. The chart of this product installs several operators,
-so they are under `capOperator` there, next to what is the same for all: the image, and that no other operator is
-installed. The name in Chart.yaml decides: a fork of our chart that keeps the name works, and so does any other chart
+so they are under `capOperator` there, next to what is the same for all: the image, what the manager inherited from its
+own installation, such as image pull secrets, and that no other operator is installed. The name in Chart.yaml decides: a fork of our chart that keeps the name works, and so does any other chart
 with the original's values. A flag was refused, because it could contradict the chart.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import stellwerk
@@ -35,6 +35,8 @@ class Chart:
 
     files: Files
     is_product: bool
+    inherited: JsonObject = field(default_factory=dict)
+    """Further values of the chart of this product."""
 
     @property
     def digest(self) -> str:
@@ -47,14 +49,18 @@ class Chart:
             return own
         reference = ImageReference.parse(image)
         return {
+            **self.inherited,
             "image": {"repository": reference.repository, "tag": reference.tag, "digest": reference.digest},
             "crds": {"keep": False},  # the set decides: they go when no CAP object is left
             KEY: {"enabled": True, **own},
         }
 
 
-def load(folder: Path) -> Chart:
-    """The chart of a folder; that of this product where there is no such folder. Raises UnusableChart."""
+def load(folder: Path, inherited: JsonObject | None = None) -> Chart:
+    """The chart of a folder; that of this product where there is no such folder. Raises UnusableChart.
+
+    `inherited`: further values, where it is the chart of this product.
+    """
     place = folder if folder.exists() else product_folder()
     try:
         files = local_files.read(place)
@@ -63,7 +69,7 @@ def load(folder: Path) -> Chart:
         raise UnusableChart(f"{place} has no Chart.yaml") from None
     except (OSError, SourceError, InvalidValues) as error:
         raise UnusableChart(f"{place}: {error}") from None
-    return Chart(files, is_product=name == PRODUCT)
+    return Chart(files, is_product=name == PRODUCT, inherited=inherited or {})
 
 
 def product_folder() -> Path:

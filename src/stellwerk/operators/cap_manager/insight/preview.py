@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from stellwerk.api.apps import Deployment
+from stellwerk.api.coordination import Lease
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Service
 from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.set.model import inventory_codec
+from stellwerk.delivery import deployed_process
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.model import JsonValue, dig, metadata_of, unstructured
-from stellwerk.operators.cap_manager.api import MANAGER, CAPOperator
+from stellwerk.operators.cap_manager.api import LEASE_NAME, MANAGER, CAPOperator
 from stellwerk.operators.cap_manager.capoperator import chart as charts
 from stellwerk.operators.cap_manager.capoperator import plan, resources
 from stellwerk.operators.cap_manager.capoperator.chart import Chart, UnusableChart
@@ -19,7 +22,7 @@ from stellwerk.operators.cap_manager.capoperator.installer import documents_of, 
 from stellwerk.operators.cap_manager.capoperator.observe import Content, content_of
 from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
 from stellwerk.operators.cap_manager.errors import CapOperatorFailed
-from stellwerk.operators.cap_manager.settings import Settings
+from stellwerk.operators.cap_manager.settings import TABLE, Settings
 from stellwerk.operators.cap_manager.watches import ISTIO_SYSTEM, SHOOT_INFO
 from stellwerk.render.errors import RenderError
 from stellwerk.render.request.capabilities import facts_of
@@ -35,7 +38,8 @@ class CapOperatorPreviewer:
     async def preview(self, subject: CAPOperator, request: PreviewRequest) -> Preview:
         """See `Previewer`. `--path` is the folder of the chart, `--image` the image of the pods."""
         try:
-            chart = charts.load(request.folder or Settings().manifest_directory)
+            inherited = (await _settings_in_use(request.client)).chart_values
+            chart = charts.load(request.folder or Settings().manifest_directory, inherited)
         except UnusableChart as error:
             raise PreviewFailed(str(error), fix="name another folder with --path") from None
         try:
@@ -60,6 +64,19 @@ class CapOperatorPreviewer:
             inventory=inventory_codec.read(subject.status.inventory),
             warnings=rendered.chart.warnings if rendered.chart is not None else (),
         )
+
+
+async def _settings_in_use(client: Client) -> Settings:
+    """The settings of the manager that runs, found by its Lease; the defaults where they cannot be read."""
+    try:
+        for lease in (await client.list(metadata_of(Lease), fields=f"metadata.name={LEASE_NAME}")).items:
+            for deployment in (await client.list(unstructured(Deployment.resource), lease.metadata.namespace)).items:
+                for process in deployed_process.of_deployment(deployment):
+                    if process.runs("cap-manager"):
+                        return TABLE.of_process(process.words, process.variables)
+    except Forbidden:
+        pass
+    return Settings()
 
 
 async def _image_in_use(subject: CAPOperator, client: Client) -> str:

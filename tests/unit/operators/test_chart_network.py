@@ -1,0 +1,72 @@
+"""What pods may call and pull by default and by values, in each installation that comes from the chart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from tests.unit.operators import helm_charts
+from tests.unit.operators.helm_charts import ALL, MANAGER, Chart
+from tests.unit.operators.test_helm_chart import dig_list, manager
+
+from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.operators.cap_manager.capoperator import chart as charts
+from stellwerk.operators.cap_manager.settings import TABLE
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.heavy]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chart() -> AsyncIterator[Chart]:
+    async with helm_charts.chart() as chart:
+        yield chart
+
+
+def called(policy: JsonObject) -> set[tuple[int, str]]:
+    """Ports and protocols that a policy allows to any address."""
+    (rule,) = dig_list(policy, "spec", "egress")
+    assert set(rule) == {"ports"}
+    return {(port["port"], port["protocol"]) for port in rule["ports"]}
+
+
+async def test_names_are_resolved_at_the_ports_of_the_pods_of_coredns(chart: Chart) -> None:
+    """Rules count after the address of a Service is translated, and CoreDNS of Gardener listens on 8053."""
+    objects = await chart.render({**ALL, "networkPolicy": {"egressPorts": []}})
+
+    policies = [body for (kind, _), body in objects.items() if kind == "NetworkPolicy"]
+    assert policies
+    for policy in policies:
+        assert called(policy) == {(port, protocol) for port in (53, 8053) for protocol in ("UDP", "TCP")}
+
+
+async def test_the_usual_ports_of_api_servers_may_be_called(chart: Chart) -> None:
+    objects = await chart.render(ALL)
+
+    ports = called(objects["NetworkPolicy", "component-operator"])
+    assert ports >= {(port, "TCP") for port in (443, 6443, 8443, 16443)}
+
+
+async def test_the_manager_passes_network_policy_and_pull_secrets_to_what_it_installs(chart: Chart) -> None:
+    values: JsonObject = {
+        "imagePullSecrets": [{"name": "common"}],
+        "networkPolicy": {
+            "egressPorts": [443, 7443],
+            "extraEgress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
+        },
+    }
+    own: JsonObject = {**MANAGER, "imagePullSecrets": [{"name": "login"}]}
+    managing = await chart.render({**values, "capOperatorManager": own})
+
+    container = manager(managing["Deployment", "cap-operator-manager"])
+    variables = {str(each["name"]): str(each["value"]) for each in dig_list(container, "env")}
+    settings = TABLE.of_process([], variables)
+    product = charts.load(settings.manifest_directory, settings.chart_values)
+    installed = await chart.render(product.values({}, settings.image))
+    pod = dig(installed["Deployment", "cap-operator-controller"], "spec", "template", "spec")
+    assert dig(pod, "imagePullSecrets") == [{"name": "login"}]
+    policy = installed["NetworkPolicy", "cap-operator-controller"]
+    assert dig(policy, "spec", "egress") == dig(managing["NetworkPolicy", "cap-operator-manager"], "spec", "egress")
+    assert (7443, "TCP") in {
+        (port["port"], port["protocol"]) for port in dig_list(policy, "spec", "egress")[0]["ports"]
+    }
