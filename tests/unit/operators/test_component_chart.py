@@ -51,10 +51,14 @@ def pod(objects: Objects, name: str = NAME) -> JsonValue:
     return dig(objects["Deployment", name], "spec", "template", "spec")
 
 
-def arguments(objects: Objects) -> list[str]:
+def manager(objects: Objects) -> JsonValue:
     containers = dig(pod(objects), "containers")
     assert isinstance(containers, list)
-    words = dig(containers[0], "args")
+    return containers[0]
+
+
+def arguments(objects: Objects) -> list[str]:
+    words = dig(manager(objects), "args")
     assert isinstance(words, list)
     return [str(word) for word in words]
 
@@ -82,6 +86,17 @@ async def test_the_defaults_of_the_original_give_what_it_installs_with_less_righ
 def _list(value: JsonValue) -> list[JsonValue]:
     assert isinstance(value, list)
     return value
+
+
+async def test_the_image_of_the_original_is_ignored_with_its_tag_and_digest(chart: Chart) -> None:
+    default = manager(await chart.render({"componentOperator": {"enabled": True}}))
+    image: JsonObject = {"repository": "ghcr.io/sap/component-operator", "tag": "v0.3.1", "digest": "sha256:0"}
+    own = manager(await installed(chart, image={**image, "pullPolicy": "Always"}))
+
+    assert dig(own, "image") == dig(default, "image")
+    assert dig(own, "imagePullPolicy") == "Always"
+    other = await installed(chart, image={"repository": "example.com/mine", "tag": "v1"})
+    assert dig(manager(other), "image") == "example.com/mine:v1"
 
 
 async def test_options_become_arguments_that_the_program_takes(chart: Chart) -> None:

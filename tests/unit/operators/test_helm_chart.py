@@ -321,6 +321,17 @@ async def test_values_of_the_original_cap_operator_are_accepted_and_mean_what_th
     assert process.leader_elect
 
 
+@pytest.mark.parametrize("place", ["capOperator", "webhook"])
+async def test_images_of_the_original_are_ignored_at_each_level_with_tag_and_digest(chart: Chart, place: str) -> None:
+    image: JsonObject = {"repository": "ghcr.io/sap/cap-operator/web-hooks", "tag": "v1", "digest": "sha256:0"}
+    values: JsonObject = {"image": image} if place == "capOperator" else {place: {"image": image}}
+    objects = await chart.render({"capOperator": {**CAP, **values}})
+
+    for (kind, _), body in objects.items():
+        if kind == "Deployment":
+            assert dig(manager(body), "image") == f"example.com/stellwerk:{__version__}"
+
+
 @pytest.mark.parametrize(
     ("served", "expected"),
     [

@@ -12,18 +12,24 @@
 {{- toYaml $set }}
 {{- end }}
 
+{{- /* Values without the image of a program of the original, which is not in it. Takes the values and the operator's file. */}}
+{{- define "stellwerk.runnable" -}}
+{{- $values := .values | default dict }}
+{{- range $prefix := .operator.ignoredImages }}
+{{- if hasPrefix $prefix (($values.image).repository | default "") }}
+{{- $values = set (omit $values "image") "image" (pick $values.image "pullPolicy") }}
+{{- end }}
+{{- end }}
+{{- toYaml $values }}
+{{- end }}
+
 {{- /* The values of a process: its own over those of its operator over the common ones. An empty value is none.
        Takes the root, the operator's file, and the process in it. */}}
 {{- define "stellwerk.values" -}}
 {{- $own := index .root.Values .operator.key }}
-{{- $values := mergeOverwrite (deepCopy .root.Values) (include "stellwerk.set" $own | fromYaml) }}
+{{- $values := mergeOverwrite (deepCopy .root.Values) (include "stellwerk.runnable" (dict "values" $own "operator" .operator) | fromYaml | include "stellwerk.set" | fromYaml) }}
 {{- if .process.component }}
-{{- $component := index $own .process.component | default dict }}
-{{- range $prefix := .operator.ignoredImages }}
-{{- if hasPrefix $prefix (($component.image).repository | default "") }}
-{{- $component = omit $component "image" }}
-{{- end }}
-{{- end }}
+{{- $component := include "stellwerk.runnable" (dict "values" (index $own .process.component) "operator" .operator) | fromYaml }}
 {{- $values = mergeOverwrite $values (include "stellwerk.set" $component | fromYaml) }}
 {{- end }}
 {{- toYaml $values }}

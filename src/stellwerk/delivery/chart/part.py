@@ -35,6 +35,7 @@ class OperatorChart:
     values: tuple[Value, ...] = ()
     """Values of the operator, with paths below its key."""
     ignored_images: tuple[str, ...] = ()
-    """The beginnings of image repositories that a process takes for the default: those of the original's programs."""
+    """The beginnings of image repositories whose image has no effect, tag and digest included: those of the original's
+    programs."""
     templates: Mapping[str, str] = field(default_factory=dict)
     """Further templates of the chart: name of the file, and text."""

@@ -7,6 +7,7 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
 
 with lazy_imports(__name__):
+    from stellwerk.delivery.chart import part
     from stellwerk.operators.component import controllers, installation, settings
     from stellwerk.operators.component.insight import by_kind, help_topics, monitoring
 
@@ -20,4 +21,5 @@ OPERATOR = OperatorSpec(
     help=lambda: help_topics.HELP,
     insight=lambda: by_kind.INSIGHT,
     monitoring=lambda: monitoring.MONITORING,
+    chart=lambda: part.OperatorChart(ignored_images=("ghcr.io/sap/component-operator",)),
 )

@@ -1,9 +1,10 @@
 """The chart that installs the CAP Operator, and the form of its values.
 
 The original's chart has the values of a CAPOperator at its root. The chart of this product installs several operators,
-so they are under `capOperator` there, next to what is the same for all: the image, what the manager inherited from its
-own installation, such as image pull secrets, and that no other operator is installed. The name in Chart.yaml decides: a fork of our chart that keeps the name works, and so does any other chart
-with the original's values. A flag was refused, because it could contradict the chart.
+so they are under `capOperator` there, next to what is the same for all: the image, what the manager inherits from its
+own installation, such as image pull secrets, and that no other operator is installed. The name in Chart.yaml decides: a
+fork of our chart that keeps the name works, and so does any other chart with the original's values. A flag was refused,
+because it could contradict the chart.
 """
 
 from __future__ import annotations
