@@ -42,8 +42,8 @@ helm install stellwerk deploy/chart/stellwerk --namespace cap-operator-system --
   --set image.repository=registry.example.com/stellwerk
 ```
 
-An `image` whose `repository` is a program of the original (`ghcr.io/sap/cap-operator/...`) is ignored, and its `tag` and
-`digest` with it: all processes run from the image of this chart. The same holds for `componentOperator` and
+An `image` whose `repository` is a program of the original (`ghcr.io/sap/cap-operator/...`) is ignored, and its `tag`
+and `digest` with it: all processes run from the image of this chart. The same holds for `componentOperator` and
 `ghcr.io/sap/component-operator`. A `tag` or `digest` without `repository` counts for the image of this chart, so remove
 it. Objects have the names of a release `cap-operator` of the original. With
 `subscriptionServer.domain`, which has no default here, the subscription server gets a certificate, a DNS entry, a

@@ -2,7 +2,9 @@
 
 An expression names only metrics of `docs/reference/metrics.md`. Names that other programs export too (those of
 controller-runtime and client-go) are restricted to our processes by `of_process`: each of these has one series
-`stellwerk_operator_info`. Per-object series come from every replica, so alerts aggregate them by object.
+`stellwerk_operator_info`. Per-object series come from every replica, so alerts aggregate them by object. A pod that is
+scraped under two jobs, such as those of a ServiceMonitor and of a PodMonitor, has each series twice: an alert that
+counts takes the maximum by instance first.
 
 `for` counts from the first evaluation, and a restart of an operator must not reset what takes a day: those alerts
 compare with the time that a series shows.
@@ -127,7 +129,8 @@ SHARED: Sequence[Alert] = (
     ),
     Alert(
         name="StellwerkReconcileErrors",
-        expr=f"{ERROR_RATIO} > 0.25 and sum by (controller) ({of_process(f'increase({_ERRORS}[15m])')}) > 10",
+        expr=f"{ERROR_RATIO} > 0.25 and sum by (controller) "
+        f"(max by (controller, instance) ({of_process(f'increase({_ERRORS}[15m])')})) > 10",
         duration="15m",
         severity=Severity.WARNING,
         summary="Many passes of controller {{ $labels.controller }} fail",
@@ -163,7 +166,8 @@ SHARED: Sequence[Alert] = (
     ),
     Alert(
         name="StellwerkTwoLeaders",
-        expr=f"sum by (name, namespace) ({of_process('leader_election_master_status')}) > 1",
+        expr="sum by (name, namespace) (max by (name, namespace, instance) "
+        f"({of_process('leader_election_master_status')})) > 1",
         duration="2m",
         severity=Severity.CRITICAL,
         summary="Two processes hold Lease {{ $labels.name }}",

@@ -58,7 +58,9 @@ def _health(lease: str, kinds: str = "") -> Sequence[Panel]:
             "Objects whose condition Stalled is True: a user has to change something",
         ),
         _number(
-            "Leaders", f"sum({of_process(leaders)}) or vector(0)", "Processes that hold the Lease of their operator"
+            "Leaders",
+            f"sum(max by (name, namespace, instance) ({of_process(leaders)})) or vector(0)",
+            "Processes that hold the Lease of their operator",
         ),
     )
 

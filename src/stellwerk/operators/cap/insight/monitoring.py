@@ -17,7 +17,7 @@ MONITORING = OwnMonitoring(
     alerts=(
         Alert(
             name="CapCallbackBacklog",
-            expr=f"max({_PENDING}) > 0 and sum(increase({_FAILURES}[30m])) > 3",
+            expr=f"max({_PENDING}) > 0 and sum(max by (operation, instance) (increase({_FAILURES}[30m]))) > 3",
             duration="5m",
             severity=Severity.WARNING,
             summary="Registries do not receive the results of subscriptions",
@@ -38,7 +38,9 @@ MONITORING = OwnMonitoring(
             title="Callbacks to registries",
             queries=(
                 Query(f"max({_PENDING})", "pending"),
-                Query(f"sum(increase({_FAILURES}[15m]))", "failed attempts in 15 minutes"),
+                Query(
+                    f"sum(max by (operation, instance) (increase({_FAILURES}[15m])))", "failed attempts in 15 minutes"
+                ),
             ),
             description="Results of subscriptions that registries wait for",
         ),
