@@ -228,6 +228,10 @@ async def test_definitions_are_kept_unless_the_values_say_otherwise(chart: Chart
         ({"log": {"format": "xml"}}, "format"),
         ({"componentOperator": COMPONENT, "watchNamespaces": ["a", "b"]}, "cannot be limited to a, b"),
         (
+            {"componentOperator": COMPONENT, "monitoring": {"podMonitor": True, "secure": True}},
+            "monitoring.serviceMonitor=true",
+        ),
+        (
             {"componentOperator": {"options": {"tenancy": "strict"}, "rbac": {"clusterAdmin": True}}},
             "acknowledgeClusterAdminOfTenants",
         ),

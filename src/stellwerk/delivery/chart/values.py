@@ -168,7 +168,12 @@ COMMON = (
     Value("networkPolicy.extraEgress", [], LIST, "Further rules of the NetworkPolicy."),
     Value("monitoring.service", True, SWITCH, "A Service for the metrics of each operator."),
     Value("monitoring.serviceMonitor", False, SWITCH, "A ServiceMonitor of the Prometheus operator."),
-    Value("monitoring.podMonitor", False, SWITCH, "A PodMonitor of the Prometheus operator."),
+    Value(
+        "monitoring.podMonitor",
+        False,
+        SWITCH,
+        "A PodMonitor of the Prometheus operator. It has no token, so the chart refuses it with monitoring.secure.",
+    ),
     Value("monitoring.serviceMonitorSelectorLabels", {}, TEXTS, "Further labels of both, and of the PrometheusRule."),
     Value("monitoring.secure", False, SWITCH, "Metrics by HTTPS, only for clients that may `get /metrics`."),
     Value("monitoring.rules", False, SWITCH, "A PrometheusRule with alerts and recording rules."),
