@@ -143,6 +143,17 @@ async def test_two_replicas_are_protected_by_default(chart: Chart) -> None:
         assert ("NetworkPolicy", name) in objects
 
 
+async def test_without_leader_election_one_replica_acts_and_servers_keep_their_number(chart: Chart) -> None:
+    values: JsonObject = {**ALL, "capOperator": {**CAP, "webhook": {"replicas": 2}}, "leaderElection": False}
+    objects = await chart.render(values)
+
+    for (kind, name), body in objects.items():
+        if kind == "Deployment":
+            is_server = name == "cap-operator-webhook"
+            assert dig(body, "spec", "replicas") == (2 if is_server else 1), name
+            assert (("PodDisruptionBudget", name) in objects) is is_server
+
+
 async def test_options_reach_the_program(chart: Chart) -> None:
     values: JsonObject = {
         "componentOperator": {
@@ -227,6 +238,12 @@ async def test_definitions_are_kept_unless_the_values_say_otherwise(chart: Chart
         ({"componentOperator": {"options": {"unknown": 1}}}, "unknown"),
         ({"log": {"format": "xml"}}, "format"),
         ({"componentOperator": COMPONENT, "watchNamespaces": ["a", "b"]}, "cannot be limited to a, b"),
+        ({"componentOperator": COMPONENT, "leaderElection": False, "replicaCount": 3}, "Set replicaCount=1"),
+        ({"componentOperator": {**COMPONENT, "replicaCount": 2}, "leaderElection": False}, "Set replicaCount=1"),
+        (
+            {"capOperator": {**CAP, "controller": {"replicas": 2}}, "leaderElection": False},
+            "Set capOperator.controller.replicas=1",
+        ),
         (
             {"componentOperator": COMPONENT, "monitoring": {"podMonitor": True, "secure": True}},
             "monitoring.serviceMonitor=true",

@@ -183,7 +183,13 @@ COMMON = (
     Value("monitoring.busola", False, SWITCH, "Pages of the kinds in the Kyma dashboard (namespace kube-public)."),
     Value("log.level", "info", TEXT, "debug, info, warn, error, panic, or a number above 0."),
     Value("log.format", "json", words("json", "console")),
-    Value("leaderElection", True, SWITCH, "Act only while holding the Lease; several replicas need it."),
+    Value(
+        "leaderElection",
+        True,
+        SWITCH,
+        "Act only while holding the Lease. False: one replica where replicaCount is the default, and the chart refuses "
+        "a larger number, because all of them would act. Servers, which have no Lease, keep theirs.",
+    ),
     Value(
         "watchNamespaces",
         [],
