@@ -11,6 +11,7 @@ from tests.unit.operators.helm_charts import Chart, Objects
 
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.operators.component.settings import Mode
+from stellwerk.render.errors import RenderError
 
 NAME = "component-operator"
 DEFAULTS: JsonObject = {
@@ -152,6 +153,40 @@ async def test_several_replicas_have_a_budget_for_disruptions(chart: Chart) -> N
     spec = dig((await installed(chart, replicaCount=3, pdb=share))[budget], "spec")
     assert (dig(spec, "maxUnavailable"), dig(spec, "minAvailable")) == ("50%", None)
     assert budget not in await installed(chart, replicaCount=2, pdb={"enabled": False})
+
+
+@pytest.mark.parametrize("name", ["pdb", "podDisruptionBudget"])
+async def test_no_pod_may_be_unavailable_where_the_budget_is_zero(chart: Chart, name: str) -> None:
+    objects = await installed(chart, replicaCount=2, **{name: {"maxUnavailable": 0}})
+
+    spec = dig(objects["PodDisruptionBudget", NAME], "spec")
+    assert (dig(spec, "maxUnavailable"), dig(spec, "minAvailable")) == (0, None)
+
+
+async def test_the_other_name_of_the_budget_counts_before_the_first_one_at_each_level(chart: Chart) -> None:
+    common: JsonObject = {"pdb": {"minAvailable": 1}, "podDisruptionBudget": {"minAvailable": 2, "labels": {"a": "b"}}}
+    objects = await chart.render({"componentOperator": {"enabled": True}, "replicaCount": 3, **common})
+    budget = objects["PodDisruptionBudget", NAME]
+    assert (dig(budget, "spec", "minAvailable"), dig(budget, "metadata", "labels", "a")) == (2, "b")
+
+    own: JsonObject = {"enabled": True, "podDisruptionBudget": {"minAvailable": "30%"}}
+    objects = await chart.render({"componentOperator": own, "replicaCount": 3, **common})
+    assert dig(objects["PodDisruptionBudget", NAME], "spec", "minAvailable") == "30%"
+
+    own = {"enabled": True, "pdb": {"enabled": True}, "podDisruptionBudget": {"enabled": False}}
+    objects = await chart.render({"componentOperator": own, "replicaCount": 3})
+    assert ("PodDisruptionBudget", NAME) not in objects
+
+    with pytest.raises(RenderError, match="minimum"):
+        await chart.render({"podDisruptionBudget": {"minimum": 1}})
+
+
+@pytest.mark.parametrize(("level", "flag"), [(3, "3"), ("3", "3"), ("debug", "debug")])
+async def test_a_log_level_may_be_a_number(chart: Chart, level: JsonValue, flag: str) -> None:
+    objects = await chart.render({"componentOperator": {"enabled": True}, "log": {"level": level}})
+
+    assert f"--zap-log-level={flag}" in arguments(objects)
+    parsed(*arguments(objects))
 
 
 @pytest.mark.req("R-501")

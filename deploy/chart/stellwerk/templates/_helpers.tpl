@@ -12,9 +12,13 @@
 {{- toYaml $set }}
 {{- end }}
 
-{{- /* Values without the image of a program of the original, which is not in it. Takes the values and the operator's file. */}}
-{{- define "stellwerk.runnable" -}}
-{{- $values := .values | default dict }}
+{{- /* What a level of values sets, with podDisruptionBudget as pdb. The image of a program of the original, which does not run
+       here, is left out. Takes the values and the operator's file. */}}
+{{- define "stellwerk.level" -}}
+{{- $values := deepCopy (.values | default dict) }}
+{{- with $values.podDisruptionBudget }}
+{{- $_ := set $values "pdb" (mergeOverwrite ($values.pdb | default dict) (include "stellwerk.set" . | fromYaml)) }}
+{{- end }}
 {{- range $prefix := .operator.ignoredImages }}
 {{- if hasPrefix $prefix (($values.image).repository | default "") }}
 {{- $values = set (omit $values "image") "image" (pick $values.image "pullPolicy") }}
@@ -27,9 +31,10 @@
        Takes the root, the operator's file, and the process in it. */}}
 {{- define "stellwerk.values" -}}
 {{- $own := index .root.Values .operator.key }}
-{{- $values := mergeOverwrite (deepCopy .root.Values) (include "stellwerk.runnable" (dict "values" $own "operator" .operator) | fromYaml | include "stellwerk.set" | fromYaml) }}
+{{- $common := include "stellwerk.level" (dict "values" .root.Values "operator" dict) | fromYaml }}
+{{- $values := mergeOverwrite $common (include "stellwerk.level" (dict "values" $own "operator" .operator) | fromYaml | include "stellwerk.set" | fromYaml) }}
 {{- if .process.component }}
-{{- $component := include "stellwerk.runnable" (dict "values" (index $own .process.component) "operator" .operator) | fromYaml }}
+{{- $component := include "stellwerk.level" (dict "values" (index $own .process.component) "operator" .operator) | fromYaml }}
 {{- $values = mergeOverwrite $values (include "stellwerk.set" $component | fromYaml) }}
 {{- end }}
 {{- toYaml $values }}

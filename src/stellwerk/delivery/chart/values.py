@@ -46,6 +46,14 @@ SETTING: JsonObject = {"type": ["string", "integer", "boolean"]}
 SWITCH_OR_EMPTY: JsonObject = {"enum": [True, False, ""]}
 
 
+_BUDGET = (
+    Value("pdb.enabled", True, SWITCH, "A PodDisruptionBudget, from two replicas on."),
+    Value("pdb.minAvailable", 1, SHARE),
+    Value("pdb.maxUnavailable", "", SHARE, "Replaces minAvailable, also where it is 0."),
+    Value("pdb.labels", {}, TEXTS),
+    Value("pdb.annotations", {}, TEXTS),
+)
+
 POD = (
     Value("replicaCount", 2, COUNT, "One replica acts, the others wait for its Lease."),
     Value("image.registry", "", TEXT, "Registry of the image, in front of the repository."),
@@ -92,11 +100,17 @@ POD = (
     ),
     Value("volumes", [], LIST, "Further volumes of the pods."),
     Value("volumeMounts", [], LIST, "Further mounts of the containers."),
-    Value("pdb.enabled", True, SWITCH, "A PodDisruptionBudget, from two replicas on."),
-    Value("pdb.minAvailable", 1, SHARE),
-    Value("pdb.maxUnavailable", "", SHARE, "Replaces minAvailable."),
-    Value("pdb.labels", {}, TEXTS),
-    Value("pdb.annotations", {}, TEXTS),
+    *_BUDGET,
+    Value(
+        "podDisruptionBudget",
+        {},
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {value.path.removeprefix("pdb."): value.described for value in _BUDGET},
+        },
+        "Another name of pdb; what is set here counts before it.",
+    ),
     Value(
         "serviceAccount.create",
         True,
@@ -181,7 +195,7 @@ COMMON = (
     Value("monitoring.dashboards", False, SWITCH, "Grafana dashboards as ConfigMaps."),
     Value("monitoring.dashboardLabels", {"grafana_dashboard": "1"}, TEXTS, "Labels by which Grafana finds them."),
     Value("monitoring.busola", False, SWITCH, "Pages of the kinds in the Kyma dashboard (namespace kube-public)."),
-    Value("log.level", "info", TEXT, "debug, info, warn, error, panic, or a number above 0."),
+    Value("log.level", "info", SHARE, "debug, info, warn, error, panic, or a number above 0."),
     Value("log.format", "json", words("json", "console")),
     Value(
         "leaderElection",
