@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 import stellwerk
+from stellwerk.delivery import grants
 from stellwerk.delivery.chart import readme
 from stellwerk.delivery.chart.values import (
     COMMON,
@@ -38,7 +39,7 @@ from stellwerk.delivery.installation import Webhooks
 from stellwerk.delivery.monitoring import objects as monitoring
 from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.schema.crd import Definition, to_yaml
-from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.runtime.settings.table import Setting
 
 CHART = Path("deploy/chart/stellwerk")
@@ -110,12 +111,39 @@ def _described_kind(kind: Definition) -> JsonObject:
 
 def values(operators: Iterable[OperatorSpec]) -> list[Value]:
     """The values of the chart, in the order of its file."""
+    specs = tuple(operators)
+    further = _further_help(specs)
+    common = [*COMMON, *(shared.value for shared in SHARED), *OF_WEBHOOKS, *POD]
     return [
-        *COMMON,
-        *(shared.value for shared in SHARED),
-        *OF_WEBHOOKS,
-        *POD,
-        *(value for spec in operators for value in _of_operator(spec)),
+        *(replace(value, help=f"{value.help} {further.get(value.path, '')}".strip()) for value in common),
+        *(value for spec in specs for value in _of_operator(spec)),
+    ]
+
+
+def _further_help(operators: Sequence[OperatorSpec]) -> dict[str, str]:
+    """What the help of a common value adds about operators, by its path."""
+    roles = "; ".join(f"{spec.title}: {', '.join(names)}" for spec in operators if (names := _extended_roles(spec)))
+    own = [
+        f"{key(spec)}.{component(spec, process)}"
+        for spec in operators
+        for process in spec.processes
+        if any(value.path == "replicas" for value in process.chart_part().values)
+    ]
+    further = {"rbac.aggregate": f"{roles}."} if roles else {}
+    for common, name in {"replicaCount": "replicas", "resources": "resources"}.items() if own else ():
+        places = ", ".join(f"`{place}.{name}`" for place in own)
+        further[common] = f"This value does not count for processes with a value of their own: {places}."
+    return further
+
+
+def _extended_roles(spec: OperatorSpec) -> list[str]:
+    """The roles of Kubernetes to which rights to the kinds of an operator are added."""
+    installation = spec.installation()
+    bodies = [*installation.roles_of_users(), *installation.accounts(NAMESPACE)]
+    return [
+        role
+        for role in ("view", "edit", "admin")
+        if any(dig(body, "metadata", "labels", grants.added_to(role)) for body in bodies)
     ]
 
 

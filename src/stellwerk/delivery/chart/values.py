@@ -160,7 +160,7 @@ COMMON = (
         "rbac.aggregate",
         True,
         SWITCH,
-        "Users that may view, edit or administer a namespace may do so with the kinds of the operators.",
+        "Add rights to the kinds of operators to roles of Kubernetes, of which edit includes view, and admin both.",
     ),
     Value("crds.install", True, SWITCH, "Install the CustomResourceDefinitions of the enabled operators."),
     Value("crds.keep", True, SWITCH, "`helm uninstall` leaves them, and the objects of users with them."),
