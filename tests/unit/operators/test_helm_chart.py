@@ -271,7 +271,11 @@ async def test_every_binding_in_the_whole_cluster_is_stated_by_the_notes(tmp_pat
             assert f"The {spec.title} is installed. It works on all namespaces." in text
 
 
-@pytest.mark.parametrize("values", [ALL, {**ALL, "webhooks": {"enabled": False}}, {}], ids=["all", "fewer", "none"])
+@pytest.mark.parametrize(
+    "values",
+    [ALL, {**ALL, "webhooks": {"enabled": False}}, {"componentOperator": COMPONENT, "capOperator": CAP}],
+    ids=["all", "fewer", "two"],
+)
 async def test_the_notes_name_each_deployment_and_the_next_commands(tmp_path: Path, values: JsonObject) -> None:
     folder = helm_charts.write_chart(tmp_path, OPERATORS.values())
     async with helm_charts.chart(helm_charts.with_notes(folder)) as chart:
@@ -281,7 +285,24 @@ async def test_the_notes_name_each_deployment_and_the_next_commands(tmp_path: Pa
     rollouts = {line for line in lines if line.startswith("kubectl rollout status")}
     names = [name for kind, name in objects if kind == "Deployment"]
     assert rollouts == {f"kubectl rollout status deployment/{name} --namespace {NAMESPACE}" for name in names}
-    assert lines[-2:] == ["stellwerk check", "stellwerk get -A"]
+    names = [spec.name for spec in OPERATORS.values() if dig(values, helm_chart.key(spec), "enabled")]
+    check, get = lines[-2:]
+    assert (check.split()[:2], sorted(check.split()[2:]), get) == (
+        ["stellwerk", "check"],
+        sorted(names),
+        "stellwerk get -A",
+    )
+
+
+async def test_the_notes_of_a_release_without_operators_name_the_switches(tmp_path: Path) -> None:
+    folder = helm_charts.write_chart(tmp_path, OPERATORS.values())
+    async with helm_charts.chart(helm_charts.with_notes(folder)) as chart:
+        objects = await chart.render({})
+    text = str(dig(objects["ConfigMap", "notes"], "data", "text"))
+
+    assert "stellwerk check" not in text
+    for spec in OPERATORS.values():
+        assert f"{helm_chart.key(spec)}.enabled" in text
 
 
 async def test_pods_start_live_and_become_ready_by_probes_that_the_program_serves(chart: Chart) -> None:

@@ -202,7 +202,7 @@ COMMON = (
         True,
         SWITCH,
         "Act only while holding the Lease. False: one replica where replicaCount is the default, and the chart refuses "
-        "a larger number, because all of them would act. Servers, which have no Lease, keep theirs.",
+        "a larger number, because all of them would act. Servers have no Lease and any number of replicas.",
     ),
     Value(
         "watchNamespaces",
