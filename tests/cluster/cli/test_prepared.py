@@ -122,6 +122,17 @@ def test_an_operator_that_runs_elsewhere_keeps_its_rights(
     ended(stellwerk, place)
 
 
+def test_objects_of_the_user_without_a_namespace_are_applied_in_that_of_the_release(
+    place: str, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: extra}}]")
+    words = ("install", "component", "cap-manager", "--image", "example.com/s:1", "--values", str(values), "-n", place)
+    done = stellwerk(*words, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(f"ConfigMap {place}/extra would be applied") == 1
+
+
 def test_a_value_that_the_chart_requires_is_asked_for(stellwerk: Stellwerk) -> None:
     done = stellwerk("install", "btp", "--image", "example.com/s:1", "--print")
     assert done.returncode == 1

@@ -578,6 +578,26 @@ async def test_without_helm_the_chart_sees_what_the_cluster_serves_too(apis: Seq
     assert own.cert_manager == issuer
 
 
+async def test_without_helm_objects_of_the_user_are_rendered_once_for_operators_in_several_namespaces(
+    tmp_path: Path,
+) -> None:
+    extra: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra"}}
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps({"extraObjects": [extra]}))
+    choice = ChartChoice(image="example.com/stellwerk:1", files=[file])
+    operators = [OPERATORS["component"], OPERATORS["cap"]]
+    objects = await cli_chart.rendered(operators, choice)
+
+    assert len([body for body in objects if body["kind"] == "Namespace"]) == 2
+    (found,) = [body for body in objects if dig(body, "metadata", "name") == "extra"]
+    first = OPERATORS["component"].installation().namespace
+    assert dig(cli_chart.in_release(found, operators, choice), "metadata", "namespace") == first
+    chosen = cli_chart.in_release(found, operators, ChartChoice(namespace="mine"))
+    assert dig(chosen, "metadata", "namespace") == "mine"
+    named: JsonObject = {**extra, "metadata": {"name": "extra", "namespace": "other"}}
+    assert cli_chart.in_release(named, operators, choice) == named
+
+
 async def test_an_operator_that_is_registered_is_in_the_chart(tmp_path: Path) -> None:
     folder = helm_charts.write_chart(tmp_path, [*OPERATORS.values(), TOY])
     key = helm_chart.key(TOY)

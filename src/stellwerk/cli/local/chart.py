@@ -46,15 +46,17 @@ class ChartChoice:
 async def rendered(operators: Sequence[OperatorSpec], choice: ChartChoice) -> list[JsonObject]:
     """The objects of these operators with their namespaces, in the order in which they can be applied.
 
-    Each operator is installed in its usual namespace, or all of them in that of `choice`. Raises Failure where the
-    chart refuses the values, and where there is no renderer.
+    Each operator is installed in its usual namespace, or all of them in that of `choice`. Objects of the user's own
+    are rendered once, with the first namespace. Raises Failure where the chart refuses the values, and where there is
+    no renderer.
     """
     try:
         chosen = _chosen(choice)
         async with Renderer(renderer_path) as renderer:
             objects: list[JsonObject] = []
             for namespace, installed in _by_namespace(operators, choice.namespace).items():
-                found = (await renderer.render(_request(installed, namespace, chosen, choice.apis))).objects
+                own: JsonObject = {**chosen, "extraObjects": []} if objects else chosen
+                found = (await renderer.render(_request(installed, namespace, own, choice.apis))).objects
                 kept = [_as_helm(body) for body in found if _has_image(chosen) or body["kind"] in _WITHOUT_PODS]
                 objects += [_namespace(namespace), *sorted(kept, key=lambda body: body["kind"] not in _FIRST)]
             return objects
@@ -64,6 +66,18 @@ async def rendered(operators: Sequence[OperatorSpec], choice: ChartChoice) -> li
             cause=str(error),
             fix="set or correct what the cause names in a file with values: stellwerk install --values FILE",
         ) from None
+
+
+def in_release(body: JsonObject, operators: Sequence[OperatorSpec], choice: ChartChoice) -> JsonObject:
+    """An object of a kind with namespaces where Helm would put it: without one, in that of the release.
+
+    Only an object of the user's own has none, and it is rendered with the first operators.
+    """
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("namespace"):
+        return body
+    home = next(iter(_by_namespace(operators, choice.namespace)))
+    return {**body, "metadata": {**metadata, "namespace": home}}
 
 
 def _chosen(choice: ChartChoice) -> JsonObject:

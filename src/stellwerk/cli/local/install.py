@@ -49,10 +49,12 @@ async def _apply(
     apis = {resource.api_version for resource in await cluster.client.mapper.all()}
     objects = await chart.rendered(operators, replace(choice, apis=sorted(apis)))
     for body in objects:
-        obj = Unstructured.of(body)
-        target = unstructured(await cluster.client.mapper.resource(obj.gvk))
+        resource = await cluster.client.mapper.resource(Unstructured.of(body).gvk)
+        obj = Unstructured.of(chart.in_release(body, operators, choice) if resource.namespaced else body)
         try:
-            await cluster.client.apply(target, body, field_manager="stellwerk-install", dry_run=dry_run)
+            await cluster.client.apply(
+                unstructured(resource), obj.body, field_manager="stellwerk-install", dry_run=dry_run
+            )
         except NotFound:
             if not dry_run:
                 raise

@@ -211,7 +211,7 @@ COMMON = (
         "Must be empty: every operator works on all namespaces, and the chart refuses a list.",
     ),
     Value("extraEnv", [], LIST, "Further variables of each pod."),
-    Value("extraObjects", [], LIST, "Further objects of the release."),
+    Value("extraObjects", [], LIST, "Further objects. One without a namespace is in that of the release."),
 )
 
 
