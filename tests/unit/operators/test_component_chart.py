@@ -157,7 +157,8 @@ async def test_several_replicas_have_a_budget_for_disruptions(chart: Chart) -> N
 
 @pytest.mark.parametrize("name", ["pdb", "podDisruptionBudget"])
 async def test_no_pod_may_be_unavailable_where_the_budget_is_zero(chart: Chart, name: str) -> None:
-    objects = await installed(chart, replicaCount=2, **{name: {"maxUnavailable": 0}})
+    budget: JsonObject = {name: {"maxUnavailable": 0}}
+    objects = await installed(chart, replicaCount=2, **budget)
 
     spec = dig(objects["PodDisruptionBudget", NAME], "spec")
     assert (dig(spec, "maxUnavailable"), dig(spec, "minAvailable")) == (0, None)
