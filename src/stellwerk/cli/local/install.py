@@ -93,8 +93,9 @@ async def _remove_outdated(
     cluster: ClusterSession, operators: Sequence[OperatorSpec], objects: Sequence[JsonObject], dry_run: bool
 ) -> None:
     """Delete what an earlier call has applied for these operators and this one does not."""
-    wanted = {Unstructured.of(body).ref for body in objects}
+    # Not by version: the API server may list an object under another one than the chart has.
+    wanted = {(obj.gvk.group, obj.gvk.kind, obj.key) for obj in map(Unstructured.of, objects)}
     for resource, obj in await installations.installed(cluster, operators, objects):
-        if obj.ref not in wanted:
+        if (resource.group, resource.kind, obj.key) not in wanted:
             await installations.remove(cluster, resource, obj, dry_run=dry_run)
             settings.show([f"{obj.ref} {'would be deleted (dry run)' if dry_run else 'is deleted'}"])
