@@ -168,7 +168,61 @@ def test_an_application_for_services_alone_has_no_jobs_for_tenants() -> None:
 
 def test_a_spec_cannot_be_changed_and_an_empty_list_is_no_change() -> None:
     assert problem_of_change(version(), version(registrySecrets=[])) == ""
-    emptied = version(deployment("srv", "CAP", env=[], affinity={}), *USUAL[1:])
-    assert problem_of_change(version(), emptied) == ""
     changed = version(deployment("srv", "CAP", env=[{"name": "A"}]), *USUAL[1:])
     assert problem_of_change(version(), changed) == "spec cannot be modified for: shop.bookshop-v1"
+
+
+def container(**fields: Any) -> CAPApplicationVersion:
+    return version(deployment("srv", "CAP", **fields), *USUAL[1:])
+
+
+def content(**fields: Any) -> CAPApplicationVersion:
+    return more(job("content", "Content", **fields))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (content(), content(backoffLimit=0)),
+        (content(), content(ttlSecondsAfterFinished=0)),
+        (content(), content(activeDeadlineSeconds=0)),
+        (container(), container(replicas=0)),
+        (container(), container(terminationGracePeriodSeconds=0)),
+        (container(podDisruptionBudget={}), container(podDisruptionBudget={"minAvailable": 0})),
+        (container(securityContext={}), container(securityContext={"runAsUser": 0})),
+        (container(securityContext={}), container(securityContext={"allowPrivilegeEscalation": False})),
+        (container(securityContext={}), container(securityContext={"readOnlyRootFilesystem": False})),
+        (container(), container(stickiness={})),
+        (container(), container(nodeSelector={"example.com/ours": ""})),
+        (container(args=[""]), container()),
+    ],
+)
+def test_a_number_a_switch_or_a_key_that_comes_or_goes_is_a_change(
+    one: CAPApplicationVersion, other: CAPApplicationVersion
+) -> None:
+    for old, new in ((one, other), (other, one)):
+        assert problem_of_change(old, new) == "spec cannot be modified for: shop.bookshop-v1"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"env": [], "nodeSelector": {}, "imagePullPolicy": ""},
+        {"resources": {"limits": {}}},
+        {"livenessProbe": None, "priorityClassName": ""},
+    ],
+)
+def test_an_empty_list_map_or_text_is_no_change(fields: dict[str, Any]) -> None:
+    assert problem_of_change(container(), container(**fields)) == ""
+    assert problem_of_change(container(**fields), container()) == ""
+
+
+def test_what_a_go_client_leaves_out_when_it_writes_a_version_is_no_change() -> None:
+    """The original has stored versions so; the manifest of the user has more, and is applied again."""
+    stored = container(volumeMounts=[{"name": "a"}], env=[{"name": "A"}], readinessProbe={"periodSeconds": 5})
+    applied = container(
+        volumeMounts=[{"name": "a", "readOnly": False}],
+        env=[{"name": "A", "value": ""}],
+        readinessProbe={"periodSeconds": 5, "initialDelaySeconds": 0},
+    )
+    assert problem_of_change(stored, applied) == ""

@@ -26,6 +26,28 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST = 63
 _POD_SUFFIX = "q4m9c"
 """As long as what the Job controller adds to the name of a Job."""
+_PLAIN_NUMBERS = frozenset(
+    (
+        "continueOnFailure",
+        "failureThreshold",
+        "hostPort",
+        "initialDelaySeconds",
+        "periodSeconds",
+        "readOnly",
+        "stdin",
+        "stdinOnce",
+        "successThreshold",
+        "timeoutSeconds",
+        "tty",
+    )
+)
+"""Whose 0 or false is the same as no value. For all others, as `runAsUser` and `replicas`, it is a value of its own."""
+_TEXTS = frozenset(
+    ("annotations", "labels", "limits", "matchLabels", "nodeSelector", "options", "requests", "volumeAttributes")
+)
+"""Maps from keys to texts: an empty map is the same as none, and a key with an empty text is there."""
+_PLAIN_OBJECTS = frozenset(("metadata", "resources"))
+"""Objects whose absence Go cannot show. An empty object elsewhere has a meaning, as in `stickiness: {}`."""
 _TENANT_JOBS = (JobType.TENANT_OPERATION, JobType.CUSTOM_TENANT_OPERATION)
 
 
@@ -49,14 +71,22 @@ def problem_of_change(old: CAPApplicationVersion, new: CAPApplicationVersion) ->
     return f"spec cannot be modified for: {new.metadata.namespace}.{new.metadata.name}"
 
 
-def _plain(value: JsonValue) -> JsonValue:
-    """The value without what is empty: an absent list and an empty one are the same."""
+def _plain(value: JsonValue, field: str = "") -> JsonValue:
+    """The value of a field without the parts that are the same as absent ones for the original, a Go program."""
     if isinstance(value, Mapping):
-        parts = {key: _plain(part) for key, part in value.items()}
-        return {key: part for key, part in parts.items() if part not in (None, "", [], {}, False)}
+        parts = {key: _plain(part, key) for key, part in value.items()}
+        return {key: part for key, part in parts.items() if field in _TEXTS or not _is_absent(key, part)}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     return value
+
+
+def _is_absent(field: str, value: JsonValue) -> bool:
+    if isinstance(value, bool | int | float):
+        return not value and field in _PLAIN_NUMBERS
+    if isinstance(value, Mapping):
+        return not value and field in (_TEXTS | _PLAIN_OBJECTS)
+    return not value
 
 
 @dataclass(frozen=True, slots=True)
