@@ -34,7 +34,7 @@ OPERATOR = OperatorSpec(
     settings=lambda: settings.TABLE,
     start=lambda process, own, environment: controllers.launch(process, own, environment),
     installation=lambda: installation.INSTALLATION,
-    process=lambda: variables.process(),
+    process=lambda: variables.process(leader_elect=True),
     chart_part=lambda: controller.PART,
     chart=lambda: operator.CHART,
     servers=(SUBSCRIPTIONS, WEBHOOKS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from stellwerk.runtime.settings.process_settings import ProcessSettings, with_metrics_port
@@ -23,6 +24,10 @@ def switch(field: str, help: str) -> Setting[bool]:
     return variable(field, help, lambda text: text == "true", lambda value: "true" if value else "false")
 
 
-def process() -> SettingsTable[ProcessSettings]:
-    """The settings of every process, with the port of metrics that the original's programs have."""
-    return with_metrics_port("METRICS_PORT", METRICS_PORT)
+def process(*, leader_elect: bool = False) -> SettingsTable[ProcessSettings]:
+    """The settings of every process, with the port of metrics that the original's programs have.
+
+    `leader_elect`: the default of that flag. The original's controllers always hold a Lease, without a setting for it.
+    """
+    table = with_metrics_port("METRICS_PORT", METRICS_PORT)
+    return replace(table, defaults=replace(table.defaults, leader_elect=leader_elect))

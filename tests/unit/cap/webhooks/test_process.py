@@ -43,6 +43,13 @@ def test_the_flag_decides_about_metrics_before_the_variable_of_the_original(
     assert table.from_flags({"metrics_bind_address": flag}, found.settings).metrics_bind_address == served
 
 
+def test_the_controllers_hold_the_lease_without_a_flag_as_the_original_does_and_the_servers_need_none() -> None:
+    defaults = {name: PROCESSES[name].process().defaults.leader_elect for name in PROCESSES if name.startswith("cap")}
+    assert defaults == {"cap": True, "cap-server": False, "cap-webhooks": False, "cap-manager": False}
+    table = PROCESSES["cap"].process()
+    assert not table.from_flags({"leader_elect": False}).leader_elect, "a flag switches it off"
+
+
 def test_it_does_not_start_without_the_certificate_that_it_is_to_serve() -> None:
     with pytest.raises(CannotStart, match="TLS_CERT") as raised:
         process.launch(ProcessSettings(), of(TLS_ENABLED="true", TLS_CERT="/etc/certs/tls.crt"), {})
