@@ -51,13 +51,14 @@ class Shop:
         follows: bool = True,
         host: str = "",
         waits: bool = True,
+        **fields: JsonValue,
     ) -> None:
         """Make the application, its Secret, a version, a tenant without a version, and a domain that is Ready.
 
         Without `follows`, the tenant is never given a version. It `waits` until the version is Ready, if it becomes so.
         """
         await self.bind()
-        await self.apply(host=host)
+        await self.apply(host=host, **fields)
         await self.release("1", *workloads, ready=ready)
         if ready and waits:
             await self.version_shows("WorkloadsReady")
@@ -157,7 +158,7 @@ class Shop:
         await eventually(does, within=30, describe=f"version {number} shows {state}, {reason}")
         return found[0]
 
-    async def serve(self, host: str) -> None:
+    async def serve(self, host: str, *, name: str = "primary") -> None:
         """Make a domain, which is Ready, as its controller would show it."""
         spec: JsonObject = {
             "domain": host,
@@ -165,9 +166,9 @@ class Shop:
             "tlsMode": "Simple",
             "dnsMode": "None",
         }
-        await self.client.apply(Domain, {**self._metadata("primary"), "spec": spec})
-        patch = MergePatch({"status": {"state": "Ready", "gatewayName": "primary-gateway", "conditions": [_READY]}})
-        await self.client.patch(metadata_of(Domain), "primary", self.namespace, patch, subresource="status")
+        await self.client.apply(Domain, {**self._metadata(name), "spec": spec})
+        patch = MergePatch({"status": {"state": "Ready", "gatewayName": f"{name}-gateway", "conditions": [_READY]}})
+        await self.client.patch(metadata_of(Domain), name, self.namespace, patch, subresource="status")
 
     async def set_version(self, version: str) -> None:
         """Have the tenant use a version, as the controller of the application does."""

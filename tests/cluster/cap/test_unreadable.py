@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
+import msgspec
 import pytest
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -12,7 +13,8 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import Invalid
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, dig, metadata_of, unstructured
 from stellwerk.operators.cap.api import DEFINITIONS
-from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
+from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.testing.eventually import eventually
@@ -26,13 +28,14 @@ BROKEN: dict[type[Kind], tuple[JsonObject, str]] = {
     CAPTenant: ({"versionUpgradeStrategy": 7}, "spec.versionUpgradeStrategy: expected str, got int"),
     CAPTenantOperation: ({"steps": 7}, "spec.steps: expected array, got int"),
 }
+BROKEN_DOMAIN: JsonObject = {"ingressSelector": 7}
 
 
 @pytest.fixture
 async def free(admin: Client) -> AsyncIterator[None]:
     """The API server takes any spec for a while, as with definitions of another release."""
     view = unstructured(CustomResourceDefinition.resource)
-    for kind in BROKEN:
+    for kind in (*BROKEN, Domain):
         await admin.apply(view, free_definition(kind.resource), force=True)
     yield
     for definition in DEFINITIONS:
@@ -143,3 +146,37 @@ async def test_a_deletion_waits_for_a_tenant_that_cannot_be_read(running: Runnin
         return await shop.client.find(metadata_of(CAPApplication), "shop", shop.namespace) is None
 
     await eventually(is_gone, within=60, describe="the application is gone")
+
+
+async def hosts(shop: Shop) -> Sequence[str]:
+    found = await shop.routes()
+    return found.spec.hosts if found is not None else ()
+
+
+@pytest.mark.req("R-510")
+async def test_a_host_stays_in_the_routes_of_a_tenant_while_its_domain_cannot_be_read(
+    running: Running, shop: Shop, free: None
+) -> None:
+    both = [DomainRef(kind="Domain", name="primary"), DomainRef(kind="Domain", name="second")]
+    await shop.serve("other.example.com", name="second")
+    await shop.serve("shop.example.com")
+    await shop.open(job("mtxs"), router(), domainRefs=[msgspec.to_builtins(each) for each in both])
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    before = await hosts(shop)
+    assert before == ("acme.shop.example.com", "acme.other.example.com")
+    spec = await spec_of(shop, Domain, "second")
+
+    await running.stop()
+    await broken(shop, Domain, "second", BROKEN_DOMAIN)
+    await running.start()
+    await running.settled(shop.client)
+    assert running.caches.is_hidden(shop.namespace, both[1])
+    assert await hosts(shop) == before
+
+    await mended(shop, Domain, "second", {**spec, "domain": "new.example.com"}, {**BROKEN_DOMAIN, "domain": ""})
+
+    async def follows() -> bool:
+        return await hosts(shop) == ("acme.shop.example.com", "acme.new.example.com")
+
+    await eventually(follows, within=30, describe="the routes follow the domain again")

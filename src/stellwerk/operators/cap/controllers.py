@@ -190,6 +190,7 @@ class _Building:
             cache=seen.virtual_services,
             objects=self._virtual_services(),
             find_domain=seen.domain,
+            is_hidden=seen.is_hidden,
             find_version=seen.versions.store.get,
             operator_namespace=self.namespace,
         )

@@ -94,6 +94,12 @@ class Caches:
             return self.cluster_domains.store.get(ObjectKey("", reference.name))
         return self.domains.store.get(ObjectKey(namespace, reference.name))
 
+    def is_hidden(self, namespace: str, reference: DomainRef) -> bool:
+        """Whether the domain of a reference exists and could not be read since the process started."""
+        if reference.kind == DomainKind.CLUSTER_DOMAIN:
+            return ObjectKey("", reference.name) in self.cluster_domains.hidden
+        return ObjectKey(namespace, reference.name) in self.domains.hidden
+
     def hidden_tenants(self, namespace: str) -> Sequence[ObjectKey]:
         """The tenants of a namespace that exist and could not be read since the process started."""
         return [key for key in self.tenants.hidden if key.namespace == namespace]

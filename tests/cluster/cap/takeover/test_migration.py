@@ -50,6 +50,7 @@ async def test_each_object_is_migrated_by_one_write_and_nothing_runs_again(
         "patch capapplicationversions": 1,
         "patch captenants": 1,
         "patch secrets": 1,
+        "patch virtualservices": 1,
     }
     assert {job.metadata.uid for job in await shop.all_jobs()} == jobs
 

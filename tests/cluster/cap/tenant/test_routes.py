@@ -11,7 +11,8 @@ from tests.cluster.cap.shop import Shop, job, router
 from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.runtime import conditions
@@ -84,6 +85,25 @@ async def test_with_affinity_clients_stay_on_the_version_where_their_session_beg
     assert default.headers is not None
     assert default.headers.response is not None
     assert default.headers.response.add == {"Set-Cookie": "CAPOP_CAV=shop-v2;Path=/;HttpOnly;Secure"}
+
+
+async def test_a_label_that_the_routes_lack_is_added_and_one_that_differs_stays(running: Running, shop: Shop) -> None:
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    changed: JsonObject = {names.TENANT_TYPE_LABEL: None, names.OWNER_GENERATION_LABEL: "7"}
+    patch = MergePatch({"metadata": {"labels": changed, "annotations": {names.OWNER_ANNOTATION: None}}})
+    await shop.client.patch(metadata_of(VirtualService), "acme", shop.namespace, patch)
+
+    async def is_complete() -> bool:
+        metadata = (await routes(shop)).metadata
+        assert metadata.annotations.get(names.OWNER_ANNOTATION) == f"{shop.namespace}.acme"
+        return metadata.labels.get(names.TENANT_TYPE_LABEL) == "consumer"
+
+    await eventually(is_complete)
+    await running.settled(shop.client)
+    await shop.tenant_shows("ProvisioningCompleted")  # the routes are the same
+    assert (await routes(shop)).metadata.labels[names.OWNER_GENERATION_LABEL] == "7"
 
 
 @pytest.mark.req("CAP-43")

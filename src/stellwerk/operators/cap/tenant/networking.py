@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stellwerk.api.istio import VirtualService
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import ControllerOwner
 from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import owner_reference
+from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
@@ -37,16 +39,21 @@ class TenantNetworking:
     objects: HashedObjects
     find_domain: Callable[[str, DomainRef], AnyDomain | None]
     """The domain of a reference in a namespace."""
+    is_hidden: Callable[[str, DomainRef], bool]
+    """Whether the domain of a reference exists and was not readable so far."""
     find_version: Callable[[ObjectKey], CAPApplicationVersion | None]
     operator_namespace: str
 
     async def keep(
         self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState
     ) -> bool:
-        """Have the VirtualService lead to `version`. Returns whether it was written.
+        """Have the VirtualService lead to `version`. Returns whether its routes were written.
 
-        A tenant without domains, or whose version has no router, has none. Raises NetworkingFailed, ApiError.
+        A tenant without domains, or whose version has no router, has none. While a domain cannot be read it stays as it
+        is: without the host of that domain, clients could not reach the tenant. Raises NetworkingFailed, ApiError.
         """
+        if any(self.is_hidden(tenant.metadata.namespace, each) for each in application.spec.domain_refs):
+            return False
         found = routes(tenant, application, version, self.find_domain, self.find_version, self.operator_namespace)
         if found is None:
             return False
@@ -57,7 +64,29 @@ class TenantNetworking:
         if written.problems:
             cause = f"invalid owner reference found for {desired.ref}: " if written.is_taken else ""
             raise NetworkingFailed(cause + "; ".join(written.problems))
+        if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
+            await self._complete(live, lacking)
         return written.is_changed
+
+    async def _complete(self, live: Live, lacking: JsonObject) -> None:
+        metadata = live.metadata
+        patch = MergePatch({"metadata": {"uid": metadata.uid, **lacking}})
+        target = metadata_of(VirtualService.resource)
+        written = await self.objects.client.patch(target, metadata.name, metadata.namespace, patch)
+        self.cache.expect(live.key, written.metadata.resource_version)
+
+
+def lacking_metadata(desired: Desired, live: Live) -> JsonObject:
+    """The labels and annotations that a VirtualService with the right routes lacks, by their field (pure).
+
+    The hash is one of the spec, so it does not show them.
+    """
+    wanted = Unstructured.of(desired.body).metadata
+    found = {
+        "labels": names.missing(wanted.labels, live.metadata.labels),
+        "annotations": names.missing(wanted.annotations, live.metadata.annotations),
+    }
+    return {field: {**missing} for field, missing in found.items() if missing}
 
 
 def owner_of(tenant: CAPTenant) -> ControllerOwner:

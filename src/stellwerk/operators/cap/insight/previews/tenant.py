@@ -17,7 +17,7 @@ from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured, metadata_of
 from stellwerk.operators.cap import names, preparation, retries
-from stellwerk.operators.cap.hashed_objects import ORIGINAL
+from stellwerk.operators.cap.hashed_objects import ORIGINAL, is_written
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome, Surroundings
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
@@ -115,8 +115,14 @@ async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, foun
         raise PreviewFailed(str(error)) from error
     except NotServed:
         return
-    if routes is not None:
-        outcome.hashed(networking.owner_of(tenant), *routes, live)
+    if routes is None:
+        return
+    desired, hash = routes
+    owner = networking.owner_of(tenant)
+    if live is not None and is_written(owner, live, hash) and networking.lacking_metadata(desired, live):
+        outcome.changed[desired.ref] = "labels and annotations are added"
+        return
+    outcome.hashed(owner, desired, hash, live)
 
 
 PREVIEWER = TenantPreviewer()
