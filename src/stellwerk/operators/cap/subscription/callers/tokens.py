@@ -91,6 +91,7 @@ class Claims:
     issuer: str
     """The host whose keys verified it."""
     audiences: frozenset[str]
+    """Empty where the token names none: its scopes name them then."""
     scopes: frozenset[str]
     client_id: str
     issued_at: float
@@ -239,11 +240,11 @@ def claims_of(token: str, header: TokenHeader, keys: Iterable[IssuerKey], now: f
         raise TokenRefused("it has ended, or ends within seconds")
     if begins is not None and begins - now > LEEWAY_SECONDS:
         raise TokenRefused("it is not valid yet")
-    if "aud" not in content or "scope" not in content:
-        raise TokenRefused("it names no audience, or no scope")
+    if "scope" not in content:
+        raise TokenRefused("it names no scope")
     return Claims(
         issuer=header.issuer,
-        audiences=_texts(content["aud"]),
+        audiences=_texts(content.get("aud")),
         scopes=_texts(content["scope"]),
         client_id=_text(content.get("client_id")) or _text(content.get("cid")),
         issued_at=_seconds(content, "iat") or 0.0,
