@@ -128,6 +128,7 @@ def test_clocks_may_differ_by_a_minute() -> None:
         (changed(scope=["shop!t1.mtcallback"]), True),
         (changed(scope="uaa.user shop!t1.Callback"), True),
         (changed(aud=["shop!t1.Callback"]), True),
+        (changed(iss="http://zone.localhost:8080/uaa/oauth/token"), True),
         (changed(aud=[]), True),
         (changed(aud=None), True),
         ({**GOOD, "aud": None}, True),

@@ -2,6 +2,8 @@
 
 A token names the document with the keys of its issuer itself (`jku`). So the name decides nothing: its host must be the
 UAA domain of an application or below it, and the rest of the URL is fixed. Keys within the token are never looked at.
+Neither is `iss`: the signature proves the issuer already, and a UAA may name itself there by an internal address, such
+as `http://SUBDOMAIN.localhost:8080/uaa/oauth/token`, so that a check would refuse good tokens.
 
 Two questions are asked one after the other, so that the first does not depend on the application of the request:
 
