@@ -6,10 +6,11 @@ import base64
 import json
 
 import msgspec
+import pytest
 from tests.unit.cap import given
 
 from stellwerk.api.core import Secret
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.tenant.subscription_objects import SubscriptionObjects
@@ -46,6 +47,34 @@ def test_the_payload_of_the_provider_names_its_own_subaccount() -> None:
     assert json.loads(payload_in(made))["subscribedSubaccountId"] == "subaccount"
     assert typed(made.tenant).spec.version == "1.0.0"
     assert typed(made.tenant).metadata.name == "bookshop-provider"
+
+
+LABELED: JsonObject = {"sme.sap.com/btp-tenant-id": "acme-id"}
+TENANT: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenant", "name": "acme", "uid": "former"}
+BINDING: JsonObject = {"apiVersion": "services.cloud.sap.com/v1", "kind": "ServiceBinding", "name": "acme", "uid": "b"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "owners", "may"),
+    [
+        (LABELED, [], True),
+        (LABELED, [TENANT], True),
+        ({}, [], False),
+        ({"sme.sap.com/btp-tenant-id": "other-id"}, [], False),
+        ({**LABELED, "sme.sap.com/subscription-callback": "pending"}, [], False),
+        (LABELED, [BINDING], False),
+        (LABELED, [{**TENANT, "name": "other"}], False),
+        (LABELED, [TENANT, BINDING], False),
+    ],
+)
+def test_a_tenant_owns_a_secret_with_its_label_and_without_another_owner(
+    labels: JsonObject, owners: list[JsonValue], may: bool
+) -> None:
+    secret = msgspec.convert({"metadata": {"name": "s", "labels": labels, "ownerReferences": owners}}, Secret)
+    tenant = given.tenant()
+    assert subscription_objects.may_be_payload_of(tenant, secret) is may
+    assert subscription_objects.lacks_owner(tenant, secret) is (may and not owners)
+    assert not subscription_objects.lacks_owner(None, secret)
 
 
 def test_the_secret_goes_with_its_tenant() -> None:

@@ -8,7 +8,9 @@ import json
 import pytest
 from tests.cluster.cap.subscription.bookshop import Bookshop, Serving
 
+from stellwerk.api.core import Secret
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -59,6 +61,25 @@ async def test_another_subscription_of_the_tenant_updates_labels_and_payload(sho
     (context,) = await shop.contexts()
     assert context.metadata.labels[names.SUBSCRIPTION_GUID] == "guid-2"
     assert json.loads(context.text(names.CONTEXT_KEY) or "")["subscriptionGUID"] == "guid-2"
+
+
+@pytest.mark.parametrize("guid", ["guid-1", "guid-2"])
+async def test_a_secret_that_is_not_the_payload_of_its_tenant_is_not_written_and_gets_no_owner(
+    shop: Bookshop, serving: Serving, guid: str
+) -> None:
+    await shop.subscribe()
+    before = await shop.client.get(Secret, "uaa-binding", shop.namespace)
+    patch = MergePatch({"metadata": {"annotations": {names.CONTEXT_SECRET_ANNOTATION: "uaa-binding"}}})
+    await shop.client.patch(metadata_of(CAPTenant), (await shop.tenant()).metadata.name, shop.namespace, patch)
+    await serving.settled(shop.client)  # the promise to the registry makes the tenant own its payload, too
+    assert (await shop.subscribe(guid=guid)).status == 202
+    await serving.settled(shop.client)
+    assert await shop.client.get(Secret, "uaa-binding", shop.namespace) == before
+    tenant, contexts = await shop.tenant(), await shop.contexts()
+    named = tenant.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
+    (payload,) = (each for each in contexts if each.metadata.name == named)
+    assert payload.metadata.controller is not None
+    assert payload.metadata.controller.uid == tenant.metadata.uid
 
 
 @pytest.mark.req("R-308")

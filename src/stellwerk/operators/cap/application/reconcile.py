@@ -126,7 +126,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         tenant = next((each for each in tenants if each.metadata.name == name), None)
         context = tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if tenant is not None else ""
         secret = self.caches.secrets(namespace).store.get(ObjectKey(namespace, context)) if context else None
-        return context if secret is not None and not secret.metadata.owner_references else ""
+        return context if subscription_objects.lacks_owner(tenant, secret) else ""
 
     async def _write(self, application: CAPApplication, write: Write) -> None:
         match write:

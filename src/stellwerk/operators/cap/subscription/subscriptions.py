@@ -6,17 +6,16 @@ change, and a write that finds its object already there goes on with it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass
-
-import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, metadata_of, owner_reference
+from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -25,6 +24,7 @@ from stellwerk.operators.cap.subscription.callbacks import promise
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret
 from stellwerk.operators.cap.subscription.directory import Directory
 from stellwerk.operators.cap.subscription.payloads import Subscription
+from stellwerk.operators.cap.tenant import subscription_objects
 
 CREATED = "resource created successfully"
 UPDATED = "resource updated successfully"
@@ -80,7 +80,7 @@ class Subscriptions:
         self, application: CAPApplication, subscription: Subscription, payload: bytes
     ) -> tuple[CAPTenant, bool]:
         """A tenant, and whether it is new: another request may have been faster."""
-        await self._ensure_context(application, subscription, payload)
+        context = await self._ensure_context(application, subscription, payload)
         namespace = application.metadata.namespace
         for attempt in range(plan.MOST_NAMES):
             name = plan.tenant_name(application, subscription.tenant_id, attempt)
@@ -93,7 +93,7 @@ class Subscriptions:
                     return existing, False
                 continue
             self.directory.tenants.expect(tenant.key, tenant.metadata.resource_version)
-            await self.own_context(tenant)
+            await self.own_context(tenant, context)
             _log.info("CAPTenant %s is created for a subscription", tenant.key)
             return tenant, True
         raise CannotSubscribe("the names for this tenant are taken by others")
@@ -107,10 +107,15 @@ class Subscriptions:
             raise CannotSubscribe("the tenant is being deleted: subscribe again when it is gone")
         context = metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
         guids = metadata.labels.get(names.SUBSCRIPTION_GUID), metadata.annotations.get(names.SUBSCRIPTION_GUID)
-        if guids == (subscription.guid, subscription.guid) and self._is_owned(metadata.namespace, context):
+        if guids == (subscription.guid, subscription.guid) and self._is_owned(
+            metadata.namespace, context, metadata.uid
+        ):
             return EXISTS
-        name = await self._written_context(tenant, context, application, subscription, payload)
-        annotations = {names.SUBSCRIPTION_GUID: subscription.guid, names.CONTEXT_SECRET_ANNOTATION: name}
+        secret = await self._written_context(tenant, context, application, subscription, payload)
+        annotations = {
+            names.SUBSCRIPTION_GUID: subscription.guid,
+            names.CONTEXT_SECRET_ANNOTATION: secret.metadata.name,
+        }
         patch = MergePatch(
             {
                 "metadata": {
@@ -122,18 +127,20 @@ class Subscriptions:
         )
         written = await self.client.patch(CAPTenant, metadata.name, metadata.namespace, patch)
         self.directory.tenants.expect(written.key, written.metadata.resource_version)
-        await self.own_context(written)
+        await self.own_context(written, secret)
         return EXISTS if guids[0] == subscription.guid else UPDATED
 
     # ---- the Secret with the payload
 
-    async def _ensure_context(self, application: CAPApplication, subscription: Subscription, payload: bytes) -> None:
+    async def _ensure_context(
+        self, application: CAPApplication, subscription: Subscription, payload: bytes
+    ) -> HasMetadata:
         body = plan.context(application, subscription, payload)
         try:
-            await self.client.create(Secret, body)
+            return await self.client.create(Secret, body)
         except AlreadyExists:
             name, namespace = plan.context_name(application, subscription), application.metadata.namespace
-            await self.client.patch(metadata_of(Secret), name, namespace, _payload(subscription, payload))
+            return await self.client.patch(metadata_of(Secret), name, namespace, _payload(subscription, payload))
 
     async def _written_context(
         self,
@@ -142,35 +149,45 @@ class Subscriptions:
         application: CAPApplication,
         subscription: Subscription,
         payload: bytes,
-    ) -> str:
-        """Write the payload into the Secret of a tenant, and return its name; a tenant without one gets one."""
-        if context:
-            try:
-                namespace = tenant.metadata.namespace
-                await self.client.patch(metadata_of(Secret), context, namespace, _payload(subscription, payload))
-            except NotFound:
-                _log.warning("Secret %s of CAPTenant %s is absent; it is created again", context, tenant.key)
-            else:
-                return context
-        await self._ensure_context(application, subscription, payload)
-        return plan.context_name(application, subscription)
+    ) -> HasMetadata:
+        """Write the payload into the Secret of a tenant, and return it; a tenant without one gets one."""
+        namespace = tenant.metadata.namespace
+        secret = await self._named(namespace, context)
+        if context and secret is None:
+            _log.warning("Secret %s of CAPTenant %s is absent; it is created again", context, tenant.key)
+        elif secret is not None and not subscription_objects.may_be_payload_of(tenant, secret):
+            _log.warning("Secret %s is not the payload of CAPTenant %s, which gets another one", context, tenant.key)
+        elif secret is not None:
+            with contextlib.suppress(NotFound):
+                return await self.client.patch(metadata_of(Secret), context, namespace, _payload(subscription, payload))
+        return await self._ensure_context(application, subscription, payload)
 
-    async def own_context(self, tenant: CAPTenant) -> None:
-        """Have the Secret of a tenant go with it. Raises ApiError."""
-        name, namespace = (
-            tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, ""),
-            tenant.metadata.namespace,
-        )
-        if not name or tenant.metadata.is_terminating or self._is_owned(namespace, name, tenant.metadata.uid):
+    async def own_context(self, tenant: CAPTenant, written: HasMetadata | None = None) -> None:
+        """Have the Secret of a tenant go with it, if it is that of its payload. Raises ApiError.
+
+        `written`: the Secret, where it was just written.
+        """
+        metadata = tenant.metadata
+        name, namespace = metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, ""), metadata.namespace
+        if not name or metadata.is_terminating or self._is_owned(namespace, name, metadata.uid):
             return
-        references = [msgspec.to_builtins(owner_reference(tenant))]
-        patch = MergePatch({"metadata": {"ownerReferences": references}})
+        secret = written or await self._named(namespace, name)
+        if secret is None or not subscription_objects.may_be_payload_of(tenant, secret):
+            return
         try:
-            written = await self.client.patch(metadata_of(Secret), name, namespace, patch)
+            owned = await self.client.patch(
+                metadata_of(Secret), name, namespace, MergePatch(subscription_objects.owned_by(tenant))
+            )
         except NotFound:
             return
-        if names.TENANT_ID_LABEL in written.metadata.labels:  # others are never shown
-            self.directory.contexts.expect(written.key, written.metadata.resource_version)
+        self.directory.contexts.expect(owned.key, owned.metadata.resource_version)
+
+    async def _named(self, namespace: str, name: str) -> HasMetadata | None:
+        """The Secret that a tenant names: as the cache shows it, which has those with the label of a tenant only."""
+        if not name:
+            return None
+        shown = self.directory.contexts.store.get(ObjectKey(namespace, name))
+        return shown or await self.client.find(metadata_of(Secret), name, namespace)
 
     async def drop_context(self, namespace: str, tenant_id: str, guid: str) -> None:
         """Delete the payload of a subscription that has not become a tenant. Raises ApiError."""
@@ -195,10 +212,10 @@ class Subscriptions:
         metadata = secret.metadata
         await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
 
-    def _is_owned(self, namespace: str, name: str, uid: str = "") -> bool:
+    def _is_owned(self, namespace: str, name: str, uid: str) -> bool:
         shown = self.directory.contexts.store.get(ObjectKey(namespace, name)) if name else None
         owner = shown.metadata.controller if shown is not None else None
-        return owner is not None and (not uid or owner.uid == uid)
+        return owner is not None and owner.uid == uid
 
     # ---- promises
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stellwerk.kube.types.model import JsonObject, owner_reference
+from stellwerk.kube.types.model import HasMetadata, JsonObject, owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication, Provider
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -92,3 +92,27 @@ def secret_data(payload: str) -> JsonObject:
 def owned_by(tenant: CAPTenant) -> JsonObject:
     """The patch by which the tenant owns the Secret with its payload."""
     return {"metadata": {"ownerReferences": [msgspec.to_builtins(owner_reference(tenant))]}}
+
+
+def lacks_owner(tenant: CAPTenant | None, secret: HasMetadata | None) -> bool:
+    """Whether a Secret that the tenant of a provider names is still to be owned by it."""
+    if tenant is None or secret is None or secret.metadata.owner_references:
+        return False
+    return may_be_payload_of(tenant, secret)
+
+
+def may_be_payload_of(tenant: CAPTenant, secret: HasMetadata) -> bool:
+    """Whether a Secret that a tenant names may be written, and owned by it: it has the label, and no other owner.
+
+    Any client that may annotate a tenant can name any Secret there, and what a tenant owns is deleted with it. A former
+    tenant of this name is no other owner: with its next subscription, it would take the payload along.
+    """
+    metadata, resource = secret.metadata, tenant.resource
+    return (
+        metadata.labels.get(names.TENANT_ID_LABEL) == tenant.spec.tenant_id
+        and names.CALLBACK_LABEL not in metadata.labels
+        and all(
+            (owner.api_version, owner.kind, owner.name) == (resource.api_version, resource.kind, tenant.metadata.name)
+            for owner in metadata.owner_references
+        )
+    )

@@ -64,7 +64,7 @@ async def _snapshot(client: Client, application: CAPApplication, found: Surround
     name = subscription_objects.provider_name(application)
     provider = next((each for each in found.tenants if each.metadata.name == name), None)
     context = provider.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if provider is not None else ""
-    unowned = [each for each in secrets if each.metadata.name == context and not each.metadata.owner_references]
+    secret = next((each for each in secrets if each.metadata.name == context), None)
     is_inline = application.spec.domains is not None and not application.spec.domain_refs
     return ApplicationSnapshot(
         application=application,
@@ -80,7 +80,7 @@ async def _snapshot(client: Client, application: CAPApplication, found: Surround
         )
         if is_inline
         else None,
-        unowned_context=context if unowned else "",
+        unowned_context=context if subscription_objects.lacks_owner(provider, secret) else "",
     )
 
 
