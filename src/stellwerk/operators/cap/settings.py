@@ -11,7 +11,7 @@ from stellwerk.kube.types import duration
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings
 from stellwerk.operators.cap.variables import switch, variable
 from stellwerk.runtime.settings import parsers
-from stellwerk.runtime.settings.table import Setting, SettingsTable
+from stellwerk.runtime.settings.table import OutOfRange, Setting, SettingsTable
 
 MOST_WORKERS = 100
 _LEAST_ROLLOUT_DELAY = timedelta(seconds=30)
@@ -61,12 +61,21 @@ def _dns_target(text: str) -> str:
 
 
 def _rollout_delay(text: str) -> timedelta:
-    return max(parsers.positive_duration(text), _LEAST_ROLLOUT_DELAY)
+    return max(duration.parse(text), _LEAST_ROLLOUT_DELAY)
+
+
+def _number_of_workers(text: str) -> int:
+    try:
+        return parsers.number(1, MOST_WORKERS)(text)
+    except ValueError as error:
+        if re.fullmatch(r"0*[1-9][0-9]{2,}", text):
+            raise OutOfRange(str(error), nearest=MOST_WORKERS) from None
+        raise
 
 
 def _workers(kind: str, title: str) -> Setting[int]:
-    field = f"max_concurrent_reconciles_{kind}"
-    return variable(field, f"How many {title} are reconciled at once.", parsers.number(1, MOST_WORKERS))
+    help = f"How many {title} are reconciled at once, up to {MOST_WORKERS}."
+    return variable(f"max_concurrent_reconciles_{kind}", help, _number_of_workers)
 
 
 def _time(field: str, help: str, read: Callable[[str], timedelta] = parsers.positive_duration) -> Setting[timedelta]:

@@ -55,6 +55,15 @@ class Setting(Generic[V]):
         return self.field.replace("_", "-") if self.has_flag else ""
 
 
+class OutOfRange(ValueError):
+    """A value is beyond a limit of ours, which a variable of the originals does not have."""
+
+    def __init__(self, why: str, *, nearest: object) -> None:
+        """`nearest`: the value that a variable has instead. A flag is refused."""
+        super().__init__(why)
+        self.nearest = nearest
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """A key of a ConfigMap, or a variable, that has no effect. `value` is shortened and on one line."""
@@ -62,9 +71,10 @@ class Rejection:
     key: str
     value: str
     why: str
+    effect: str = "has no effect"
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.value!r} has no effect: {self.why}"
+        return f"{self.key}: {self.value!r} {self.effect}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,10 @@ class SettingsTable(Generic[S]):
                 continue
             try:
                 values[row.field] = row.read(_bounded(text))
+            except OutOfRange as error:
+                values[row.field] = error.nearest
+                effect = f"counts as {row.write(error.nearest)}"
+                rejections.append(Rejection(row.environment, _shown(text), str(error), effect))
             except ValueError as error:
                 rejections.append(Rejection(row.environment, _shown(text), str(error)))
         return Effective(replace(self.defaults, **values), tuple(rejections))

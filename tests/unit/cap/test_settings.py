@@ -1,0 +1,35 @@
+"""How the variables of the original's controllers are read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from stellwerk.operators.cap.settings import TABLE
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "-5s", "29s", "30s"])
+def test_a_short_delay_of_the_rollout_counts_as_half_a_minute(text: str) -> None:
+    found = TABLE.from_environment({"ROLLOUT_DELAY": text})
+    assert (found.settings.rollout_delay, found.rejections) == (timedelta(seconds=30), ())
+
+
+def test_a_delay_that_is_no_duration_has_no_effect() -> None:
+    found = TABLE.from_environment({"ROLLOUT_DELAY": "soon"})
+    assert found.settings.rollout_delay == timedelta(hours=1)
+    assert "ROLLOUT_DELAY: 'soon' has no effect" in str(found.rejections[0])
+
+
+@pytest.mark.parametrize(("text", "workers"), [("100", 100), ("101", 100), ("0500", 100), ("9" * 30, 100), ("20", 20)])
+def test_more_workers_than_there_may_be_are_as_many_as_there_may_be(text: str, workers: int) -> None:
+    found = TABLE.from_environment({"MAX_CONCURRENT_RECONCILES_CAP_TENANT": text})
+    assert found.settings.max_concurrent_reconciles_cap_tenant == workers
+    shown = "; ".join(map(str, found.rejections))
+    assert ("counts as 100: expected a whole number from 1 to 100" in shown) is (workers == 100 != int(text))
+
+
+@pytest.mark.parametrize("text", ["0", "00", "-1", "many", "1.5", ""])
+def test_a_number_of_workers_that_is_none_has_no_effect(text: str) -> None:
+    found = TABLE.from_environment({"MAX_CONCURRENT_RECONCILES_CAP_TENANT": text})
+    assert found.settings.max_concurrent_reconciles_cap_tenant == 10
