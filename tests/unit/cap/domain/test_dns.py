@@ -87,3 +87,34 @@ def test_templates_and_records_are_bounded_before_the_work() -> None:
     many = dns.subdomains(HOST, [reference("a", "shop", *(f"t{number}" for number in range(dns.MOST_RECORDS + 1)))])
     with pytest.raises(DomainProblem, match="Wildcard"):
         dns.records(domain(dns_mode="Subdomain"), "lb", many)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "problem"),
+    [
+        ("{{.subDomain}}.{{ .domain }}", "{{.dnsTarget}}", ""),
+        ("*.{{.domain}}", "lb.example.com", ""),
+        ("fixed.example.com", "{{.dnsTarget}}", ""),
+        ('{{ .subDomain | trunc 3 }}.{{ printf "x.%s" .domain }}', '{{ "}}" }}', ""),
+        ("{{if .subDomain}}{{.other}}{{end}}", "{{.dnsTarget}}", ""),
+        ("{{.subDomain}.{{.domain", "lb", "spec.dnsTemplates[0].name has {{ without }}"),
+        ("a.{{.domain}}", "{{.dnsTarget}", "spec.dnsTemplates[0].target has {{ without }}"),
+        (
+            "{{.subdomain}}.x",
+            "lb",
+            "spec.dnsTemplates[0].name has .subdomain: there are .domain, .dnsTarget, .subDomain",
+        ),
+        ("a_b!.{{.domain}}", "lb", "spec.dnsTemplates[0] makes 'a_b!.app.example.com', which is not a DNS name"),
+        ("{{.domain}}.", "lb", "spec.dnsTemplates[0] makes 'app.example.com.', which is not a DNS name"),
+        ("", "lb", "spec.dnsTemplates[0] makes '', which is not a DNS name"),
+        ("a.{{.domain}}", "{{.subDomain}}", "spec.dnsTemplates[0] makes the target ''"),
+        ("a" * 20_000, "lb", "spec.dnsTemplates has more than 16 KiB: shorten the templates"),
+    ],
+)
+def test_what_is_wrong_with_a_template_shows_without_executing_it(name: str, target: str, problem: str) -> None:
+    shown = dns.problem_of_templates(domain(dns_mode="Custom", dns_templates=custom((name, target))))
+    assert shown.startswith(problem) if problem else shown == ""
+
+
+def test_templates_that_the_mode_does_not_use_have_no_problem() -> None:
+    assert dns.problem_of_templates(domain(dns_mode="Wildcard", dns_templates=custom(("{{", "{{")))) == ""

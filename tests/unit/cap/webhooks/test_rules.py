@@ -97,17 +97,63 @@ def test_an_output_names_a_tenant() -> None:
     assert "does not contain a valid tenant ID" in rules.problem_of_output(output(**{label: "x"}), [tenant()])
 
 
-def test_a_host_belongs_to_one_domain_of_both_kinds() -> None:
-    def body(name: str, namespace: str = "", **fields: Any) -> JsonObject:
-        spec: JsonObject = {"domain": "example.com", "ingressSelector": {}, **fields}
-        return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+@pytest.mark.parametrize(
+    ("bad", "worse"),
+    [
+        ({"saas_additional_output": "[1]"}, {"saas_additional_output": "[2]"}),
+        ({"vs_route_request_header_set": "no JSON"}, {"vs_route_request_header_set": "none"}),
+    ],
+)
+def test_an_annotation_that_is_there_already_prevents_no_other_change(
+    bad: dict[str, str], worse: dict[str, str]
+) -> None:
+    assert rules.problem_of_application(annotated(**bad), annotated(**bad, team="a")) == ""
+    assert rules.problem_of_application(annotated(**bad), annotated()) == ""
+    assert rules.problem_of_application(annotated(**bad), annotated(**worse)) != ""
+    assert rules.problem_of_application(annotated(), annotated(**bad)) != ""
 
+
+def body(name: str, namespace: str = "", **fields: Any) -> JsonObject:
+    spec: JsonObject = {"domain": "example.com", "ingressSelector": {}, **fields}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def of(**fields: Any) -> Domain:
+    return msgspec.convert(body("a", NAMESPACE, **fields), Domain)
+
+
+def test_a_domain_with_a_host_or_an_authority_that_is_refused_today_may_be_changed_otherwise() -> None:
+    twin = msgspec.convert(body("a"), ClusterDomain)
+    assert rules.problem_of_domain(of(), of(dnsMode="Wildcard"), [of(), twin]) == ""
+    assert "already exist" in rules.problem_of_domain(of(domain="other.example.com"), of(), [of(), twin])
+    bad = {"additionalCACertificate": "no PEM"}
+    assert rules.problem_of_domain(of(certConfig=bad), of(certConfig=bad, dnsMode="Wildcard"), []) == ""
+    for old in (None, of(), of(certConfig={"additionalCACertificate": "none"})):
+        assert "must be certificates in PEM" in rules.problem_of_domain(old, of(certConfig=bad), [])
+
+
+def custom(name: str, target: str = "{{.dnsTarget}}") -> Domain:
+    return of(dnsMode="Custom", dnsTemplates=[{"name": name, "target": target}])
+
+
+def test_dns_templates_are_looked_at_where_they_are_new_or_another() -> None:
+    bad, good = custom("{{.subDomain"), custom("{{.subDomain}}.{{.domain}}")
+    for old in (None, of(), good):
+        assert rules.problem_of_domain(old, bad, []) == "spec.dnsTemplates[0].name has {{ without }}"
+        assert rules.problem_of_domain(old, good, []) == ""
+    labelled = msgspec.structs.replace(bad, metadata=msgspec.structs.replace(bad.metadata, labels={"team": "a"}))
+    assert rules.problem_of_domain(bad, labelled, []) == ""
+
+
+def test_a_host_belongs_to_one_domain_of_both_kinds() -> None:
     domain = msgspec.convert(body("a", NAMESPACE), Domain)
     cluster_wide = msgspec.convert(body("a"), ClusterDomain)
     elsewhere = msgspec.convert(body("a", "elsewhere"), Domain)
-    assert rules.problem_of_domain(domain, [domain]) == ""
-    assert rules.problem_of_domain(domain, [cluster_wide]) == "ClusterDomain a already exist with domain example.com"
+    assert rules.problem_of_domain(None, domain, [domain]) == ""
+    assert (
+        rules.problem_of_domain(None, domain, [cluster_wide]) == "ClusterDomain a already exist with domain example.com"
+    )
     problem = "Domain a already exist in namespace elsewhere with domain example.com"
-    assert rules.problem_of_domain(domain, [elsewhere]) == problem, "the same name, and another object"
+    assert rules.problem_of_domain(None, domain, [elsewhere]) == problem, "the same name, and another object"
     wrong = msgspec.convert(body("b", NAMESPACE, certConfig={"additionalCACertificate": "no PEM"}), Domain)
-    assert "must be certificates in PEM" in rules.problem_of_domain(wrong, [])
+    assert "must be certificates in PEM" in rules.problem_of_domain(None, wrong, [])

@@ -6,6 +6,7 @@ domain, any other one record. Fixed modes need no template engine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ MOST_TEMPLATE_BYTES = 16 << 10
 LONGEST_NAME = 253
 
 _PER_SUBDOMAIN = ".subDomain"
+_OPEN, _CLOSE = "{{", "}}"
+_VARIABLE = re.compile(r"\{\{\s*\.(\w+)\s*\}\}")
+_SAMPLE_SUBDOMAIN, _SAMPLE_TARGET = "sample", "sample.example.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,9 @@ class Reference:
     """When it was created, as text that sorts."""
     subdomains: tuple[str, ...] = ()
     """The subdomains of its tenants and service exposures."""
+
+
+_SAMPLE_REFERENCE = Reference(key=ObjectKey("", ""), uid="", created="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,44 @@ def custom_records(
                     f"spec.dnsTemplates make {record.name} with different targets: make the names differ"
                 )
     return tuple(found.values())
+
+
+def problem_of_templates(domain: AnyDomain) -> str:
+    """Why templates of the mode Custom cannot work, as far as it shows without executing them; else empty.
+
+    The webhooks ask: a template engine would not fit into their memory and their time. So the result is looked at where
+    a template has nothing but variables in it, as nearly all have.
+    """
+    try:
+        texts_of_sample = texts(domain, _SAMPLE_TARGET, Subdomains({_SAMPLE_SUBDOMAIN: _SAMPLE_REFERENCE}))
+        if texts_of_sample is None:
+            return ""
+        once, expanded = texts_of_sample.rows
+        for number, template in enumerate(domain.spec.dns_templates):
+            variables = expanded if _PER_SUBDOMAIN in template.name else once
+            name = _sampled(template.name, variables, f"spec.{_label(number, 'name')}")
+            target = _sampled(template.target, variables, f"spec.{_label(number, 'target')}")
+            record = DnsRecord(
+                domain.spec.domain if name is None else name, _SAMPLE_TARGET if target is None else target
+            )
+            _checked(record, f"spec.dnsTemplates[{number}]")
+    except DomainProblem as problem:
+        return str(problem)
+    return ""
+
+
+def _sampled(text: str, variables: Mapping[str, str], source: str) -> str | None:
+    """The text with values for its variables; None where it has more than variables. Raises DomainProblem."""
+    _, opened, rest = text.rpartition(_OPEN)
+    if opened and _CLOSE not in rest:
+        raise DomainProblem(f"{source} has {_OPEN} without {_CLOSE}")
+    sampled = _VARIABLE.sub(lambda found: variables.get(found[1], ""), text)
+    if _OPEN in sampled:
+        return None
+    for name in _VARIABLE.findall(text):
+        if name not in variables:
+            raise DomainProblem(f"{source} has .{name}: there are {', '.join(f'.{each}' for each in variables)}")
+    return sampled
 
 
 def _parts(domain: AnyDomain) -> Iterable[tuple[int, str, str]]:

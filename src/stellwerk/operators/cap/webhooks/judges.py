@@ -103,7 +103,7 @@ class Judges:
         if new is None:
             return Allowed()
         others: Iterable[AnyDomain] = (*self.domains.store.all(), *self.cluster_domains.store.all())
-        return _decision(type(new), rules.problem_of_domain(new, others))
+        return _decision(type(new), rules.problem_of_domain(admission.old, new, others))
 
     async def _application(self, namespace: str, name: str) -> CAPApplication | None:
         shown = self.applications.store.get(ObjectKey(namespace, name))

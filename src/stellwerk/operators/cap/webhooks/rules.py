@@ -1,7 +1,8 @@
 """What is refused of applications, tenants, outputs and domains (pure; spec section 14).
 
 The messages of the original's rules are the original's, to the letter. Ours are about texts that would fail later:
-headers, additional output, certificate authorities.
+headers, additional output, certificate authorities, DNS templates. They, and the rule about hosts, are about what a
+write changes: an object that has such a text already may be changed in other respects, by the controllers too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from cryptography import x509
 
 from stellwerk.kube.types.model import UNREADABLE
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.domain import dns
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
+from stellwerk.operators.cap.kinds.domain import DomainSpec
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.routing import headers
@@ -31,15 +34,16 @@ def problem_of_application(old: CAPApplication | None, new: CAPApplication) -> s
     has_domains = new.spec.domains is not None and not new.spec.domains.is_empty
     if has_domains and (old is None or old.spec.domain_refs):
         return f"domains are deprecated. Use domainRefs instead in: {key}"
+    former = old.metadata.annotations if old is not None else {}
+    brought = {key: text for key, text in new.metadata.annotations.items() if former.get(key) != text}
     try:
-        headers.of_annotations(new.metadata.annotations, str(new.ref))
+        headers.of_annotations(brought, str(new.ref))
     except InvalidHeaders as error:
         return str(error)
-    return _additional_output(new)
+    return _additional_output(brought.get(names.ADDITIONAL_OUTPUT_ANNOTATION, ""), new)
 
 
-def _additional_output(application: CAPApplication) -> str:
-    text = application.metadata.annotations.get(names.ADDITIONAL_OUTPUT_ANNOTATION, "")
+def _additional_output(text: str, application: CAPApplication) -> str:
     if not text:
         return ""
     try:
@@ -90,8 +94,24 @@ def problem_of_output(output: CAPTenantOutput, tenants: Iterable[CAPTenant]) -> 
     )
 
 
-def problem_of_domain(domain: AnyDomain, others: Iterable[AnyDomain]) -> str:
+def problem_of_domain(old: AnyDomain | None, domain: AnyDomain, others: Iterable[AnyDomain]) -> str:
     """Why a domain is refused; empty where it is not. `others`: all domains of both kinds, itself included."""
+    former = old.spec if old is not None else None
+    is_new_host = former is None or former.domain != domain.spec.domain
+    if is_new_host and (problem := _taken_host(domain, others)):
+        return problem
+    pem = _authority(domain.spec)
+    if pem and (former is None or _authority(former) != pem):
+        try:
+            x509.load_pem_x509_certificates(pem.encode())
+        except (ValueError, UnicodeEncodeError):
+            return "spec.certConfig.additionalCACertificate must be certificates in PEM"
+    if former is None or _templates(former) != _templates(domain.spec):
+        return dns.problem_of_templates(domain)
+    return ""
+
+
+def _taken_host(domain: AnyDomain, others: Iterable[AnyDomain]) -> str:
     host = domain.spec.domain
     for other in others:
         if (other.resource.kind, other.key) == (domain.resource.kind, domain.key) or other.spec.domain != host:
@@ -100,11 +120,12 @@ def problem_of_domain(domain: AnyDomain, others: Iterable[AnyDomain]) -> str:
         if not namespace:
             return f"ClusterDomain {name} already exist with domain {host}"
         return f"Domain {name} already exist in namespace {namespace} with domain {host}"
-    config = domain.spec.cert_config
-    pem = config.additional_ca_certificate if config is not None else ""
-    if pem:
-        try:
-            x509.load_pem_x509_certificates(pem.encode())
-        except (ValueError, UnicodeEncodeError):
-            return "spec.certConfig.additionalCACertificate must be certificates in PEM"
     return ""
+
+
+def _authority(spec: DomainSpec) -> str:
+    return spec.cert_config.additional_ca_certificate if spec.cert_config is not None else ""
+
+
+def _templates(spec: DomainSpec) -> tuple[object, ...]:
+    return spec.dns_mode, spec.dns_templates
