@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -33,10 +35,17 @@ BROKEN_DOMAIN: JsonObject = {"ingressSelector": 7}
 
 @pytest.fixture
 async def free(admin: Client) -> AsyncIterator[None]:
-    """The API server takes any spec for a while, as with definitions of another release."""
+    """The API server takes any spec for a while, as with definitions of another release, and no status without a state,
+    as with those of the original.
+    """
     view = unstructured(CustomResourceDefinition.resource)
-    for kind in (*BROKEN, Domain):
-        await admin.apply(view, free_definition(kind.resource), force=True)
+    kinds: tuple[type[Kind], ...] = (*BROKEN, Domain)
+    for kind in kinds:
+        body = free_definition(kind.resource)
+        stated: JsonObject = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "required": ["state"]}
+        (version,) = cast("list[Any]", dig(body, "spec", "versions"))
+        version["schema"]["openAPIV3Schema"]["properties"]["status"] = stated
+        await admin.apply(view, body, force=True)
     yield
     for definition in DEFINITIONS:
         await admin.apply(view, definition.body(), force=True)
@@ -180,3 +189,35 @@ async def test_a_host_stays_in_the_routes_of_a_tenant_while_its_domain_cannot_be
         return await hosts(shop) == ("acme.shop.example.com", "acme.new.example.com")
 
     await eventually(follows, within=30, describe="the routes follow the domain again")
+
+
+@pytest.mark.req("R-510")
+async def test_an_object_without_a_state_shows_why_where_the_state_is_required(
+    running: Running, shop: Shop, free: None, admin: Client
+) -> None:
+    await shop.bind()
+    await shop.apply()
+    await shop.subscribe(follows=False)
+    tenant = await shop.tenant_shows("ProcessingStarted", state="")
+    assert "spec.version is empty" in str(tenant.status.conditions)
+    fields, why = BROKEN[CAPTenant]
+    spec: JsonObject = {"capApplicationInstance": "shop", "subDomain": "other", "tenantId": "other", **fields}
+    view = unstructured(CAPTenant.resource)
+
+    async def is_taken() -> bool:
+        with contextlib.suppress(Invalid):
+            metadata: JsonObject = {"name": "other", "namespace": shop.namespace}
+            return bool(await admin.create(view, {**_head(CAPTenant), "metadata": metadata, "spec": spec}))
+        return False
+
+    await eventually(is_taken, within=30, describe="the API server takes the tenant")
+
+    async def is_reported() -> bool:
+        found = await admin.get(view, "other", shop.namespace)
+        return found.at("status", "state") == "" and why in shown(found).get("Stalled", ("", ""))[1]
+
+    await eventually(is_reported, within=30, describe="the tenant shows that it cannot be read")
+
+
+def _head(kind: type[Kind]) -> JsonObject:
+    return {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}

@@ -11,9 +11,11 @@ from tests.unit import definitions
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.cap.api import DEFINITIONS
-from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication, DomainKind
+from stellwerk.operators.cap.kinds.domain import DomainStatus
+from stellwerk.operators.cap.kinds.status import ReconciledStatus
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, OperationStatus, TenantStatus
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
 
 REFERENCE = definitions.SHARED / "api" / "cap"
 POD_PARTS = re.compile(
@@ -112,3 +114,9 @@ def test_a_tenant_shows_its_versions_under_the_originals_names() -> None:
 
     assert tenant.status.current_version == "v2"
     assert msgspec.to_builtins(tenant.status) == {**status, "previousCAPApplicationVersions": ("v1",)}
+
+
+@pytest.mark.parametrize("kind", [ApplicationStatus, VersionStatus, TenantStatus, OperationStatus, DomainStatus])
+def test_a_state_that_is_empty_is_written_and_one_that_is_absent_is_read_as_empty(kind: type[ReconciledStatus]) -> None:
+    assert msgspec.to_builtins(kind()) == {"state": ""}
+    assert msgspec.convert({}, kind) == kind()

@@ -63,7 +63,8 @@ class StatusWriter:
     patience_seconds: float = 10.0
     """For how long passing failures of the API server are tried again before the pass counts as failed."""
     keeps_conditions: bool = False
-    """Whether `merge` keeps conditions of other types, at the price of reading the object: others decide by them."""
+    """Whether `merge` keeps conditions of other types, and all other fields that are there, at the price of reading the
+    object: others decide by them."""
     _written: set[str] = field(default_factory=set)
     """The uids of objects whose status this process has written."""
 
@@ -109,7 +110,8 @@ class StatusWriter:
             live = await self.client.find(unstructured(obj.resource), metadata.name, metadata.namespace)
             if live is None or live.metadata.uid != metadata.uid:
                 return
-            fields = {**fields, "conditions": _with_others(live.at("status", "conditions"), fields["conditions"])}
+            kept = {name: there for name in fields if (there := live.at("status", name)) is not None}
+            fields = {**fields, **kept, "conditions": _with_others(kept.get("conditions"), fields["conditions"])}
             identity["resourceVersion"] = live.metadata.resource_version
         patch = MergePatch({"metadata": identity, "status": fields})
         expected = (NotFound,) if self.keeps_conditions else (NotFound, Conflict)

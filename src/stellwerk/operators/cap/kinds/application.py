@@ -11,7 +11,7 @@ from stellwerk.kube.schema.crd import Definition, ValidationRule, Version, docum
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus, columns
+from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus, always_written, columns
 
 LATEST_VERSION_READY = "LatestVersionReady"
 ALL_TENANTS_READY = "AllTenantsReady"
@@ -285,7 +285,7 @@ class ApplicationStatus(TimedStatus, frozen=True, kw_only=True):
             values=tuple(ApplicationState),
             example="Consistent",
         ),
-    ] = msgspec.field(default="", name="state")
+    ] = always_written()
     services_only: Annotated[
         bool | None,
         documented("Whether the application has no tenants. Fixed by its first version that becomes Ready."),

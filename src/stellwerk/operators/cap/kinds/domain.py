@@ -12,7 +12,7 @@ from stellwerk.kube.schema.crd import Definition, PrinterColumn, Version, docume
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, ReconciledStatus, columns
+from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, ReconciledStatus, always_written, columns
 
 
 class DomainState(StrEnum):
@@ -115,7 +115,7 @@ class DomainStatus(ReconciledStatus, frozen=True, kw_only=True):
             values=tuple(DomainState),
             example="Ready",
         ),
-    ] = ""
+    ] = always_written()
     dns_target: Annotated[str, documented("DNS name of the ingress gateway that is used.")] = ""
     gateway_name: Annotated[str, documented("Gateway that was made for the domain.")] = ""
     observed_domain: Annotated[str, documented("The host that was last acted on.")] = ""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
+import msgspec
+
 from stellwerk.kube.schema.crd import AGE, PrinterColumn, documented
 from stellwerk.kube.types.model import JsonObject, Kind, Unreadable
 from stellwerk.kube.types.object_meta import Condition, Record, rfc3339
@@ -18,6 +20,15 @@ STALLED = "Stalled"
 """The type of the condition of an object that cannot be read."""
 UNREADABLE = "ObjectUnreadable"
 """Its reason."""
+
+
+def always_written() -> str:
+    """The default of the field `state`: empty, and written all the same, because a CRD of the original requires it.
+
+    msgspec leaves a field out where it equals a default, but not where a function makes the default.
+    """
+    made: str = msgspec.field(default_factory=str)
+    return made
 
 
 class ReconciledStatus(Record, frozen=True, kw_only=True):
@@ -74,10 +85,10 @@ def condition(obj: Kind, holds: bool, reason: str, message: str, *, type: str = 
 def unreadable(obj: Unreadable) -> JsonObject:
     """The fields of the status that report an object that cannot be decoded. Equal for an equal cause.
 
-    State and Ready stay as they are: they show what became of the object, and others act on them. A completed operation
-    that lost its Ready would run its Jobs again.
+    The state is for an object that has none. State and Ready stay as they are: they show what became of the object, and
+    others act on them. A completed operation that lost its Ready would run its Jobs again.
     """
-    return {"conditions": [unreadable_condition(obj, STALLED, "True", UNREADABLE)]}
+    return {"state": "", "conditions": [unreadable_condition(obj, STALLED, "True", UNREADABLE)]}
 
 
 def unreadable_condition(obj: Unreadable, type: str, status: str, reason: str) -> JsonObject:

@@ -19,6 +19,7 @@ from stellwerk.operators.cap.kinds.status import (
     ReconciledStatus,
     RetryProgress,
     TimedStatus,
+    always_written,
     columns,
 )
 from stellwerk.runtime import conditions
@@ -78,7 +79,7 @@ class TenantStatus(TimedStatus, frozen=True, kw_only=True):
             values=tuple(TenantState),
             example="Ready",
         ),
-    ] = ""
+    ] = always_written()
     current_version: Annotated[
         str, documented("CAPApplicationVersion that the tenant uses.", example="bookshop-v2")
     ] = msgspec.field(name="currentCAPApplicationVersionInstance", default="")
@@ -168,7 +169,7 @@ class OperationStatus(ReconciledStatus, frozen=True, kw_only=True):
             values=tuple(OperationState),
             example="Completed",
         ),
-    ] = ""
+    ] = always_written()
     current_step: Annotated[
         int | None, documented("Number of the step that is under way, from 1.", format="int32", example="1")
     ] = None

@@ -21,6 +21,7 @@ from stellwerk.operators.cap.kinds.status import (
     HandledRetry,
     ReconciledStatus,
     RetryProgress,
+    always_written,
     columns,
 )
 
@@ -396,7 +397,7 @@ class VersionStatus(ReconciledStatus, frozen=True, kw_only=True):
             values=tuple(VersionState),
             example="Ready",
         ),
-    ] = ""
+    ] = always_written()
     finished_jobs: Annotated[tuple[str, ...], documented("Content jobs that have ended, in their order.")] = ()
     retry: Annotated[
         RetryProgress | None, documented("The retry of the content job that is due, where it was tried more than once.")
