@@ -73,7 +73,7 @@ def launch(process: ProcessSettings, settings: Settings, environment: Mapping[st
     identity = OperatorIdentity(
         component=names.OPERATOR_NAME,
         lease=names.LEASE_NAME,
-        namespace=environment.get("POD_NAMESPACE", ""),
+        namespace=settings.pod_namespace,
         rights=Rights(INSTALLATION.needs(), "stellwerk install cap"),
     )
 

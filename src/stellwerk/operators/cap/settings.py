@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from stellwerk.kube.types import duration
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings
-from stellwerk.operators.cap.variables import switch, variable
+from stellwerk.operators.cap.variables import POD_NAMESPACE, switch, variable
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import OutOfRange, Setting, SettingsTable
 
@@ -39,6 +39,7 @@ class Settings:
     rollout_delay: timedelta = timedelta(hours=1)
     client_qps: str = ""
     client_burst: str = ""
+    pod_namespace: str = ""
 
     def of_domains(self, namespace: str) -> DomainSettings:
         """Those of the controllers of domains. `namespace`: the operator's own."""
@@ -117,6 +118,7 @@ TABLE = SettingsTable(
         ),
         variable("client_qps", "Accepted for compatibility: the API server's own limits apply.", str),
         variable("client_burst", "Accepted for compatibility: the API server's own limits apply.", str),
+        POD_NAMESPACE,
     ),
     about="""\
 A value comes from its flag, else from its environment variable, else it is the default. A variable that cannot be read

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.process_settings import ProcessSettings, with_metrics_port
 from stellwerk.runtime.settings.table import Setting, SettingsTable
 
@@ -22,6 +23,9 @@ def variable(field: str, help: str, read: Callable[[str], V], write: Callable[[V
 def switch(field: str, help: str) -> Setting[bool]:
     """A setting that is on for the word true only, as with the original."""
     return variable(field, help, lambda text: text == "true", lambda value: "true" if value else "false")
+
+
+POD_NAMESPACE = variable("pod_namespace", "The namespace of the program; without one, that of its pod.", parsers.name)
 
 
 def process(*, leader_elect: bool = False) -> SettingsTable[ProcessSettings]:

@@ -50,6 +50,15 @@ def test_the_controllers_hold_the_lease_without_a_flag_as_the_original_does_and_
     assert not table.from_flags({"leader_elect": False}).leader_elect, "a flag switches it off"
 
 
+@pytest.mark.parametrize("name", ["cap", "cap-server", "cap-webhooks"])
+def test_the_namespace_of_a_program_is_that_of_its_variable_or_flag(name: str) -> None:
+    spec = PROCESSES[name]
+    found = spec.settings().from_environment({"POD_NAMESPACE": "here"})
+    given = spec.settings().from_flags({"pod_namespace": "there"}, found.settings)
+    for values, namespace in ((found.settings, "here"), (given, "there")):
+        assert spec.start(ProcessSettings(), values, {}).identity.namespace == namespace
+
+
 def test_it_does_not_start_without_the_certificate_that_it_is_to_serve() -> None:
     with pytest.raises(CannotStart, match="TLS_CERT") as raised:
         process.launch(ProcessSettings(), of(TLS_ENABLED="true", TLS_CERT="/etc/certs/tls.crt"), {})

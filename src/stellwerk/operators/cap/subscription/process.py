@@ -80,7 +80,7 @@ def launch(process: ProcessSettings, settings: ServerSettings, environment: Mapp
     identity = OperatorIdentity(
         component=COMPONENT,
         lease=LEASE_NAME,
-        namespace=environment.get("POD_NAMESPACE", ""),
+        namespace=settings.pod_namespace,
         rights=Rights(INSTALLATION.needs(), "stellwerk install cap"),
     )
     outgoing = partial(_outgoing, settings, _outgoing_authority(settings))

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from typing import TypeVar
 
 from stellwerk.apply.objects import name_validation
+from stellwerk.operators.cap.variables import POD_NAMESPACE
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import Setting, SettingsTable
 
@@ -33,6 +34,7 @@ class ServerSettings:
     allowed_networks: tuple[str, ...] = ()
     outgoing_ca: str = ""
     loopback_port: int = 0
+    pod_namespace: str = ""
 
 
 def _truth(text: str) -> bool:
@@ -119,6 +121,7 @@ TABLE = SettingsTable(
             "For local systems: a port of this machine at which every issuer and registry is found. 0: by DNS.",
             parsers.number(0, 65_535),
         ),
+        POD_NAMESPACE,
     ),
     about="""\
 A value comes from its flag, else from its environment variable, else it is the default. A variable that cannot be read

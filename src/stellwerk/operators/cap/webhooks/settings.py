@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stellwerk.operators.cap.variables import switch, variable
+from stellwerk.operators.cap.variables import POD_NAMESPACE, switch, variable
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import SettingsTable
 
@@ -36,7 +36,7 @@ TABLE = SettingsTable(
             "The Service in front of them. The certificate that the program creates is for its name.",
             parsers.name,
         ),
-        variable("pod_namespace", "The namespace of the program; without one, that of its pod.", parsers.name),
+        POD_NAMESPACE,
         switch(
             "tls_enabled",
             "true: the certificate of `TLS_CERT` and `TLS_KEY` is served. Otherwise the program creates and renews "
