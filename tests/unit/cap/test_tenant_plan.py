@@ -236,6 +236,15 @@ def test_a_new_version_is_an_upgrade_that_replaces_earlier_ones() -> None:
     assert decision == Start(Operation.UPGRADE, V2, [earlier])
 
 
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["in order", "in reverse"])
+def test_of_two_versions_with_the_same_number_a_tenant_keeps_the_one_it_has(order: slice) -> None:
+    twins = (V2, ready("bookshop-v2-copy", "2.0.0"))[order]
+
+    for current in ("bookshop-v2", "bookshop-v2-copy"):
+        assert decided(a_tenant("2.0.0", current), versions=twins) == Rest()
+    assert decided(a_tenant("2.0.0", "bookshop-v1"), versions=twins) == Start(Operation.UPGRADE, V2, [])
+
+
 def test_an_upgrade_that_succeeded_is_recorded_before_the_next_one() -> None:
     upgraded = an_operation("upgrade", "Completed", "bookshop-v2")
 

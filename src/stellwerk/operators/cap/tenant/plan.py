@@ -264,16 +264,18 @@ def _has_wanted_version(seen: TenantSnapshot) -> bool:
 
 
 def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
-    """The Ready version that the tenant should have."""
-    wanted = seen.tenant.spec.version
-    return next(
-        (
-            version
-            for version in seen.versions
-            if wanted and version.spec.version == wanted and conditions.is_true(version.status.conditions, READY)
-        ),
-        None,
+    """The Ready version that the tenant should have.
+
+    Of several with the same number it is the one that the tenant has, else the first by name: the order of the cache
+    changes with each update, and would move tenants from one to the other and back.
+    """
+    wanted, current = seen.tenant.spec.version, seen.tenant.status.current_version
+    fitting = (
+        version
+        for version in seen.versions
+        if wanted and version.spec.version == wanted and conditions.is_true(version.status.conditions, READY)
     )
+    return min(fitting, key=lambda each: (each.metadata.name != current, each.metadata.name), default=None)
 
 
 def _why_no_version(seen: TenantSnapshot) -> str:
