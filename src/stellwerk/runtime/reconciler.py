@@ -106,6 +106,10 @@ class ReconcileError(Exception):
 
     reason: str = ""
     retry: Retry = Retry.BACKOFF
+    event_reason: str = ""
+    """Of the Event where the condition shows another reason; then each new message is worth an Event."""
+    action: str = "Reconcile"
+    """Of the Event."""
     retry_after_seconds: float | None = None
     """A delay that the reconciler chose itself, in the place of the queue's back-off."""
 

@@ -13,7 +13,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import Invalid, ServerFault, Status
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime.control.status_writer import Outdated, StatusWriter, differs, is_failure, transition
-from stellwerk.runtime.reconciler import Severity
+from stellwerk.runtime.reconciler import ReconcileError, Severity
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.cluster import AuditLog
 
@@ -131,6 +131,16 @@ async def test_passing_failures_are_tried_again_until_patience_ends(client: Clie
         assert 4 <= asked <= 12
 
 
+FAILURE = ReconcileError("it does not shine")
+
+
+class BulbMissing(ReconcileError):
+    """A failure whose Event does not have the reason of the condition."""
+
+    event_reason = "BulbMissing"
+    action = "Look"
+
+
 def test_an_event_is_due_when_readiness_or_its_reason_changes() -> None:
     new, shown = Lamp(), Lamp(status=ready())
     notice = transition(new, ready(), Severity.NORMAL)
@@ -149,16 +159,28 @@ def test_an_event_is_due_when_what_waits_does_so_for_another_cause() -> None:
         return LampStatus(conditions=(ready, Condition(type="Reconciling", status="True", reason=cause)))
 
     lamp = Lamp(status=waiting("NoBulb"))
-    assert transition(lamp, waiting("NoPower"), Severity.NORMAL, is_error=True) is not None
-    assert transition(lamp, waiting("NoBulb", "2 bulbs are missing"), Severity.NORMAL, is_error=True) is None
+    assert transition(lamp, waiting("NoPower"), Severity.NORMAL, failure=FAILURE) is not None
+    assert transition(lamp, waiting("NoBulb", "2 bulbs are missing"), Severity.NORMAL, failure=FAILURE) is None
     assert transition(lamp, waiting("NoPower"), Severity.NORMAL) is None, "a step on the way is no obstacle"
+
+
+def test_the_event_about_a_failure_has_its_action_and_may_have_its_own_reason() -> None:
+    lamp, failure = Lamp(status=ready("True", message="it shines")), BulbMissing()
+    used = ready("True", message="it shines, but there is no bulb")
+    notice = transition(lamp, used, Severity.WARNING, failure=failure)
+    assert notice is not None
+    assert (notice.reason, notice.action) == ("BulbMissing", "Look")
+    assert transition(lamp, used, Severity.WARNING, failure=FAILURE) is None
+    assert transition(Lamp(status=used), used, Severity.WARNING, failure=failure) is None
 
 
 def test_an_event_is_due_when_another_failure_has_the_reason_of_the_former() -> None:
     failed = Lamp(status=ready("False", message="there is no bulb"))
     again = ready("False", message="there is no bulb")
-    assert transition(failed, again, Severity.WARNING, is_error=True) is None
-    assert transition(failed, ready("False", message="there is no power"), Severity.WARNING, is_error=True) is not None
+    assert transition(failed, again, Severity.WARNING, failure=FAILURE) is None
+    assert (
+        transition(failed, ready("False", message="there is no power"), Severity.WARNING, failure=FAILURE) is not None
+    )
     assert transition(failed, ready("False", message="2 of 3 bulbs are left"), Severity.WARNING) is None
     assert transition(failed, ready("False", message="it goes out"), Severity.NORMAL) is None
     assert is_failure(again)

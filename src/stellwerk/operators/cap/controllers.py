@@ -200,7 +200,6 @@ class _Building:
             networking=networking,
             clock=self.manager.clock,
             most_previous_versions=self.settings.max_tenant_version_history,
-            recorder=self.recorder,
         )
         workers = self.settings.max_concurrent_reconciles_cap_tenant
         made = self._controller(seen.tenants, reconciler, workers, reconciler.memos)

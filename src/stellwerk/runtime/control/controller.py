@@ -428,7 +428,8 @@ class Controller(Generic[K, S]):
                     _result(answer), _again(answer), answer.status, answer.severity, answer.notices, answer.quiet
                 )
             case UserError(failure):
-                return Verdict("error", self._retry(failure), current.report(failure), Severity.WARNING)
+                status = current.report(failure)
+                return Verdict("error", self._retry(failure), status, Severity.WARNING, failure=failure)
             case Conflicted(error):
                 _log.debug("%s: %s has changed meanwhile: %s", self.name, obj.ref, error)
                 return Verdict("requeue", BackedOff())
@@ -438,8 +439,9 @@ class Controller(Generic[K, S]):
             case Bug(error):
                 self._border.report("pass", f"a pass of {self.name} on {obj.ref}", error)
                 self._metrics.surprised(self.name)
-                status = self._report_bug(obj, current, Unexpected(error))
-                return Verdict("error", BackedOff(), status, Severity.WARNING)
+                unexpected = Unexpected(error)
+                status = self._report_bug(obj, current, unexpected)
+                return Verdict("error", BackedOff(), status, Severity.WARNING, failure=unexpected)
 
     def _report_bug(self, obj: K, current: Pass[S], failure: Unexpected) -> S | None:
         """The status that reports an unexpected exception; None where that raises another one."""
@@ -465,9 +467,9 @@ class Controller(Generic[K, S]):
         version = await self._write_status.write(obj, status, self._version_of(obj)) if status is not None else None
         if status is not None and version is not None:
             self.primary.expect(obj.key, version)
-            is_error = verdict.result == "error"
-            transition = statuses.transition(obj, status, verdict.severity, is_error=is_error)
+            transition = statuses.transition(obj, status, verdict.severity, failure=verdict.failure)
             if transition is not None and not verdict.quiet:
+                is_error = verdict.failure is not None
                 failed = is_error and statuses.is_failure(status)
                 level = logging.INFO if is_error else _LEVELS[verdict.severity]
                 await self._announce(obj, transition, logging.ERROR if failed else level)

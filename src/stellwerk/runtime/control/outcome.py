@@ -104,6 +104,8 @@ class Verdict(Generic[S]):
     severity: Severity = Severity.NORMAL
     notices: tuple[Notice, ...] = ()
     quiet: bool = False
+    failure: ReconcileError | None = None
+    """What the status reports."""
 
 
 def outcome_of(error: Exception) -> UserError | Conflicted | ApiFailure | Bug:

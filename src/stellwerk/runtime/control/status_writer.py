@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 import msgspec
@@ -44,7 +44,7 @@ from stellwerk.kube.types.object_meta import Condition, Record
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.control import secrecy
-from stellwerk.runtime.reconciler import Notice, Severity
+from stellwerk.runtime.reconciler import Notice, ReconcileError, Severity
 from stellwerk.runtime.supervision.backoff import Backoff
 
 R = TypeVar("R", bound=Record)
@@ -262,29 +262,37 @@ def patch_for(obj: Kind, status: Record) -> JsonPatch:
     return JsonPatch((test("/metadata/uid", obj.metadata.uid), add("/status", body)))
 
 
-def transition(obj: Kind, status: Record, severity: Severity, *, is_error: bool = False) -> Notice | None:
-    """The Event that a change of status is worth (pure). `is_error`: the status reports an error of the pass.
+def transition(
+    obj: Kind, status: Record, severity: Severity, *, failure: ReconcileError | None = None
+) -> Notice | None:
+    """The Event that a change of status is worth (pure). `failure`: what the status reports of a pass that failed.
 
     A failure is worth another Event when its message changes: the user has mended one cause and must read the next one.
     What waits is worth another Event when its cause is another one, as kstatus' conditions name it; its message may
-    count. Everything else is worth an Event only when readiness or its reason changes, else None.
+    count, unless the failure has a reason of its own for Events. Everything else is worth an Event only when readiness
+    or its reason changes, else None.
     """
     new = _headline(status)
     if new is None or not new.reason:
         return None
     current = status_of(obj)
-    if current is not None and not _has_news(current, status, is_error=is_error):
+    if current is not None and not _has_news(current, status, failure):
         return None
-    return Notice(new.reason, conditions.truncated(new.message or new.reason), severity)
+    notice = Notice(new.reason, conditions.truncated(new.message or new.reason), severity)
+    if failure is None:
+        return notice
+    return replace(notice, reason=failure.event_reason or notice.reason, action=failure.action)
 
 
-def _has_news(former: Record, status: Record, *, is_error: bool) -> bool:
+def _has_news(former: Record, status: Record, failure: ReconcileError | None) -> bool:
     old, new = _headline(former), _headline(status)
-    if old is None or new is None or (old.status, old.reason) != (new.status, new.reason):
+    if old is None or new is None:
         return True
-    if not is_error:
-        return False
-    return old.message != new.message if is_failure(status) else _cause(former) != _cause(status)
+    if failure is not None and (failure.event_reason or is_failure(status)) and old.message != new.message:
+        return True
+    if (old.status, old.reason) != (new.status, new.reason):
+        return failure is None or not failure.event_reason
+    return failure is not None and not is_failure(status) and _cause(former) != _cause(status)
 
 
 def is_failure(status: Record) -> bool:

@@ -255,13 +255,60 @@ async def test_what_is_absent_is_named_and_the_operation_goes_on_when_it_comes(
     assert (await shop.ends()).status.state == "Completed"
 
 
+async def actions_of_events(shop: Shop, running: Running, kind: str) -> list[tuple[str, str, str]]:
+    """Type, reason and action of the operator's Events about objects of a kind, each as often as there is an Event."""
+    await running.settled(shop.client)
+    events = (await shop.client.list(Event, shop.namespace)).items
+    ours = (each for each in events if each.reporting_controller == names.OPERATOR_NAME)
+    return sorted((each.type, each.reason, each.action) for each in ours if each.regarding.kind == kind)
+
+
 async def test_events_name_the_action(running: Running, shop: Shop) -> None:
     await shop.open(follows=False)
     await shop.operate("provisioning")
     await shop.ends()
-    await running.has_sent_events()
-    events = (await shop.client.list(Event, shop.namespace)).items
-    ours = (each for each in events if each.reporting_controller == names.OPERATOR_NAME)
-    actions = {(each.reason, each.action) for each in ours if each.regarding.kind == "CAPTenantOperation"}
 
-    assert actions == {("StepInitiated", "CreateJob"), ("StepCompleted", "TrackJob")}
+    assert await actions_of_events(shop, running, "CAPTenantOperation") == [
+        ("Normal", "StepCompleted", "TrackJob"),
+        ("Normal", "StepInitiated", "CreateJob"),
+    ]
+
+
+async def test_the_event_about_an_absent_tenant_names_the_reference(running: Running, shop: Shop) -> None:
+    await shop.operate("provisioning")
+    await shop.shows("StepProcessingError")
+
+    found = await actions_of_events(shop, running, "CAPTenantOperation")
+    assert found == [("Warning", "InvalidReference", "Prepare")]
+
+
+async def test_the_event_about_an_absent_secret_names_the_action(running: Running, shop: Shop) -> None:
+    await shop.open(follows=False)
+    await shop.client.delete(metadata_of(Secret), "uaa-secret", shop.namespace)
+    await shop.operate("upgrade")
+    await shop.shows("StepProcessingError")
+
+    found = await actions_of_events(shop, running, "CAPTenantOperation")
+    assert found == [("Warning", "StepProcessingError", "TrackJob")]
+
+
+async def test_an_operation_without_steps_has_failed_and_counts(running: Running, shop: Shop) -> None:
+    await shop.open(follows=False)
+    tenant = await shop.tenant_shows("ProcessingStarted", state="")
+    spec: JsonObject = {
+        "operation": "upgrade",
+        "subDomain": "acme",
+        "tenantId": "acme-id",
+        "capApplicationVersionInstance": "shop-v1",
+        "steps": [],
+    }
+    metadata: JsonObject = {"name": "acme-op", "namespace": shop.namespace}
+    counter = {"app": tenant.metadata.labels[names.APP_HASH_LABEL], "operation": "upgrade"}
+    before = running.sample("cap_op_tenant_operations_total", counter) or 0
+    await shop.client.apply(CAPTenantOperation, {"metadata": metadata, "spec": spec})
+    operation = await shop.ends()
+
+    assert (operation.status.state, ready(operation)[0]) == ("Failed", "StepProcessingError")
+    found = await actions_of_events(shop, running, "CAPTenantOperation")
+    assert found == [("Warning", "StepProcessingError", "TrackJob")]
+    assert running.sample("cap_op_tenant_operations_total", counter) == before + 1

@@ -9,6 +9,7 @@ from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import FATE, Shop, job, router
 
 from stellwerk.api.core import Namespace, Pod
+from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
@@ -40,6 +41,18 @@ async def test_a_tenant_without_a_version_waits_and_is_released_at_once_when_del
 
     await eventually(gone, within=30)
     assert await shop.operations() == []
+
+
+async def test_a_tenant_whose_application_is_absent_waits_and_one_event_names_the_reference(
+    running: Running, shop: Shop
+) -> None:
+    await shop.subscribe()
+    tenant = await shop.tenant_shows("ProcessingStarted", state="")
+    await running.settled(shop.client)
+
+    assert not conditions.is_true(tenant.status.conditions, "Ready")
+    events = [each for each in (await shop.client.list(Event, shop.namespace)).items if each.regarding.name == "acme"]
+    assert [(each.type, each.reason, each.action) for each in events] == [("Warning", "InvalidReference", "Prepare")]
 
 
 @pytest.mark.req("CAP-36")

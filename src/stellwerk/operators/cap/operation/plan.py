@@ -295,6 +295,12 @@ def failure_report(operation: CAPTenantOperation, number: int, decision: JobStep
     return Report(OperationReason.StepFailed, message, failed, action=TRACK_JOB, has_ended=True, failed_step=number)
 
 
+def refusal(message: str) -> Report:
+    """What is reported of an operation that cannot be carried out at all."""
+    reason = OperationReason.StepProcessingError
+    return Report(reason, message, OperationState.FAILED, action=TRACK_JOB, has_ended=True)
+
+
 def retry_report(operation: CAPTenantOperation, again: RunAgain, last_words: str) -> Report:
     """What is reported of a step that runs again; `last_words` is how its containers ended."""
     retry = again.retry

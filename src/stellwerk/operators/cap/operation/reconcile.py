@@ -49,12 +49,14 @@ class OperationFailed(ReconcileError):
     """A step cannot be carried out now."""
 
     reason = OperationReason.StepProcessingError
+    action = plan.TRACK_JOB
 
 
 class TenantMissing(OperationFailed):
     """There is no tenant for the operation."""
 
-    reason = OperationReason.InvalidReference
+    event_reason = OperationReason.InvalidReference
+    action = "Prepare"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +81,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             case plan.Prepare(lacking):
                 return await self._prepare(seen, lacking)
             case plan.Refuse(message):
-                refusal = Report(OperationReason.StepProcessingError, message, OperationState.FAILED, has_ended=True)
-                return Next.done(plan.status_of(operation, refusal, self.clock.now()))
+                return self._answer(operation, plan.refusal(message))
             case plan.Acknowledge():
                 return Next.now(plan.acknowledged(operation, operation.status)).without_event()
             case plan.Pause(seconds):
@@ -183,7 +184,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         answer = (Next.now(status) if is_due else Next.done(status)).without_event()
         if not report.action:
             return answer
-        severity = Severity.WARNING if report.reason == OperationReason.StepFailed else Severity.NORMAL
+        severity = Severity.WARNING if report.state == OperationState.FAILED else Severity.NORMAL
         return answer.with_events(Notice(report.reason, report.message, severity, report.action))
 
     async def _failure(self, seen: Snapshot, number: int, decision: JobStepFailed) -> Report:

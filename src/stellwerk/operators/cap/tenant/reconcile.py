@@ -32,7 +32,6 @@ from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
-from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
@@ -45,7 +44,7 @@ _REFUSED = (BadRequest, Forbidden, Invalid)
 
 
 class TenantFailed(ReconcileError):
-    """A tenant cannot be worked on now."""
+    """A tenant cannot be worked on now. Its condition keeps the reason that it has."""
 
     reason = TenantReason.ProcessingStarted
 
@@ -53,13 +52,15 @@ class TenantFailed(ReconcileError):
 class InvalidReference(TenantFailed):
     """The tenant refers to something that does not exist."""
 
-    reason = TenantReason.InvalidReference
+    event_reason = TenantReason.InvalidReference
+    action = "Prepare"
 
 
 class VirtualServiceFailed(TenantFailed):
     """The VirtualService of a tenant cannot be written."""
 
-    reason = TenantReason.VirtualServiceModificationFailed
+    event_reason = TenantReason.VirtualServiceModificationFailed
+    action = NETWORKING
 
 
 @dataclass(slots=True)
@@ -79,8 +80,6 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     clock: Clock
     memos: Memos[TenantMemo] = field(default_factory=lambda: Memos(TenantMemo))
     most_previous_versions: int = plan.PREVIOUS_VERSIONS
-    recorder: EventSink | None = None
-    """For Events about failures that leave the reason of the condition as it is."""
 
     async def reconcile(self, tenant: CAPTenant) -> Answer:
         """Observe, decide, act. Raises TenantFailed, ApiError."""
@@ -110,7 +109,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             case plan.Rest():
                 return await self._at_rest(seen)
             case plan.Refuse(message):
-                raise self._announced(tenant, InvalidReference(message), "Prepare")
+                raise InvalidReference(message)
             case plan.Prepare(lacking, version):
                 return await self._prepare(tenant, lacking, version)
             case plan.AwaitVersion(message):
@@ -266,15 +265,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         try:
             return await self.networking.keep(tenant, application, version, memory)
         except NetworkingFailed as error:
-            raise self._announced(tenant, VirtualServiceFailed(str(error)), NETWORKING) from error
-
-    def _announced(self, tenant: CAPTenant, failure: TenantFailed, action: str) -> TenantFailed:
-        """The failure, after an Event about it unless the condition shows it already."""
-        shown = conditions.find(tenant.status.conditions, READY)
-        is_news = shown is None or shown.message != conditions.truncated(str(failure))
-        if is_news and self.recorder is not None:
-            self.recorder.send(tenant, Notice(failure.reason, str(failure), Severity.WARNING, action))
-        return failure
+            raise VirtualServiceFailed(str(error)) from error
 
     # ---- the status
 
