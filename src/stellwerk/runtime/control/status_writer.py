@@ -288,11 +288,13 @@ def _has_news(former: Record, status: Record, failure: ReconcileError | None) ->
     old, new = _headline(former), _headline(status)
     if old is None or new is None:
         return True
-    if failure is not None and (failure.event_reason or is_failure(status)) and old.message != new.message:
-        return True
+    if failure is not None and failure.event_reason:
+        return old.message != new.message
     if (old.status, old.reason) != (new.status, new.reason):
-        return failure is None or not failure.event_reason
-    return failure is not None and not is_failure(status) and _cause(former) != _cause(status)
+        return True
+    if failure is None:
+        return False
+    return old.message != new.message if is_failure(status) else _cause(former) != _cause(status)
 
 
 def is_failure(status: Record) -> bool:
