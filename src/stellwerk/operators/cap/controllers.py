@@ -47,9 +47,13 @@ from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.process.process import OperatorIdentity, Parts
 from stellwerk.runtime.reconciler import Reconciler
 from stellwerk.runtime.settings.process_settings import ProcessSettings
+from stellwerk.runtime.supervision.backoff import Backoff
 
 S = TypeVar("S", bound=ReconciledStatus)
 K = TypeVar("K", bound=Kind)
+
+_TENANT_BACKOFF = Backoff(first_seconds=0.01, limit_seconds=300.0)
+"""Of tenants and their operations, as in the original: a subscriber waits for them."""
 
 OperationController = Controller[CAPTenantOperation, OperationStatus]
 TenantController = Controller[CAPTenant, TenantStatus]
@@ -202,7 +206,7 @@ class _Building:
             most_previous_versions=self.settings.max_tenant_version_history,
         )
         workers = self.settings.max_concurrent_reconciles_cap_tenant
-        made = self._controller(seen.tenants, reconciler, workers, reconciler.memos)
+        made = self._controller(seen.tenants, reconciler, workers, reconciler.memos, _TENANT_BACKOFF)
         watches.wire_tenants(made, seen)
         return made
 
@@ -216,12 +220,17 @@ class _Building:
             counts=self.counts,
         )
         workers = self.settings.max_concurrent_reconciles_cap_tenant_operation
-        made = self._controller(seen.operations, reconciler, workers)
+        made = self._controller(seen.operations, reconciler, workers, backoff=_TENANT_BACKOFF)
         watches.wire_operations(made, seen)
         return made
 
     def _controller(
-        self, primary: Informer[K], reconciler: Reconciler[K, S], workers: int, memos: Memos[Any] | None = None
+        self,
+        primary: Informer[K],
+        reconciler: Reconciler[K, S],
+        workers: int,
+        memos: Memos[Any] | None = None,
+        backoff: Backoff | None = None,
     ) -> Controller[K, S]:
         made: Controller[K, S] = Controller(
             primary.view.resource.kind,
@@ -231,6 +240,7 @@ class _Building:
             explain_unreadable=status.unreadable,
             memos=memos,
             workers=workers,
+            backoff=backoff,
             tenant_of=lambda key: key.namespace,
             recorder=self.recorder,
             on_failure=self.counts.failed,

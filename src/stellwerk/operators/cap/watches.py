@@ -252,8 +252,17 @@ def _wakes_deleted(tenants: Informer[CAPTenant], users: Informer[Any], controlle
 
 
 def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Caches) -> None:
-    """An operation goes on when its Job, its tenant or its version changes."""
+    """An operation goes on when its Job, its tenant, its version or a Secret of its application's services changes."""
     store = seen.operations.store
+
+    def on_secret(secret: ObjectKey) -> None:
+        for application in seen.applications.store.by(BY_SECRET, str(secret)):
+            for version in _of_application(seen.versions, application.key):
+                for operation in store.by(BY_VERSION, str(version)):
+                    if not operation.has_ended:
+                        controller.queue.add(operation.key)
+
+    seen.on_secret(on_secret)
     controller.watches(seen.jobs, owners(CAPTenantOperation.resource))
     controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
     controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])

@@ -255,6 +255,26 @@ async def test_what_is_absent_is_named_and_the_operation_goes_on_when_it_comes(
     assert (await shop.ends()).status.state == "Completed"
 
 
+async def test_an_operation_that_fails_on_and_on_is_tried_every_five_minutes_and_goes_on_when_its_secret_comes(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(follows=False)
+    await shop.client.delete(metadata_of(Secret), "uaa-secret", shop.namespace)
+    await shop.operate("upgrade")
+    await shop.shows("StepProcessingError")
+    failed = {"controller": "CAPTenantOperation", "result": "error"}
+    for _ in range(20):
+        before = running.sample("controller_runtime_reconcile_total", failed)
+        await running.clock.skip(seconds=301)
+        await running.rests()
+        assert running.sample("controller_runtime_reconcile_total", failed) != before
+    data: JsonObject = {"credentials": base64.b64encode(b"{}").decode()}
+    body: JsonObject = {"metadata": {"name": "uaa-secret", "namespace": shop.namespace}, "data": data}
+    await shop.client.create(Secret, body)
+
+    assert (await shop.ends()).status.state == "Completed"
+
+
 async def actions_of_events(shop: Shop, running: Running, kind: str) -> list[tuple[str, str, str]]:
     """Type, reason and action of the operator's Events about objects of a kind, each as often as there is an Event."""
     await running.settled(shop.client)

@@ -15,6 +15,7 @@ from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.cap.kinds.status import (
     API_VERSION,
     GROUP,
+    READY,
     HandledRetry,
     ReconciledStatus,
     RetryProgress,
@@ -192,6 +193,11 @@ class CAPTenantOperation(Kind, frozen=True, kw_only=True):
 
     spec: Annotated[OperationSpec, documented("What is to be done.")]
     status: Annotated[OperationStatus, documented("How far it is.")] = OperationStatus()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, well or not."""
+        return conditions.is_true(self.status.conditions, READY)
 
 
 # ---- CAPTenantOutput

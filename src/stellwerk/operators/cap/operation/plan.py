@@ -18,7 +18,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition
+from stellwerk.operators.cap.kinds.status import RetryProgress, condition
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -118,11 +118,11 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
     if operation.metadata.is_terminating:
         if names.OPERATION_FINALIZER not in operation.metadata.finalizers:
             return Rest()
-        if has_ended(operation):
+        if operation.has_ended:
             return Release()
     elif (lacking := _absent(seen)) is not None:
         return Prepare(lacking)
-    if has_ended(operation):
+    if operation.has_ended:
         return _after_the_end(seen)
     if not operation.spec.steps:
         return Refuse(f"{operation.ref} has no steps")
@@ -167,11 +167,6 @@ def failed_job(seen: Snapshot, number: int) -> Job | None:
     """The Job of a step that failed; None where it has none, or more than one."""
     jobs = [job for job in seen.jobs if step_of(job) == str(number)]
     return jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
-
-
-def has_ended(operation: CAPTenantOperation) -> bool:
-    """Whether the operation has ended, well or not."""
-    return conditions.is_true(operation.status.conditions, READY)
 
 
 def _absent(seen: Snapshot) -> JsonObject | None:
@@ -228,7 +223,7 @@ def _number(seen: Snapshot) -> int:
     if number is not None:
         return min(max(number, 1), len(steps))
     failed = [int(step_of(job)) for job in seen.jobs if job.failure is not None and step_of(job).isdecimal()]
-    return min(max(failed, default=1), len(steps)) if has_ended(seen.operation) else 1
+    return min(max(failed, default=1), len(steps)) if seen.operation.has_ended else 1
 
 
 # ---- the status

@@ -94,7 +94,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
     def report(self, operation: CAPTenantOperation, failure: ReconcileError) -> OperationStatus:
         """The failure, on top of how far the operation is. One that has ended stays as it is."""
         status = operation.status
-        if plan.has_ended(operation):
+        if operation.has_ended:
             return status
         reason = OperationReason.StepProcessingError
         if not isinstance(failure, OperationFailed):

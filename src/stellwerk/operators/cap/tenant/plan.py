@@ -36,7 +36,6 @@ from stellwerk.operators.cap.kinds.tenant import (
     UpgradeStrategy,
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.operation.plan import has_ended
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
@@ -306,7 +305,7 @@ def _created(operation: CAPTenantOperation) -> float:
 
 def _is_under_way(operation: CAPTenantOperation) -> bool:
     """Whether an operation has not ended, or runs its failed step again because a user asks for that."""
-    if not has_ended(operation):
+    if not operation.has_ended:
         return True
     has_failed = operation.status.state == OperationState.FAILED and bool(operation.spec.steps)
     return has_failed and retries.is_pending(operation.metadata, operation.status.last_handled_retry)
