@@ -206,9 +206,11 @@ def mark_of(owner: Kind, prefix: str) -> str:
 
 
 def secret_name(owner: Kind, prefix: str, distinction: str = "") -> str:
-    """The name of the Secret for a workload of `owner`; a `distinction` is for one that replaces another."""
-    mark = mark_of(owner, prefix)
-    suffix = names.sha1(mark, distinction) if distinction else mark
+    """The name of the Secret for a workload of `owner`; a `distinction` is for one that replaces another.
+
+    An owner that comes back under its name has Secrets of other names: the former ones may be there for a while.
+    """
+    suffix = names.sha1(mark_of(owner, prefix), owner.metadata.uid, distinction)
     return f"{prefix[:_LONGEST_PREFIX]}-{suffix[:5]}"
 
 

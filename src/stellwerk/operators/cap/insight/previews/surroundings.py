@@ -141,7 +141,10 @@ async def missing_secrets(client: Client, application: CAPApplication) -> Sequen
 
 
 async def note_credentials(client: Client, outcome: Outcome, owner: Kind, prefix: str) -> str:
-    """Note the Secret with the credentials of a workload, and return its name. Its values are not worked out."""
+    """Note the Secret with the credentials of a workload, and return its name. Its values are not worked out.
+
+    The end of the name depends on the uid of the owner: of one that is still to be created, it is an example.
+    """
     namespace, mark = owner.metadata.namespace, credentials.mark_of(owner, prefix)
     existing = await client.list(metadata_of(Secret), namespace, labels=f"{names.SECRET_OWNER_HASH_LABEL}={mark}")
     if existing.items:
