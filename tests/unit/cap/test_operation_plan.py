@@ -98,6 +98,31 @@ def test_an_operation_by_hand_gets_finalizer_owner_and_labels_in_one_write() -> 
     assert metadata["annotations"] == {"sme.sap.com/owner-identifier": "shop.acme"}
 
 
+def test_a_provisioning_names_the_secret_with_the_payload_of_its_subscription() -> None:
+    payload = {"sme.sap.com/subscription-context-secret": "acme-context"}
+    decision = action(given.operation("provisioning"))
+
+    assert isinstance(decision, Prepare)
+    annotations = decision.lacking["annotations"]
+    assert isinstance(annotations, dict)
+    assert payload.items() <= annotations.items()
+    assert "sme.sap.com/subscription-context-secret" not in plan.marks_of(given.tenant(), "upgrade")["annotations"]
+
+
+def test_an_operation_that_lacks_nothing_but_the_name_of_the_payload_is_not_written() -> None:
+    marks = plan.marks_of(given.tenant(), "provisioning")
+    annotations = {name: value for name, value in marks["annotations"].items() if "context-secret" not in name}
+    metadata: JsonObject = {
+        "finalizers": ["sme.sap.com/captenantoperation"],
+        "ownerReferences": [{**OWNER, "controller": True}],
+        "labels": {**marks["labels"]},
+        "annotations": {**annotations},
+    }
+    operation = given.operation("provisioning", *STEPS, metadata=given.metadata("acme-op", **metadata))
+
+    assert isinstance(action(operation), RunStep)
+
+
 def test_what_is_present_is_not_corrected() -> None:
     operation = prepared(
         labels={**plan.marks_of(given.tenant(), "upgrade")["labels"], "sme.sap.com/tenant-type": "odd"}

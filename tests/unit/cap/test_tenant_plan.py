@@ -343,6 +343,15 @@ def test_the_former_version_joins_the_previous_ones_of_which_the_oldest_goes() -
     assert status.previous_versions == (*(f"v{number}" for number in range(1, 10)), "bookshop-v1")
 
 
+def test_a_tenant_that_is_ready_by_an_operation_shows_since_when_it_is_complete() -> None:
+    tenant = a_tenant("1.0.0")
+    status = plan.recorded(tenant, an_operation("provisioning", "Completed"), NOW)
+
+    assert (status.state, status.last_full_reconciliation_time) == ("Ready", NOW)
+    failed = plan.status_of(tenant, plan.FAILED[Operation.PROVISIONING], "", NOW)
+    assert failed.last_full_reconciliation_time is None
+
+
 def test_recording_a_version_twice_changes_nothing() -> None:
     tenant = a_tenant("1.0.0", "bookshop-v1")
     once = plan.status_of(tenant, plan.SUCCEEDED[Operation.UPGRADE], "", NOW, current="bookshop-v1")

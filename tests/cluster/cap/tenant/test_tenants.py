@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.shop import FATE, Shop, job, router
+from tests.cluster.cap.shop import Shop, job, router
 
-from stellwerk.api.core import Namespace, Pod
+from stellwerk.api.core import Namespace
 from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
@@ -59,19 +59,27 @@ async def test_a_tenant_whose_application_is_absent_waits_and_one_event_names_th
 async def test_a_tenant_is_provisioned_upgraded_and_deprovisioned(
     running: Running, shop: Shop, audit: AuditLog
 ) -> None:
-    await shop.open(host="shop.example.com", ready=False)
+    await shop.open(job("mtxs", fate="hang"), router(fate="unready"), host="shop.example.com", ready=False)
     await shop.tenant_shows("ProcessingStarted", state="")
     await running.settled(shop.client)
     audit.mark()
     await shop.make_ready()
+    tenant = await shop.tenant_shows("ProvisioningOperationCreated", state="Provisioning")
+    assert not conditions.is_true(tenant.status.conditions, "Ready")
+    for pod in await shop.names_of_pods(f"{names.OPERATION_TYPE_LABEL}=provisioning"):
+        await shop.end_fate(pod)
     tenant = await shop.tenant_shows("ProvisioningCompleted")
     await running.settled(shop.client)
 
     assert tenant.status.current_version == "shop-v1"
+    assert tenant.status.last_full_reconciliation_time is not None
     assert destinations(await shop.routes()) == [f"shop-v1-app-svc.{shop.namespace}.svc.cluster.local"]
     assert (await shop.routes() or VirtualService()).spec.hosts == ("acme.shop.example.com",)
     (provisioning,) = await shop.operations()
     assert provisioning.metadata.labels["sme.sap.com/tenant-operation-type"] == "provisioning"
+    assert [(step.name, step.type) for step in provisioning.spec.steps] == [("mtxs", "TenantOperation")]
+    context = provisioning.metadata.annotations["sme.sap.com/subscription-context-secret"]
+    assert context == "acme-context"
     requests = [entry for entry in shop.requests(audit) if entry.verb != "watch"]
     asked = Counter(f"{entry.verb} {entry.resource}" for entry in requests if entry.resource != "capapplications")
     assert asked == {
@@ -231,25 +239,18 @@ async def test_the_oldest_of_many_previous_versions_goes(running: Running, shop:
 
 @pytest.mark.req("CAP-41")
 async def test_a_tenant_is_deprovisioned_with_its_version_though_that_is_not_ready(
-    running: Running, shop: Shop
+    running: Running, shop: Shop, audit: AuditLog
 ) -> None:
-    await shop.open(host="shop.example.com")
+    """Its pods never become ready: a test has to show the version as Ready, and as broken, in its status."""
+    await shop.open(ready=False)
+    await shop.tenant_shows("ProcessingStarted", state="")
+    await running.settled(shop.client)
+    await show_version(shop, "Ready", "WorkloadsReady", holds=True)
     await shop.tenant_shows("ProvisioningCompleted")
     await running.settled(shop.client)
-    broken: JsonObject = {
-        "type": "Ready",
-        "status": "False",
-        "reason": "ErrorInWorkloadStatus",
-        "message": "broken",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
-    patch = MergePatch({"status": {"state": "Error", "conditions": [broken]}})
-    version = metadata_of(CAPApplicationVersion)
     await running.stop()
-    await shop.client.patch(version, "shop-v1", shop.namespace, patch, subresource="status")
-    pod = MergePatch({"metadata": {"annotations": {FATE: "unready"}}})
-    for name in await shop.names_of_pods(f"{names.VERSION_LABEL}=1.0.0"):
-        await shop.client.patch(metadata_of(Pod), name, shop.namespace, pod)
+    await show_version(shop, "Error", "ErrorInWorkloadStatus", holds=False)
+    audit.mark()
     await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
     await running.start()
 
@@ -257,6 +258,24 @@ async def test_a_tenant_is_deprovisioned_with_its_version_though_that_is_not_rea
         return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
 
     await eventually(gone, within=30)
+    version = await shop.client.get(CAPApplicationVersion, "shop-v1", shop.namespace)
+    assert not conditions.is_true(version.status.conditions, "Ready")
+    created = [(entry.resource, entry.name) for entry in shop.requests(audit) if entry.verb == "create"]
+    assert len([name for resource, name in created if resource == "jobs" and name.startswith("acme-mtxs-")]) == 1
+
+
+async def show_version(shop: Shop, state: str, reason: str, *, holds: bool) -> None:
+    """Have the first version show this state and this reason, as its controller would."""
+    ready: JsonObject = {
+        "type": "Ready",
+        "status": str(holds),
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    patch = MergePatch({"status": {"state": state, "conditions": [ready]}})
+    version = metadata_of(CAPApplicationVersion)
+    await shop.client.patch(version, "shop-v1", shop.namespace, patch, subresource="status")
 
 
 @pytest.mark.req("R-208")

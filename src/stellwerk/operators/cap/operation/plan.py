@@ -22,6 +22,7 @@ from stellwerk.operators.cap.kinds.status import RetryProgress, condition
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
+    Operation,
     OperationState,
     OperationStatus,
     OperationStep,
@@ -173,9 +174,16 @@ def _absent(seen: Snapshot) -> JsonObject | None:
     operation, tenant = seen.operation, seen.tenant
     marks = marks_of(tenant, operation.spec.operation) if tenant is not None else {"labels": {}, "annotations": {}}
     former = names.former_identity(seen.application.spec) if seen.application is not None else ()
-    return preparation.absent(
+    lacking = preparation.absent(
         operation, names.OPERATION_FINALIZER, marks["labels"], marks["annotations"], tenant, former=former
     )
+    return lacking if lacking != _payload(marks) else None
+
+
+def _payload(marks: Mapping[str, Mapping[str, str]]) -> JsonObject:
+    """The annotation with the Secret of the payload: it goes along with another write, and is worth none of its own."""
+    name = names.CONTEXT_SECRET_ANNOTATION
+    return {"annotations": {name: marks["annotations"].get(name, "")}}
 
 
 def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
@@ -192,6 +200,8 @@ def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
     annotations = names.owner_annotations(tenant.key)
     if guid := own.annotations.get(names.SUBSCRIPTION_GUID, ""):
         annotations[names.SUBSCRIPTION_GUID] = guid
+    if operation == Operation.PROVISIONING and (payload := own.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")):
+        annotations[names.CONTEXT_SECRET_ANNOTATION] = payload
     return {"labels": labels, "annotations": annotations}
 
 

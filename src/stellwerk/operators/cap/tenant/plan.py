@@ -23,6 +23,7 @@ import msgspec
 
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
 from stellwerk.operators.cap.kinds.status import READY, condition
@@ -365,10 +366,11 @@ def status_of(
 def recorded(
     tenant: CAPTenant, operation: CAPTenantOperation, now: datetime, most: int = PREVIOUS_VERSIONS
 ) -> TenantStatus:
-    """The status that shows an operation that succeeded: its version is the current one."""
+    """The status that shows an operation that succeeded: its version is the current one, and the tenant complete."""
     phase = SUCCEEDED[Operation(operation.spec.operation)]
     message, version = success_message(operation), operation.spec.version_name
-    return status_of(tenant, phase, message, now, current=version, most=most)
+    status = status_of(tenant, phase, message, now, current=version, most=most)
+    return msgspec.structs.replace(status, last_full_reconciliation_time=kubernetes_time(now))
 
 
 def waiting_message(operation: CAPTenantOperation) -> str:
