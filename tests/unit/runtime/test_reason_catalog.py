@@ -8,6 +8,7 @@ from stellwerk.runtime.insight.reason_catalog import ITSELF, YOURS, Catalogue, M
 
 
 class State(StrEnum):
+    NONE = ""
     Working = "Working"
     Error = "Error"
 
@@ -31,6 +32,13 @@ CATALOGUE = Catalogue(
     },
     {State.Working: ITSELF, State.Error: "The operator tries again."},
 )
+
+
+def test_a_reason_without_a_state_of_its_own_leaves_it_unchanged() -> None:
+    catalogue = Catalogue({Reason.Busy: Meaning(state=State.NONE, meaning="Work goes on.")}, {State.NONE: ITSELF})
+
+    assert catalogue.table([Reason.Busy]) == ["| [`Busy`](#busy) | unchanged | Work goes on. |"]
+    assert catalogue.sections()[0].startswith("## Busy\n\nState **unchanged**. Work goes on.")
 
 
 def test_whose_turn_it_is_follows_from_the_state_unless_only_a_person_can_help() -> None:

@@ -97,7 +97,7 @@ def topic_page(subject: TopicEntry, style: Style) -> list[str]:
 
 def overview(entries: Sequence[ReasonEntry]) -> list[str]:
     """A line for each reason."""
-    rows = [[entry.kind, entry.reason, str(entry.meaning.state), entry.meaning.meaning] for entry in entries]
+    rows = [[entry.kind, entry.reason, entry.meaning.shown_state, entry.meaning.meaning] for entry in entries]
     columns = [text.TableColumn(title) for title in ("KIND", "REASON", "STATE", "MEANING")]
     return text.table(columns, rows)
 
@@ -105,7 +105,7 @@ def overview(entries: Sequence[ReasonEntry]) -> list[str]:
 def page(entry: ReasonEntry, style: Style) -> list[str]:
     """The lines about a reason."""
     meaning = entry.meaning
-    lines = [f"{style.painted(entry.reason, 'strong')}  ({entry.kind}, state {meaning.state})", ""]
+    lines = [f"{style.painted(entry.reason, 'strong')}  ({entry.kind}, state {meaning.shown_state})", ""]
     lines += [meaning.meaning, entry.turn]
     if meaning.message:
         lines += ["", f"Message: {meaning.message}"]

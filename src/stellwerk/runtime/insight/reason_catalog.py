@@ -67,6 +67,11 @@ class Meaning(Generic[S]):
     """Waiting does not help; a user has to change something."""
 
     @property
+    def shown_state(self) -> str:
+        """The state in texts. A reason with the empty state leaves an object in the state that it has."""
+        return self.state or "unchanged"
+
+    @property
     def asks_user(self) -> bool:
         """Whether the user has to do something: there is a fix, and it is more than to wait."""
         return bool(self.fix) and not self.fix[0].startswith(NOTHING_TO_FIX)
@@ -122,7 +127,9 @@ class Catalogue(Generic[W, S]):
     def table(self, words: Iterable[W]) -> list[str]:
         """Rows of Markdown for reasons, each with a link to its section."""
         found = [(word, self.meanings[word]) for word in words]
-        return [f"| [`{word}`](#{word.lower()}) | {meaning.state} | {meaning.meaning} |" for word, meaning in found]
+        return [
+            f"| [`{word}`](#{word.lower()}) | {meaning.shown_state} | {meaning.meaning} |" for word, meaning in found
+        ]
 
     def sections(self) -> list[str]:
         """All that is known about each reason, as Markdown."""
@@ -133,7 +140,7 @@ class Catalogue(Generic[W, S]):
         return f"# {word}\n\nA reason of a {kind}.\n\n{self._text(word, self.meanings[word])}"
 
     def _text(self, word: W, meaning: Meaning[S]) -> str:
-        lines = [f"State **{meaning.state}**. {meaning.meaning} {self.turn(word)}", ""]
+        lines = [f"State **{meaning.shown_state}**. {meaning.meaning} {self.turn(word)}", ""]
         if meaning.message:
             lines += [f"Message: `{meaning.message}`", ""]
         for title, told in meaning.advice:

@@ -72,7 +72,7 @@ VERSION_TURNS = {
 }
 
 TENANT: Mapping[TenantReason, ReasonFacts[TenantState]] = {
-    TenantReason.ProcessingStarted: ReasonFacts(TenantState.PROVISIONING),
+    TenantReason.ProcessingStarted: ReasonFacts(TenantState.UNKNOWN),
     TenantReason.ProvisioningOperationCreated: ReasonFacts(TenantState.PROVISIONING),
     TenantReason.ProvisioningCompleted: ReasonFacts(TenantState.READY),
     TenantReason.ProvisioningFailed: ReasonFacts(TenantState.PROVISIONING_ERROR, only_user_can_fix=True),
@@ -83,9 +83,12 @@ TENANT: Mapping[TenantReason, ReasonFacts[TenantState]] = {
     TenantReason.DeprovisioningCompleted: ReasonFacts(TenantState.DELETING),
     TenantReason.DeprovisioningFailed: ReasonFacts(TenantState.DELETING, only_user_can_fix=True),
     TenantReason.TenantNetworkingModified: ReasonFacts(TenantState.READY),
-    TenantReason.RecoveredPanic: ReasonFacts(TenantState.PROVISIONING_ERROR),
+    TenantReason.RecoveredPanic: ReasonFacts(TenantState.UNKNOWN),
 }
+"""Two reasons leave the state as it is: a tenant that is in use stays so, and does not count as failed in a wave."""
+
 TENANT_TURNS = {
+    TenantState.UNKNOWN: _RETRIED,
     TenantState.READY: NO_USER,
     TenantState.PROVISIONING: ITSELF,
     TenantState.UPGRADING: ITSELF,
@@ -100,7 +103,7 @@ OPERATION: Mapping[OperationReason, ReasonFacts[OperationState]] = {
     OperationReason.StepCompleted: ReasonFacts(OperationState.COMPLETED),
     OperationReason.StepFailed: ReasonFacts(OperationState.FAILED, only_user_can_fix=True),
     OperationReason.StepProcessingError: ReasonFacts(OperationState.PROCESSING),
-    OperationReason.RecoveredPanic: ReasonFacts(OperationState.FAILED),
+    OperationReason.RecoveredPanic: ReasonFacts(OperationState.PROCESSING),
 }
 OPERATION_TURNS = {
     OperationState.COMPLETED: NO_USER,
