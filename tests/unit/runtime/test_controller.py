@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
+import json
+import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -30,6 +33,7 @@ from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, SimpleReconciler
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.watchdog import Watchdog
+from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.checks.surprises import SURPRISES
 from stellwerk.testing.clock import FakeClock, SimulatedLoop
@@ -89,6 +93,50 @@ async def test_a_sweep_over_many_objects_leaves_the_loop_to_others() -> None:
     controller.stop()
     await running
     assert turns > 1_000
+
+
+@dataclass
+class Speaker(SimpleReconciler[Stone, Record]):
+    """Logs a line about each object."""
+
+    log: logging.Logger
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def reconcile(self, stone: Stone) -> Next[Record]:
+        self.log.info("looks")
+        self.done.set()
+        return Next.done()
+
+
+@pytest.fixture
+def log_stream() -> Iterator[io.StringIO]:
+    """The log of this process, while a test looks at it."""
+    root, stream = logging.getLogger(), io.StringIO()
+    handlers, level = [*root.handlers], root.level
+    logs.configure(logs.LogSettings(), stream=stream)
+    yield stream
+    root.handlers, root.level = handlers, level
+
+
+async def test_lines_of_a_pass_show_the_fields_of_its_object(log_stream: io.StringIO) -> None:
+    client, speaker = nowhere(), Speaker(logging.getLogger("stellwerk.test"))
+    stones = Informer(client, Stone)
+    stones.take(Synced((stone(1),), "1"))
+    controller = Controller(
+        "stones",
+        stones,
+        speaker,
+        write_status=StatusWriter(client=client),
+        log_fields=lambda each: {"weight": int(each.metadata.uid), "colour": ""},
+    )
+    running = asyncio.create_task(controller.run())
+    await speaker.done.wait()
+    controller.stop()
+    await running
+
+    line = json.loads(log_stream.getvalue().splitlines()[0])
+    assert (line["msg"], line["name"], line["weight"]) == ("looks", "stone-1", 1)
+    assert "colour" not in line, "a field without a value is left out"
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 api             all kinds, as CustomResourceDefinitions; kinds: each of them
 operator        the operator as a value; settings, rights and installation are its parts
-metrics         what it counts, under the names of the original
+metrics         what it counts, under the names of the original; log_fields: what its log lines show
 controllers     what runs: controllers and caches, added to a manager; watches: caches, and which keys wake
 chart           its part of the Helm chart
 variables       how environment variables become settings

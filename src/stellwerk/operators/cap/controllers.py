@@ -24,6 +24,7 @@ from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPAppl
 from stellwerk.operators.cap.kinds.status import ReconciledStatus
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
+from stellwerk.operators.cap.log_fields import log_fields
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
 from stellwerk.operators.cap.pods.credentials import BindingSecrets, CredentialSecrets
@@ -244,6 +245,7 @@ class _Building:
             tenant_of=lambda key: key.namespace,
             recorder=self.recorder,
             on_failure=self.counts.failed,
+            log_fields=log_fields,
             metrics=self.manager.metrics,
             clock=self.manager.clock,
         )

@@ -23,8 +23,9 @@ import math
 import random
 import traceback
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import CoroutineType, FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -121,12 +122,14 @@ class Controller(Generic[K, S]):
         recorder: EventSink | None = None,
         explain_unreadable: Callable[[Unreadable], JsonObject] | None = None,
         on_failure: Callable[[K, bool], None] = lambda _, is_bug: None,
+        log_fields: Callable[[K], Mapping[str, logs.Detail]] | None = None,
         metrics: Metrics | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`explain_unreadable` returns the fields of the status that report an object that cannot be decoded.
 
         `on_failure` is called for each pass that failed, with whether that was a bug.
+        `log_fields` returns what log lines about an object show besides its kind and name. It must not fail.
         `memos`: what the reconciler remembers; the memo of an object that is gone is dropped.
         """
         self.name = name
@@ -141,6 +144,7 @@ class Controller(Generic[K, S]):
         self._recorder = recorder
         self._explain_unreadable = explain_unreadable
         self._on_failure = on_failure
+        self._log_fields = log_fields
         self._reported_unreadable: dict[ObjectKey, tuple[str, str]] = {}
         self._metrics = metrics or Metrics()
         self._clock = clock or SystemClock()
@@ -378,8 +382,9 @@ class Controller(Generic[K, S]):
     async def _pass(self, obj: K) -> None:
         started = self._clock.monotonic()
         kind, pass_id = obj.resource.kind, str(uuid.uuid4())
+        details = partial(self._log_fields, obj) if self._log_fields is not None else dict
         with (
-            logs.reconciling(kind, obj.key, pass_id),
+            logs.reconciling(kind, obj.key, pass_id, details),
             traces.reconciling(kind, obj.key, pass_id) as span,
             secrecy.reading(),
         ):

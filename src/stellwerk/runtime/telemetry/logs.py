@@ -22,7 +22,7 @@ import re
 import sys
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -137,15 +137,19 @@ class LogSubject:
     kind: str
     key: ObjectKey
     reconcile_id: str = ""
+    details: Callable[[], Mapping[str, Detail]] = dict
+    """Further fields of the lines, worked out when there is a line."""
 
 
 _subject: ContextVar[LogSubject | None] = ContextVar("stellwerk_log_subject", default=None)
 
 
 @contextmanager
-def reconciling(kind: str, key: ObjectKey, reconcile_id: str = "") -> Iterator[None]:
-    """All lines of this task are about this object while inside."""
-    token = _subject.set(LogSubject(kind, key, reconcile_id))
+def reconciling(
+    kind: str, key: ObjectKey, reconcile_id: str = "", details: Callable[[], Mapping[str, Detail]] = dict
+) -> Iterator[None]:
+    """All lines of this task are about this object while inside. `details`: their further fields."""
+    token = _subject.set(LogSubject(kind, key, reconcile_id, details))
     try:
         yield
     finally:
@@ -361,8 +365,8 @@ class _Form(logging.Formatter, ABC):
         if (subject := _subject.get()) is not None:
             about |= {"kind": subject.kind, "namespace": subject.key.namespace, "name": subject.key.name}
             about["reconcileID"] = subject.reconcile_id
-        details: Mapping[str, Detail] = getattr(record, "fields", {})
-        facts |= {f"{name}_" if name in _RESERVED else name: value for name, value in details.items()}
+            facts |= _unreserved(subject.details())
+        facts |= _unreserved(getattr(record, "fields", {}))
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             facts["error"] = _said(error)
@@ -388,6 +392,10 @@ class _Form(logging.Formatter, ABC):
     def _clean(self, name: str, value: Detail) -> Detail:
         limit = _LONGEST_STACK if name == "stack" else _LONGEST_MESSAGE
         return self._redactor.redacted(_speakable(value), limit) if isinstance(value, str) else value
+
+
+def _unreserved(details: Mapping[str, Detail]) -> dict[str, Detail]:
+    return {f"{name}_" if name in _RESERVED else name: value for name, value in details.items()}
 
 
 def _speakable(text: str) -> str:

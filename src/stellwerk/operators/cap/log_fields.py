@@ -1,0 +1,33 @@
+"""What log lines about an object show besides its kind, namespace and name: the fields of the original (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stellwerk.kube.types.model import Kind
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.runtime.telemetry.logs import Detail
+
+
+def log_fields(obj: Kind) -> Mapping[str, Detail]:
+    """The application of an object, its tenant, its version, and the step and the Job that are under way."""
+    labels = obj.metadata.labels
+    application: dict[str, Detail] = {"app-identifier-hash": labels.get(names.APP_HASH_LABEL, "")}
+    match obj:
+        case CAPApplicationVersion():
+            return application | {"version": obj.spec.version}
+        case CAPTenant():
+            return application | {"tenantId": obj.spec.tenant_id, "version": obj.spec.version}
+        case CAPTenantOperation():
+            fields = application | {"tenantId": obj.spec.tenant_id, "version": labels.get(names.VERSION_LABEL, "")}
+            return fields | _step(obj)
+        case _:
+            return application
+
+
+def _step(operation: CAPTenantOperation) -> dict[str, Detail]:
+    status = operation.status
+    step: dict[str, Detail] = {"step": status.current_step} if status.current_step is not None else {}
+    return step | ({"dependentKind": "Job", "dependentName": status.active_job} if status.active_job else {})
