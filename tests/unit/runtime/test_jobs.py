@@ -102,7 +102,13 @@ PLAIN = step("a", labels=False)
         pytest.param((A, B), (job("a", FAILED),), ("a",), StartJob(B), id="recorded, whatever its Job shows"),
         pytest.param((A, B), (job("b", COMPLETE),), (), StartJob(A), id="a later Job does not replace an earlier"),
         pytest.param((A, B), (), ("a", "b"), StepsDone(), id="all recorded, all Jobs removed"),
-        pytest.param((A, B), (job("a", FAILED),), (), JobStepFailed(A, FAILURE), id="failed, later steps do not start"),
+        pytest.param(
+            (A, B),
+            (job("a", FAILED),),
+            (),
+            JobStepFailed(A, FAILURE, job("a", FAILED)),
+            id="failed, later steps do not start",
+        ),
         pytest.param(
             (LENIENT, B), (job("a", FAILED),), (), Advance(LENIENT, job("a", FAILED), FAILURE), id="failed as permitted"
         ),
@@ -190,7 +196,9 @@ def test_a_retry_restarts_only_a_failed_job(present: tuple[Job, ...], expected: 
 def test_a_failure_without_a_reason_still_names_the_job_and_the_command() -> None:
     bare = JobStatus(conditions=(Condition(type="Failed", status="True"),))
     assert next_step(OWNER, (A,), (job("a", bare),), finished=()) == JobStepFailed(
-        A, "Job tenant/op-a failed: no reason given. Read its logs with: kubectl logs job/op-a -n tenant"
+        A,
+        "Job tenant/op-a failed: no reason given. Read its logs with: kubectl logs job/op-a -n tenant",
+        job("a", bare),
     )
 
 
@@ -275,10 +283,16 @@ def test_a_crash_before_any_write_runs_each_job_once(crash_after: int, ttl: bool
     assert model.runs == model.finished == ["a", "b", "c"]
 
 
+def stopped(model: Model) -> str:
+    decision = model.run((A,), stale=False)
+    assert isinstance(decision, JobStepFailed)
+    return decision.message
+
+
 @pytest.mark.parametrize("crash_after", range(8))
 def test_a_crash_during_a_retry_restarts_the_failed_job_once(crash_after: int) -> None:
     model = Model({"a": iter([FAILED, FAILED])}, ttl=False)
-    assert model.run((A,), stale=False) == JobStepFailed(A, FAILURE)
+    assert stopped(model) == FAILURE
 
     model.retry, model.writes_left = True, crash_after
     try:
@@ -287,6 +301,6 @@ def test_a_crash_during_a_retry_restarts_the_failed_job_once(crash_after: int) -
         model.writes_left = -1
         model.controllers()
 
-    assert model.run((A,), stale=False) == JobStepFailed(A, FAILURE)
+    assert stopped(model) == FAILURE
     assert model.runs == ["a", "a"]
     assert not model.retry

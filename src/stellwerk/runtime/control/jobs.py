@@ -90,10 +90,14 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class JobStepFailed:
-    """The operation stops at this step. Next: RestartJob on request, or StartJob when the Job is deleted."""
+    """The operation stops at this step. Next: RestartJob on request, or StartJob when the Job is deleted.
+
+    `job` is the one that failed; None if no Job did, because the step cannot have one.
+    """
 
     step: JobStep
     message: str
+    job: Job | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,7 @@ def _progress(step: JobStep, job: Job, retry: bool) -> StepDecision:
         return Advance(step, job, failure_message(job))
     if job.failure is None or job.metadata.is_terminating:
         return AwaitJob(step, job)
-    return RestartJob(step, job) if retry else JobStepFailed(step, failure_message(job))
+    return RestartJob(step, job) if retry else JobStepFailed(step, failure_message(job), job)
 
 
 def failure_message(job: Job) -> str:

@@ -280,12 +280,8 @@ async def test_a_failed_content_job_stops_the_next_one_and_runs_again_on_request
     assert [each.metadata.name for each in await shop.all_jobs()] == ["shop-v1-first"]
 
 
-async def test_a_content_job_of_the_original_is_taken_over_while_it_runs(running: Running, shop: Shop) -> None:
-    """The original gives its Jobs no label, so no watch shows it until it has one."""
-    await running.stop()
-    await shop.bind()
-    await shop.apply()
-    await shop.release("1", job("load", "Content"), job("mtxs"), router())
+async def job_of_the_original(shop: Shop, fate: str) -> Job:
+    """The content job of the version as the original creates it: without a label."""
     version = await shop.client.get(CAPApplicationVersion, "shop-v1", shop.namespace)
     owner: JsonObject = {
         "apiVersion": "sme.sap.com/v1alpha1",
@@ -297,9 +293,18 @@ async def test_a_content_job_of_the_original_is_taken_over_while_it_runs(running
     pod: JsonObject = {"restartPolicy": "Never", "containers": [{"name": "load", "image": "job:1"}]}
     body: JsonObject = {
         "metadata": {"name": "shop-v1-content", "namespace": shop.namespace, "ownerReferences": [owner]},
-        "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": {FATE: "hang"}}, "spec": pod}},
+        "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": {FATE: fate}}, "spec": pod}},
     }
-    made = await shop.client.create(Job, body)
+    return await shop.client.create(Job, body)
+
+
+async def test_a_content_job_of_the_original_is_taken_over_while_it_runs(running: Running, shop: Shop) -> None:
+    """The original gives its Jobs no label, so no watch shows it until it has one."""
+    await running.stop()
+    await shop.bind()
+    await shop.apply()
+    await shop.release("1", job("load", "Content"), job("mtxs"), router())
+    made = await job_of_the_original(shop, "hang")
     await running.start()
     await shop.version_shows("WaitingForWorkloads", state="Processing")
     (pod_name,) = await shop.names_of_pods("job-name=shop-v1-content")
@@ -308,6 +313,37 @@ async def test_a_content_job_of_the_original_is_taken_over_while_it_runs(running
 
     assert version.status.finished_jobs == ("shop-v1-content",)
     assert [each.metadata.uid for each in await shop.all_jobs()] == [made.metadata.uid]
+
+
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded as finished", "not recorded"])
+@pytest.mark.parametrize("way", ["annotation", "deletion"])
+async def test_a_content_job_that_failed_under_the_original_stops_the_version_and_runs_again_on_request(
+    running: Running, shop: Shop, *, is_recorded: bool, way: str
+) -> None:
+    await running.stop()
+    await shop.bind()
+    await shop.apply()
+    await shop.release("1", job("load", "Content"), job("mtxs"), router())
+    made = await job_of_the_original(shop, "fail")
+
+    async def has_failed() -> bool:
+        return (await shop.client.get(Job, "shop-v1-content", shop.namespace)).failure is not None
+
+    await eventually(has_failed)
+    finished: JsonObject = {"finishedJobs": ["shop-v1-content"]} if is_recorded else {}
+    status: JsonObject = {"status": {"state": "Error", "conditions": [], **finished}}
+    await shop.client.patch(VERSION, "shop-v1", shop.namespace, MergePatch(status), subresource="status")
+    await running.start()
+    version = await shop.version_shows("ErrorInWorkloadStatus", state="Error")
+    assert f"Job {shop.namespace}/shop-v1-content failed" in message(version)
+
+    if way == "annotation":
+        await shop.ask_again(CAPApplicationVersion, "shop-v1", "once")
+    else:
+        await shop.client.delete(metadata_of(Job), "shop-v1-content", shop.namespace, propagation="Background")
+    version = await shop.version_shows("WorkloadsReady")
+    assert version.status.finished_jobs == ("shop-v1-content",)
+    assert made.metadata.uid not in [each.metadata.uid for each in await shop.all_jobs()]
 
 
 @pytest.mark.req("CAP-18")

@@ -10,6 +10,7 @@ from tests.unit.cap.given import NAMESPACE, job, version
 
 from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import dig
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version import content
 from stellwerk.operators.cap.version.content import UnknownContentJob
@@ -40,6 +41,12 @@ def ran(name: str, *, condition: str = "") -> Job:
     return msgspec.convert(body, Job)
 
 
+def merged(found: Job, metadata: dict[str, Any], **fields: Any) -> Job:
+    """The Job with further metadata and fields."""
+    body = msgspec.to_builtins(found)
+    return msgspec.convert({**body, **fields, "metadata": {**body["metadata"], **metadata}}, Job)
+
+
 def test_the_next_job_starts_only_when_the_one_before_is_recorded() -> None:
     first = content.next_job(made(), (), retry=False)
     assert isinstance(first, StartJob)
@@ -68,6 +75,22 @@ def test_a_failed_job_that_the_original_recorded_as_finished_is_not_finished() -
         content.next_job(recorded, (ran("bookshop-v1-first", condition="Failed"),), retry=False), JobStepFailed
     )
     assert isinstance(content.next_job(recorded, (), retry=False), StepsDone)
+
+
+def test_a_recorded_job_that_no_cache_shows_is_looked_up() -> None:
+    recorded = made("bookshop-v1-first-content", "bookshop-v1-second")
+    assert content.unseen(recorded, (ran("bookshop-v1-second"),)) == ["bookshop-v1-first"]
+    assert content.unseen(made(), ()) == []
+
+
+def test_a_job_of_the_original_gets_the_label_by_which_caches_select_it() -> None:
+    found = ran("bookshop-v1-first", condition="Failed")
+    lacking = content.adoption(made(), found)
+    assert lacking == {
+        "metadata": {"uid": "bookshop-v1-first", "labels": {names.OWNER_HASH_LABEL: names.owner_hash(made().key)}}
+    }
+    labelled = {"labels": {names.OWNER_HASH_LABEL: "hash"}}
+    assert content.adoption(made(), merged(found, labelled)) is None
 
 
 def test_without_a_list_the_first_content_job_runs_under_a_name_of_its_own() -> None:

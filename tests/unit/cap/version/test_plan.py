@@ -11,11 +11,12 @@ from stellwerk.api.apps import Deployment
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.status import RetryProgress
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import plan
 from stellwerk.operators.cap.version.plan import Prepare, Release, Report, RunWorkloads, VersionSnapshot
-from stellwerk.runtime.control.jobs import StepsDone
+from stellwerk.runtime.control.jobs import JobStep, JobStepFailed, StepsDone
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 NAMES = ("bookshop-v1-srv", "bookshop-v1-app")
@@ -48,6 +49,19 @@ def progress(found: CAPApplicationVersion, *deployments: Deployment, unready_dom
         version=found, application=application(), deployments=deployments, unready_domain=unready_domain
     )
     return plan.progress(seen, StepsDone(), NAMES)
+
+
+def test_a_failed_content_job_is_not_finished_any_more() -> None:
+    """So it runs again when it is deleted, by a user or for a retry: the original records a failed Job as well."""
+    found = prepared()
+    recorded = ("bookshop-v1-first", "bookshop-v1-second-content")
+    found = msgspec.structs.replace(found, status=VersionStatus(finished_jobs=recorded))
+    seen = VersionSnapshot(version=found, application=application())
+    step = JobStep(name="bookshop-v1-second", job_name="bookshop-v1-second", build=dict)
+    failed = plan.progress(seen, JobStepFailed(step, "it broke"), NAMES)
+    assert plan.status_of(found, failed, NOW).finished_jobs == ("bookshop-v1-first",)
+    again = plan.run_again("bookshop-v1-second", RetryProgress(attempts=2), "it broke", NOW)
+    assert plan.status_of(found, again, NOW).finished_jobs == ("bookshop-v1-first",)
 
 
 def test_what_is_lacking_is_written_at_once() -> None:

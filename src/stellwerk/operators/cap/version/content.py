@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject, JsonValue
@@ -26,6 +26,25 @@ def next_job(version: CAPApplicationVersion, jobs: Sequence[Job], *, retry: bool
     steps = [JobStep(name=name, job_name=name, build=dict) for name, _ in ordered(version)]
     failed = {job.metadata.name for job in jobs if job.failure is not None}
     return next_step(version, steps, jobs, finished=set(_finished(version)) - failed, retry=retry)
+
+
+def unseen(version: CAPApplicationVersion, jobs: Iterable[Job]) -> Sequence[str]:
+    """The Jobs that the version records as finished and that are not among `jobs`. Raises UnknownContentJob.
+
+    A Job of the original that failed is one of them, until it has our label.
+    """
+    shown = {job.metadata.name for job in jobs}
+    return [name for name in _finished(version) if name not in shown]
+
+
+def adoption(version: CAPApplicationVersion, job: Job) -> JsonObject | None:
+    """What a Job of the version lacks, as a patch; None where it lacks nothing.
+
+    The original gives its Jobs no label, so that no cache selects them.
+    """
+    if names.OWNER_HASH_LABEL in job.metadata.labels:
+        return None
+    return {"metadata": {"uid": job.metadata.uid, "labels": {names.OWNER_HASH_LABEL: names.owner_hash(version.key)}}}
 
 
 def ordered(version: CAPApplicationVersion) -> list[tuple[str, Workload]]:
@@ -72,7 +91,12 @@ def job(version: CAPApplicationVersion, workload: Workload, secret: str) -> Json
     return {"metadata": metadata, "spec": workload_pods.job_spec(details, template)}
 
 
+def recorded_as(job_name: str) -> Sequence[str]:
+    """The names under which `status.finishedJobs` may have a Job; the original also records it with a suffix."""
+    return (job_name, f"{job_name}-{_UNNAMED}")
+
+
 def _finished(version: CAPApplicationVersion) -> Sequence[str]:
-    """The Jobs that have ended; the original also records them with a suffix."""
+    """The content jobs that are recorded as finished. Raises UnknownContentJob."""
     recorded = version.status.finished_jobs
-    return [*recorded, *(name.removesuffix(f"-{_UNNAMED}") for name in recorded)]
+    return [name for name, _ in ordered(version) if any(each in recorded for each in recorded_as(name))]

@@ -8,7 +8,7 @@ tenants from being provisioned nor requests from being routed, and a status that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
+from stellwerk.operators.cap.version.content import recorded_as
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, RestartJob, StepDecision
@@ -76,6 +77,8 @@ class Report:
     is_ready: bool = False
     finished: str = ""
     """A content job that has ended just now."""
+    unfinished: str = ""
+    """A content job that has failed: the original records it as finished."""
     again: bool = False
     again_seconds: float = 0.0
     """When another pass is due, with `again`."""
@@ -130,7 +133,8 @@ def progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments:
     """
     version = seen.version
     if isinstance(content, JobStepFailed):
-        return _failure(f"content job: {content.message}{retries.tried(version.status.retry)}. {_retry(version)}")
+        failure = _failure(f"content job: {content.message}{retries.tried(version.status.retry)}. {_retry(version)}")
+        return replace(failure, unfinished=content.step.job_name)
     if is_ready(version):
         return _ready(seen)
     shown = {deployment.metadata.name: deployment for deployment in seen.deployments}
@@ -182,6 +186,7 @@ def run_again(job: str, retry: RetryProgress, cause: str, now: datetime) -> Repo
         again=True,
         again_seconds=retries.seconds_left(retry, now),
         retry=retry,
+        unfinished=job,
     )
 
 
@@ -254,8 +259,8 @@ def uses(tenant: CAPTenant, version: CAPApplicationVersion) -> bool:
 
 def status_of(version: CAPApplicationVersion, report: Report, now: datetime) -> VersionStatus:
     """The status with a report."""
-    status = version.status
-    finished = status.finished_jobs
+    status, failed = version.status, report.unfinished
+    finished = tuple(name for name in status.finished_jobs if name not in recorded_as(failed))
     if report.finished and report.finished not in finished:
         finished = (*finished, report.finished)
     ready = condition(version, report.is_ready, report.reason, report.message)

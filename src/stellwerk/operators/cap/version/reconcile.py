@@ -13,7 +13,6 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import RetryProgress
@@ -142,7 +141,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             decision = await self._content(seen, application)
         if isinstance(decision, Advance):
             return self._answer(seen, plan.record(decision.step.job_name))
-        failed, now = _failed(seen, decision), self.clock.now()
+        failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
+        now = self.clock.now()
         if failed is not None and (retry := self._retry(seen, failed, decision)) is not None:
             cause = failure_message(failed) + await last_words(self.client, failed)
             return self._answer(seen, plan.run_again(failed.metadata.name, retry, cause, now))
@@ -205,7 +205,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     async def _content(self, seen: VersionSnapshot, application: CAPApplication) -> StepDecision:
         """The state of the content jobs, after the one that is due was started."""
         version, retry = seen.version, seen.version.status.retry
-        decision = content.next_job(version, seen.jobs, retry=retries.is_recorded(retry, seen.jobs))
+        jobs = [*seen.jobs, *await self._unseen(seen)]
+        decision = content.next_job(version, jobs, retry=retries.is_recorded(retry, jobs))
         if isinstance(decision, RestartJob) and retries.seconds_left(retry, self.clock.now()):
             return decision
         if isinstance(decision, StartJob):
@@ -216,16 +217,31 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             body = content.job(version, workload, secret)
             decision = StartJob(replace(decision.step, build=lambda: body))
         decision = await job_steps.carry_out(self.client, version, decision, self.caches.content_jobs)
-        if isinstance(decision, AwaitJob) and names.OWNER_HASH_LABEL not in decision.job.metadata.labels:
-            await self._label(version, decision.job)
+        if isinstance(decision, AwaitJob | Advance | JobStepFailed) and decision.job is not None:
+            await self._adopt(version, decision.job)
         return decision
 
-    async def _label(self, version: CAPApplicationVersion, job: Job) -> None:
-        """Give a Job of the original the label by which the cache selects Jobs."""
-        metadata = job.metadata
-        labels: JsonObject = {names.OWNER_HASH_LABEL: names.owner_hash(version.key)}
-        patch = MergePatch({"metadata": {"uid": metadata.uid, "labels": labels}})
-        await self.client.patch(metadata_of(Job), metadata.name, metadata.namespace, patch)
+    async def _unseen(self, seen: VersionSnapshot) -> Sequence[Job]:
+        """The Jobs that the status records as finished and no cache shows: the original records failed ones as well.
+
+        A version that is Ready does not look for them, because it stays Ready.
+        """
+        version = seen.version
+        if plan.is_ready(version):
+            return ()
+        namespace, uid = version.metadata.namespace, version.metadata.uid
+        found = [await self.client.find(Job, name, namespace) for name in content.unseen(version, seen.jobs)]
+        own = [job for job in found if job is not None and (owner := job.metadata.controller) and owner.uid == uid]
+        return [await self._adopt(version, job) for job in own]
+
+    async def _adopt(self, version: CAPApplicationVersion, job: Job) -> Job:
+        """Write what a Job of the version lacks. Returns the Job with it."""
+        lacking, key = content.adoption(version, job), job.key
+        if lacking is None:
+            return job
+        written = await self.client.patch(Job, key.name, key.namespace, MergePatch(lacking))
+        self.caches.content_jobs.expect(key, written.metadata.resource_version)
+        return written
 
     def _retry(self, seen: VersionSnapshot, failed: Job, decision: StepDecision) -> RetryProgress | None:
         """The retry of a failed content job that has to be recorded; None where nothing has to."""
@@ -236,14 +252,6 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         if is_asked:
             return retries.on_request(status.retry, failed)
         return retries.by_itself(seen.application, status.retry, failed, self.clock.now())
-
-
-def _failed(seen: VersionSnapshot, decision: StepDecision) -> Job | None:
-    """The content job that failed, where one did."""
-    if not isinstance(decision, JobStepFailed | RestartJob):
-        return None
-    named = (job for job in seen.jobs if job.metadata.name == decision.step.job_name)
-    return next((job for job in named if job.failure is not None), None)
 
 
 @contextmanager
