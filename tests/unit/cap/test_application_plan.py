@@ -136,6 +136,18 @@ def test_a_repeated_report_sends_no_event() -> None:
     assert second.status == first.status
 
 
+@pytest.mark.parametrize("state", ["Processing", "Consistent", "Error"])
+def test_an_application_without_a_secret_keeps_its_state_and_is_not_ready(state: str) -> None:
+    snapshot = ApplicationSnapshot(
+        application=an_application(state=state), versions=(a_version("1"),), missing_secrets=("uaa-secret",)
+    )
+    decision = plan.decide(snapshot, NOW)
+    assert decision.status is not None
+    assert decision.status.state == state
+    assert reason(decision) == "ProcessingSecrets"
+    assert not conditions.is_true(decision.status.conditions, "Ready")
+
+
 def test_an_application_without_a_ready_version_waits_for_one() -> None:
     decision = decided(an_application(), a_version("1", ready=False))
 

@@ -396,7 +396,8 @@ class _Plan:
             far += f". {self._resume(wave.progress, wave.pause_cause)}" if wave.progress and wave.pause_cause else ""
             more.append(self._condition(ALL_TENANTS_READY, tenants_ready, tenants, far))
         message = f"version {version.spec.version} is in use"
-        return self._report(ApplicationState.CONSISTENT, ApplicationReason.VersionExists, message, more=more)
+        reason = ApplicationReason.VersionExists
+        return self._report(ApplicationState.CONSISTENT, reason, message, more=more, is_ready=True)
 
     # ---- deletion
 
@@ -433,8 +434,10 @@ class _Plan:
         *notices: Notice,
         more: Sequence[Condition] = (),
         again: bool = False,
+        is_ready: bool = False,
     ) -> Decision:
-        ready = self._condition(READY, state is ApplicationState.CONSISTENT, reason, message)
+        """Report this. The state does not decide whether the application is Ready: it may stay while a check fails."""
+        ready = self._condition(READY, is_ready, reason, message)
         shown = conditions.find(self.application.status.conditions, READY)
         is_news = shown is None or (shown.reason, shown.message) != (reason, conditions.truncated(message))
         at_risk, warnings = self._secrets_in_use()
