@@ -11,6 +11,12 @@ from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
 
 
+class JobSpec(Record, frozen=True, kw_only=True):
+    """How long the Job stays."""
+
+    ttl_seconds_after_finished: int | None = None
+
+
 class JobStatus(Record, frozen=True, kw_only=True):
     """How far the Job is."""
 
@@ -25,6 +31,7 @@ class Job(Kind, frozen=True, kw_only=True):
 
     resource: ClassVar[Resource] = Resource("batch", "v1", "Job", "jobs", namespaced=True)
 
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
 
     @property

@@ -85,7 +85,7 @@ OWN = (
         "get list watch create patch delete",
         "neither content jobs nor operations run",
         get=_BEHIND,
-        patch="the original has created the content job",
+        patch="the original has created a content job, or a failed one has a TTL",
         delete="a failed Job runs again",
     ),
     grant(

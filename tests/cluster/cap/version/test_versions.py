@@ -255,13 +255,15 @@ async def test_content_jobs_run_one_after_the_other_and_their_deletion_changes_n
 async def test_a_failed_content_job_stops_the_next_one_and_runs_again_on_request(
     running: Running, shop: Shop, way: str
 ) -> None:
-    workloads = (job("first", "Content", fate="fail"), job("second", "Content"), job("mtxs"), router())
+    first = job("first", "Content", fate="fail", ttlSecondsAfterFinished=3600)
+    workloads = (first, job("second", "Content"), job("mtxs"), router())
     await begin(shop, *workloads, contentJobs=["first", "second"])
     version = await shop.version_shows("ErrorInWorkloadStatus", state="Error")
     assert f"Job {shop.namespace}/shop-v1-first failed" in message(version)
     assert "Last exit code 1" in message(version)
     assert f"stellwerk cap retry cav/shop-v1 -n {shop.namespace}" in message(version)
     (failed,) = await shop.all_jobs()
+    assert failed.spec.ttl_seconds_after_finished is None, "its removal would run it again without a request"
 
     if way == "annotation":
         asked = MergePatch({"metadata": {"annotations": {names.RETRY_ANNOTATION: "true"}}})

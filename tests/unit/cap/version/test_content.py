@@ -16,6 +16,7 @@ from stellwerk.operators.cap.version import content
 from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepsDone
 
+LABELLED = {"labels": {names.OWNER_HASH_LABEL: "hash"}}
 TWO = (job("First", "Content"), job("second", "Content"))
 
 
@@ -89,8 +90,14 @@ def test_a_job_of_the_original_gets_the_label_by_which_caches_select_it() -> Non
     assert lacking == {
         "metadata": {"uid": "bookshop-v1-first", "labels": {names.OWNER_HASH_LABEL: names.owner_hash(made().key)}}
     }
-    labelled = {"labels": {names.OWNER_HASH_LABEL: "hash"}}
-    assert content.adoption(made(), merged(found, labelled)) is None
+    assert content.adoption(made(), merged(found, LABELLED)) is None
+
+
+@pytest.mark.parametrize(("condition", "is_kept"), [("", False), ("Complete", False), ("Failed", True)])
+def test_only_a_failed_job_loses_its_ttl(condition: str, *, is_kept: bool) -> None:
+    found = merged(ran("bookshop-v1-first", condition=condition), LABELLED, spec={"ttlSecondsAfterFinished": 60})
+    kept = {"metadata": {"uid": "bookshop-v1-first"}, "spec": {"ttlSecondsAfterFinished": None}}
+    assert content.adoption(made(), found) == (kept if is_kept else None)
 
 
 def test_without_a_list_the_first_content_job_runs_under_a_name_of_its_own() -> None:

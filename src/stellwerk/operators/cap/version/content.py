@@ -38,13 +38,20 @@ def unseen(version: CAPApplicationVersion, jobs: Iterable[Job]) -> Sequence[str]
 
 
 def adoption(version: CAPApplicationVersion, job: Job) -> JsonObject | None:
-    """What a Job of the version lacks, as a patch; None where it lacks nothing.
+    """What a Job of the version has to become, as a patch; None where it is that already.
 
-    The original gives its Jobs no label, so that no cache selects them.
+    The original gives its Jobs no label, so that no cache selects them. A failed Job loses its TTL: a Job that is gone
+    runs again, and only a user, or `spec.jobRetry`, asks for that.
     """
-    if names.OWNER_HASH_LABEL in job.metadata.labels:
+    metadata: JsonObject = {}
+    spec: JsonObject = {}
+    if names.OWNER_HASH_LABEL not in job.metadata.labels:
+        metadata["labels"] = {names.OWNER_HASH_LABEL: names.owner_hash(version.key)}
+    if job.failure is not None and job.spec.ttl_seconds_after_finished is not None:
+        spec["ttlSecondsAfterFinished"] = None
+    if not metadata and not spec:
         return None
-    return {"metadata": {"uid": job.metadata.uid, "labels": {names.OWNER_HASH_LABEL: names.owner_hash(version.key)}}}
+    return {"metadata": {**metadata, "uid": job.metadata.uid}, **({"spec": spec} if spec else {})}
 
 
 def ordered(version: CAPApplicationVersion) -> list[tuple[str, Workload]]:

@@ -235,11 +235,11 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         return [await self._adopt(version, job) for job in own]
 
     async def _adopt(self, version: CAPApplicationVersion, job: Job) -> Job:
-        """Write what a Job of the version lacks. Returns the Job with it."""
-        lacking, key = content.adoption(version, job), job.key
-        if lacking is None:
+        """Have a Job of the version as `content.adoption` asks. Returns the Job as it is then."""
+        change, key = content.adoption(version, job), job.key
+        if change is None:
             return job
-        written = await self.client.patch(Job, key.name, key.namespace, MergePatch(lacking))
+        written = await self.client.patch(Job, key.name, key.namespace, MergePatch(change))
         self.caches.content_jobs.expect(key, written.metadata.resource_version)
         return written
 
