@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import unstructured
+from stellwerk.local.build import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import controllers, names
 from stellwerk.operators.cap.controllers import ApplicationControllers
@@ -21,13 +24,17 @@ from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.eventually import eventually
 from stellwerk.testing.processes.fork_server import ForkServer
 from stellwerk.testing.scenarios.harness import OperatorHarness
 from stellwerk.testing.scenarios.skipping_clock import SkippingClock
 from tests.cluster.cap import world
 from tests.cluster.cap.shop import OPERATOR, Shop
+from tests.cluster.component.kinds import established, removed
 from tests.cluster.own_cluster import own_cluster
 from tests.cluster.program import CommandLine, Ended
+
+MONITORS = "servicemonitors.monitoring.coreos.com"
 
 
 @pytest.fixture(scope="package")
@@ -117,6 +124,17 @@ async def running(cap_cluster: LocalCluster) -> AsyncIterator[Running]:
 def shop(admin: Client, home: str) -> Shop:
     """An application, as soon as it is opened."""
     return Shop(admin, home)
+
+
+@pytest.fixture
+async def monitors(admin: Client) -> AsyncIterator[None]:
+    """The kind of the Prometheus operator is there for a while."""
+    view = unstructured(CustomResourceDefinition.resource)
+    for body in published_definitions.definitions([MONITORS]):
+        await admin.apply(view, body)
+    await eventually(lambda: established(admin, MONITORS))
+    yield
+    await removed(admin, MONITORS)
 
 
 Stellwerk = Callable[..., Coroutine[None, None, Ended]]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
-from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
-from stellwerk.local.build import published_definitions
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import rights
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.testing.cluster import AuditLog
@@ -18,20 +14,6 @@ from tests.cluster import rights as audited
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.life import Life
 from tests.cluster.cap.shop import OPERATOR, Shop, job, router, server
-from tests.cluster.component.kinds import established, removed
-
-MONITORS = "servicemonitors.monitoring.coreos.com"
-
-
-@pytest.fixture
-async def monitors(admin: Client) -> AsyncIterator[None]:
-    """The kind of the Prometheus operator is there for a while."""
-    view = unstructured(CustomResourceDefinition.resource)
-    for body in published_definitions.definitions([MONITORS]):
-        await admin.apply(view, body)
-    await eventually(lambda: established(admin, MONITORS))
-    yield
-    await removed(admin, MONITORS)
 
 
 async def all_objects_of_workloads(shop: Shop) -> None:

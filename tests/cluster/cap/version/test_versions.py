@@ -356,6 +356,29 @@ async def test_a_variable_of_the_operator_in_a_workload_is_an_error_that_names_i
     assert await shop.names_of(Deployment.resource) == ["shop-v1-app"], "what comes before it in the order"
 
 
+async def test_a_ready_version_of_which_an_object_cannot_be_created_stays_ready_and_names_it(
+    running: Running, shop: Shop
+) -> None:
+    """Its spec has changed, as it can without webhooks. What exists is not concerned."""
+    await begin(shop)
+    await shop.version_shows("WorkloadsReady")
+    reserved: list[JsonValue] = [{"name": "VCAP_SERVICES", "value": "{}"}]
+    await shop.release("1", job("mtxs"), server("app", "Router", env=reserved))
+    await shop.client.delete(metadata_of(NetworkPolicy), "shop-v1", shop.namespace)
+
+    async def is_back() -> bool:
+        return bool(await shop.names_of(NetworkPolicy.resource))
+
+    await eventually(is_back)
+    await running.settled(shop.client)
+    await shop.version_shows("WorkloadsReady")
+
+    await shop.client.delete(metadata_of(Deployment), "shop-v1-app", shop.namespace)
+    version = await shop.version_shows("ErrorInAppRouterDeployment")
+    assert "workload app sets the environment variable VCAP_SERVICES" in message(version)
+    assert conditions.is_true(version.status.conditions, "Ready")
+
+
 async def test_a_deployment_that_belongs_to_another_is_left_alone_and_named(running: Running, shop: Shop) -> None:
     labels: JsonObject = {"app": "other"}
     pod: JsonObject = {"containers": [{"name": "other", "image": "other:1"}]}
@@ -377,10 +400,12 @@ async def test_a_deployment_that_belongs_to_another_is_left_alone_and_named(runn
 
 
 @pytest.mark.req("CAP-25")
+@pytest.mark.parametrize("port", ["metrics", "other"])
 async def test_a_version_without_the_kind_of_its_monitors_becomes_ready_without_them(
-    running: Running, shop: Shop
+    running: Running, shop: Shop, port: str
 ) -> None:
-    monitoring: JsonObject = {"scrapeConfig": {"port": "metrics"}}
+    """Also where they could not be created."""
+    monitoring: JsonObject = {"scrapeConfig": {"port": port}}
     ports: list[JsonValue] = [{"name": "metrics", "port": 9000}]
     await begin(shop, server("srv", ports=ports, monitoring=monitoring), router(), job("mtxs"))
     await shop.version_shows("WorkloadsReady")
@@ -388,7 +413,9 @@ async def test_a_version_without_the_kind_of_its_monitors_becomes_ready_without_
 
 
 @pytest.mark.req("CAP-25")
-async def test_a_port_that_no_workload_has_is_an_error_of_the_service(running: Running, shop: Shop) -> None:
+async def test_a_port_that_no_workload_has_is_an_error_of_the_service(
+    monitors: None, running: Running, shop: Shop
+) -> None:
     await begin(shop, server("srv", monitoring={"scrapeConfig": {"port": "other"}}), router(), job("mtxs"))
     version = await shop.version_shows("ErrorInServerService", state="Error")
     assert "workload srv has no port with the name other" in message(version)

@@ -25,10 +25,11 @@ def deployed(made: CAPApplicationVersion, name: str) -> Any:
 
 
 def beside(made: CAPApplicationVersion, name: str) -> dict[str, Any]:
-    """Companions and Services of a workload, by their kind."""
+    """Companions, Services and monitors of a workload, by their kind."""
     objects = objects_of(made)
     (workload,) = (each for _, each in objects.workloads() if each.name == name)
-    return {each.resource.kind: each for each in (*objects.companions(workload), *objects.services(workload))}
+    found = (*objects.companions(workload), *objects.services(workload), *objects.monitors(workload))
+    return {each.resource.kind: each for each in found}
 
 
 def at(body: Any, *path: str) -> Any:
@@ -72,8 +73,10 @@ def test_pods_read_their_credentials_from_the_secret_and_know_their_version() ->
 
 @pytest.mark.parametrize("name", ["CAPOP_APP_VERSION", "VCAP_SERVICES"])
 def test_a_variable_of_the_operator_in_a_workload_is_refused_by_name(name: str) -> None:
+    made = version(deployment("srv", "CAP", env=[{"name": name, "value": "{}"}]))
+    (workload,) = made.spec.workloads
     with pytest.raises(ReservedVariable, match=f"workload srv sets the environment variable {name}"):
-        deployed(version(deployment("srv", "CAP", env=[{"name": name, "value": "{}"}])), "srv")
+        objects_of(made).check(workload)
 
 
 def test_a_router_finds_the_server_and_keeps_what_its_user_configured() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from stellwerk.api.batch import Job
+from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
@@ -94,12 +95,19 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
                 return Next.done()
 
     def report(self, version: CAPApplicationVersion, failure: ReconcileError) -> VersionStatus:
-        """The failure, in state Error; a version that is being deleted, and one that is Ready, keep their state."""
+        """The failure, in state Error. A version that is being deleted keeps its state.
+
+        So does one that is Ready when an object of it cannot be created again: tenants use those that exist.
+        """
         reason = VersionReason.RecoveredPanic
+        stays_ready = False
         if isinstance(failure, VersionFailed):
             reason = VersionReason(failure.reason)
-        state = VersionState.DELETING if version.metadata.is_terminating else VersionState.ERROR
-        shown = Report(state=state, reason=reason, message=str(failure))
+            stays_ready = plan.is_ready(version)
+        state = VersionState.READY if stays_ready else VersionState.ERROR
+        if version.metadata.is_terminating:
+            state = VersionState.DELETING
+        shown = Report(state=state, reason=reason, message=str(failure), is_ready=stays_ready)
         return plan.status_of(version, shown, self.clock.now())
 
     async def _snapshot(self, version: CAPApplicationVersion) -> VersionSnapshot:
@@ -179,6 +187,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
                 await self._deploy(objects, reason, workload)
         with _failing(VersionReason.ErrorInServerService):
             services = [each for _, workload in workloads for each in objects.services(workload)]
+            if self.children.is_served(ServiceMonitor.resource):
+                services += [each for _, workload in workloads for each in objects.monitors(workload)]
             await self._keep(objects.version, services)
         for reason, workload in workloads:
             if reason == late:
@@ -192,6 +202,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         with _failing(reason):
             deployment = objects.deployment(workload, "")
             if self.children.find(deployment) is None:
+                objects.check(workload)
                 name = objects.name(workload)
                 secret = await self.credentials.keep(version, name, objects.application, workload)
                 deployment = objects.deployment(workload, secret)

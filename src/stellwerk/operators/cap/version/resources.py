@@ -61,10 +61,13 @@ class VersionObjects:
             listed = [each for each in self.version.spec.workloads if each.deployment and each.deployment.type in types]
             yield from ((reason, each) for each in (listed[:1] if DeploymentType.ROUTER in types else listed))
 
+    def check(self, workload: Workload) -> None:
+        """Raise ReservedVariable where the Deployment of a workload may not be created."""
+        workload_pods.check_variables(workload.name, _details(workload))
+
     def deployment(self, workload: Workload, secret: str) -> Desired:
-        """The Deployment of a workload. `secret` has its credentials. Raises ReservedVariable."""
+        """The Deployment of a workload. `secret` has its credentials."""
         details = _details(workload)
-        workload_pods.check_variables(workload.name, details)
         labels, annotations = self._labels(workload), self._annotations(workload)
         env: list[JsonValue] = [{"name": workload_pods.VERSION_VARIABLE, "value": self.version.spec.version}]
         main = workload_pods.container(workload.name, details, env, secret)
@@ -110,15 +113,9 @@ class VersionObjects:
             yield routing_objects.destination_rule(ObjectKey(self.version.metadata.namespace, name), rule)
 
     def services(self, workload: Workload) -> Iterable[Desired]:
-        """The Service of a workload with ports, and how its metrics are read. Raises UnusableWorkload."""
+        """The Service of a workload with ports."""
         details = _details(workload)
         ports = targets.ports_of(details)
-        scrape = details.monitoring.scrape_config if details.monitoring is not None else None
-        if scrape is not None and all(port.name != scrape.port for port in ports):
-            raise UnusableWorkload(
-                f"workload {workload.name} has no port with the name {scrape.port}, which "
-                "monitoring.scrapeConfig.port refers to: name one of its ports in another CAPApplicationVersion"
-            )
         if not ports:
             return
         name, annotations = self._service(workload), self._annotations(workload)
@@ -130,14 +127,26 @@ class VersionObjects:
             "selector": {**self._marks(_WORKLOAD, details.type, self.name(workload))},
         }
         yield self._object(Service.resource, name, spec, self._labels(workload, _SERVICE, name), annotations)
-        if scrape is not None:
-            endpoint = workload_pods.given(
-                port=scrape.port, interval=scrape.interval, scrapeTimeout=scrape.scrape_timeout, path=scrape.path
+
+    def monitors(self, workload: Workload) -> Iterable[Desired]:
+        """How the metrics of a workload are read, for clusters that serve the kind. Raises UnusableWorkload."""
+        details = _details(workload)
+        scrape = details.monitoring.scrape_config if details.monitoring is not None else None
+        if scrape is None:
+            return
+        if all(port.name != scrape.port for port in targets.ports_of(details)):
+            raise UnusableWorkload(
+                f"workload {workload.name} has no port with the name {scrape.port}, which "
+                "monitoring.scrapeConfig.port refers to: name one of its ports in another CAPApplicationVersion"
             )
-            selected = {**(workload.labels or {}), **self._marks(_SERVICE, details.type, name)}
-            monitor: JsonObject = {"endpoints": [endpoint], "selector": {"matchLabels": {**selected}}}
-            labels = self._labels(workload, _MONITOR, name)
-            yield self._object(ServiceMonitor.resource, name, monitor, labels, annotations)
+        name = self._service(workload)
+        endpoint = workload_pods.given(
+            port=scrape.port, interval=scrape.interval, scrapeTimeout=scrape.scrape_timeout, path=scrape.path
+        )
+        selected = {**(workload.labels or {}), **self._marks(_SERVICE, details.type, name)}
+        spec: JsonObject = {"endpoints": [endpoint], "selector": {"matchLabels": {**selected}}}
+        labels, annotations = self._labels(workload, _MONITOR, name), self._annotations(workload)
+        yield self._object(ServiceMonitor.resource, name, spec, labels, annotations)
 
     # ---- network policies
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from stellwerk.api.batch import Job
+from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
@@ -99,12 +100,14 @@ async def _note_objects(
     objects = VersionObjects(application=application, version=version)
     there: dict[Resource, _Present | None] = {}
 
-    async def note(wanted: Sequence[Desired]) -> None:
+    async def shown(resource: Resource) -> _Present | None:
+        if resource not in there:
+            there[resource] = await surroundings.present(client, resource, version.metadata.namespace)
+        return there[resource]
+
+    async def note(wanted: Iterable[Desired]) -> None:
         for desired in wanted:
-            resource = desired.resource
-            if resource not in there:
-                there[resource] = await surroundings.present(client, resource, version.metadata.namespace)
-            known = there[resource]
+            known = await shown(desired.resource)
             if known is None:  # the operator leaves out what the cluster does not serve
                 continue
             if desired.key in known:
@@ -116,10 +119,13 @@ async def _note_objects(
         deployment = objects.deployment(workload, "")
         await note([deployment])
         if outcome.objects and outcome.objects[-1].address == deployment.address:
+            objects.check(workload)
             secret = await surroundings.note_credentials(client, outcome, version, objects.name(workload))
             with_secret = objects.deployment(workload, secret)
             outcome.objects[-1] = Desired(with_secret.address, children.owned(version, with_secret))
         await note([*objects.companions(workload), *objects.services(workload)])
+        if await shown(ServiceMonitor.resource) is not None:
+            await note(objects.monitors(workload))
     await note([*objects.policies()])
 
 
