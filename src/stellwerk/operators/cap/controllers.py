@@ -33,7 +33,7 @@ from stellwerk.operators.cap.settings import Settings
 from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
 from stellwerk.operators.cap.version.children import VersionChildren
-from stellwerk.operators.cap.version.monitor import VersionMonitor
+from stellwerk.operators.cap.version.monitor import NAME, VersionMonitor
 from stellwerk.operators.cap.version.reconcile import VersionReconciler
 from stellwerk.operators.cap.version.rollout import CredentialRollout
 from stellwerk.operators.cap.watches import BY_OWNER, Caches
@@ -121,9 +121,12 @@ def install_applications(
         recorder=recorder,
         counts=CapMetrics(manager.metrics, detailed=settings.detailed_operational_metrics),
     )
-    monitor = VersionMonitor(client=client, caches=seen, address=settings.prometheus_address, recorder=recorder)
+    border = manager.border
+    monitor = VersionMonitor(
+        client=client, caches=seen, address=settings.prometheus_address, border=border, recorder=recorder
+    )
     seconds = settings.metrics_eval_interval.total_seconds()
-    manager.add_controller(Periodic("version-monitor", monitor.look, interval_seconds=seconds, border=manager.border))
+    manager.add_controller(Periodic(NAME, monitor.look, interval_seconds=seconds, border=border))
     return ApplicationControllers(
         seen, building.applications(), building.versions(), building.tenants(), building.operations()
     )

@@ -104,6 +104,10 @@ class Caches:
         """The tenants of a namespace that exist and could not be read since the process started."""
         return [key for key in self.tenants.hidden if key.namespace == namespace]
 
+    def unreadable_tenants(self, namespace: str) -> Sequence[ObjectKey]:
+        """The tenants of a namespace that exist and cannot be read now: any version may be the one that they use."""
+        return [key for key in self.tenants.unreadable if key.namespace == namespace]
+
     def secrets(self, namespace: str) -> Informer[PartialObjectMetadata]:
         """All Secrets of a namespace, as metadata; watched from the first call on."""
         if namespace not in self._secrets:

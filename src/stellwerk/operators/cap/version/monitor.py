@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.kube.types.errors import ApiError, Conflict, NotFound
 from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import monitoring
@@ -17,8 +20,11 @@ from stellwerk.operators.cap.version.prometheus import Prometheus, PrometheusFai
 from stellwerk.operators.cap.watches import BY_APPLICATION, Caches
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.reconciler import Notice
+from stellwerk.runtime.supervision.tasks import Border
 
 _log = logging.getLogger(__name__)
+
+NAME = "version-monitor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,18 +35,31 @@ class VersionMonitor:
     caches: Caches
     address: str
     """Of Prometheus; empty: versions with rules are never found to be unused."""
+    border: Border
     recorder: EventSink | None = None
 
     async def look(self) -> None:
-        """Report unused versions by an Event, and delete those that may be. Raises ApiError."""
+        """Report unused versions by an Event, and delete those that may be.
+
+        An application whose versions cannot be looked at keeps no other from its look.
+        """
         for application in self.caches.applications.store.all():
-            if not (asked := monitoring.asks(application)):
-                continue
-            key = str(application.key)
-            versions = self.caches.versions.store.by(BY_APPLICATION, key)
-            for version in monitoring.candidates(versions, self.caches.tenants.store.by(BY_APPLICATION, key)):
+            if asked := monitoring.asks(application):
+                look = partial(self._look_at, application, deletes=asked == monitoring.DELETE)
+                await self.border.once(NAME, f"{NAME} of {application.ref}", look)
+
+    async def _look_at(self, application: CAPApplication, *, deletes: bool) -> None:
+        caches, key = self.caches, str(application.key)
+        if odd := caches.unreadable_tenants(application.key.namespace):
+            _log.warning("versions of %s stay: %s", application.ref, hidden_message(odd))
+            return
+        versions = caches.versions.store.by(BY_APPLICATION, key)
+        try:
+            for version in monitoring.candidates(versions, caches.tenants.store.by(BY_APPLICATION, key)):
                 if await self._is_unused(version):
-                    await self._report(version, deletes=asked == monitoring.DELETE)
+                    await self._report(version, deletes=deletes)
+        except ApiError as error:
+            _log.warning("versions of %s: %s", application.ref, error)
 
     async def _is_unused(self, version: CAPApplicationVersion) -> bool:
         try:
