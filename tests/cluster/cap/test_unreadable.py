@@ -221,3 +221,31 @@ async def test_an_object_without_a_state_shows_why_where_the_state_is_required(
 
 def _head(kind: type[Kind]) -> JsonObject:
     return {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
+
+
+@pytest.mark.req("R-510")
+async def test_the_subdomain_of_a_tenant_that_cannot_be_read_stays_until_the_tenant_is_gone(
+    running: Running, shop: Shop, free: None
+) -> None:
+    """The DNS entries of domains follow the subdomains that an application shows."""
+    await shop.open(job("mtxs"), router(), host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    before = await shop.client.get(CAPApplication, "shop", shop.namespace)
+    await running.stop()
+    fields, _ = BROKEN[CAPTenant]
+    await broken(shop, CAPTenant, "acme", fields)
+    await running.start()
+    await running.settled(shop.client)
+    after = await shop.client.get(CAPApplication, "shop", shop.namespace)
+    assert after.status.observed_subdomains == before.status.observed_subdomains == ("acme",)
+
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+    await shop.client.patch(
+        metadata_of(CAPTenant), "acme", shop.namespace, MergePatch({"metadata": {"finalizers": None}})
+    )
+
+    async def is_gone() -> bool:
+        return not (await shop.client.get(CAPApplication, "shop", shop.namespace)).status.observed_subdomains
+
+    await eventually(is_gone, describe="the application shows no subdomain")

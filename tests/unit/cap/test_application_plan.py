@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -146,6 +147,15 @@ def test_an_application_without_a_secret_keeps_its_state_and_is_not_ready(state:
     assert decision.status.state == state
     assert reason(decision) == "ProcessingSecrets"
     assert not conditions.is_true(decision.status.conditions, "Ready")
+
+
+@pytest.mark.parametrize("hidden", ["hidden_tenants", "hidden_versions"])
+def test_subdomains_stay_while_a_tenant_or_version_cannot_be_read(hidden: str) -> None:
+    shown = an_application(state="Consistent", observedSubdomains=["hidden"])
+    seen = ApplicationSnapshot(application=shown, versions=(a_version("1"),), tenants=(a_tenant("1"),))
+    assert plan.observed_subdomains(seen) == ("acme",)
+    odd = replace(seen, **{hidden: (ObjectKey("shop", "odd"),)})
+    assert plan.observed_subdomains(odd) == ("acme", "hidden")
 
 
 def test_an_application_without_a_ready_version_waits_for_one() -> None:

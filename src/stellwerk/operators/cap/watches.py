@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -42,6 +42,8 @@ VERSION_KINDS: Sequence[Resource] = (
 """The kinds of objects of a version besides Deployments and Jobs."""
 
 _OPTIONAL_KINDS = (DestinationRule.resource, ServiceMonitor.resource)
+
+U = TypeVar("U", CAPApplication, CAPApplicationVersion)
 
 BY_OWNER = "owner"
 """Index: the uid of the controller."""
@@ -103,6 +105,10 @@ class Caches:
     def hidden_tenants(self, namespace: str) -> Sequence[ObjectKey]:
         """The tenants of a namespace that exist and could not be read since the process started."""
         return [key for key in self.tenants.hidden if key.namespace == namespace]
+
+    def hidden_versions(self, namespace: str) -> Sequence[ObjectKey]:
+        """The versions of a namespace that exist and could not be read since the process started."""
+        return [key for key in self.versions.hidden if key.namespace == namespace]
 
     def unreadable_tenants(self, namespace: str) -> Sequence[ObjectKey]:
         """The tenants of a namespace that exist and cannot be read now: any version may be the one that they use."""
@@ -211,7 +217,8 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
     controller.watches(
         seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
     )
-    _wakes_deleted(seen.tenants, seen.applications, controller)
+    for odd in (seen.tenants, seen.versions):
+        _wakes_namespace(odd, seen.applications, controller)
     controller.watches(seen.versions, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.application)])
     controller.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
     controller.watches(seen.cluster_domains, lambda delta: _users_of(seen, delta.latest))
@@ -240,19 +247,25 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
         controller.watches(informer, owners(CAPApplicationVersion.resource))
     _wire_surroundings(controller, seen)
     controller.watches(seen.tenants, of_tenant)
-    _wakes_deleted(seen.tenants, seen.versions, controller)
+    _wakes_namespace(seen.tenants, seen.versions, controller, concerns=lambda each: each.metadata.is_terminating)
     seen.on_secret(on_secret)
 
 
-def _wakes_deleted(tenants: Informer[CAPTenant], users: Informer[Any], controller: Controller[Any, Any]) -> None:
-    """What is being deleted goes on when a tenant of its namespace cannot be read, or is gone after that."""
+def _wakes_namespace(
+    odd: Informer[Any],
+    users: Informer[U],
+    controller: Controller[Any, Any],
+    *,
+    concerns: Callable[[U], bool] = lambda _: True,
+) -> None:
+    """Users go on when an object of their namespace cannot be read, or is gone after that."""
 
     def wake(key: ObjectKey, _: Unreadable | None) -> None:
         for user in users.store.all():
-            if user.metadata.is_terminating and user.metadata.namespace == key.namespace:
+            if user.metadata.namespace == key.namespace and concerns(user):
                 controller.queue.add(user.key)
 
-    tenants.on_unreadable(wake)
+    odd.on_unreadable(wake)
 
 
 def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Caches) -> None:

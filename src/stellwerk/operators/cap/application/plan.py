@@ -54,6 +54,8 @@ class ApplicationSnapshot:
     """All that name the application, or carry its label."""
     hidden_tenants: Sequence[ObjectKey] = ()
     """Tenants of the namespace that could not be read so far: they may belong to the application."""
+    hidden_versions: Sequence[ObjectKey] = ()
+    """Versions of the namespace that could not be read so far: they may expose services of the application."""
     domains: Mapping[DomainRef, AnyDomain | None] = field(default_factory=dict[DomainRef, AnyDomain | None])
     missing_secrets: Sequence[str] = ()
     """Secrets of services that do not exist."""
@@ -490,9 +492,15 @@ def is_services_only(application: CAPApplication, version: CAPApplicationVersion
 
 
 def observed_subdomains(seen: ApplicationSnapshot) -> tuple[str, ...]:
-    """The subdomains of all tenants and service exposures, sorted."""
-    exposed = {exposure.sub_domain for version in seen.versions for exposure in version.spec.service_exposures}
-    return tuple(sorted(exposed | {tenant.spec.sub_domain for tenant in seen.tenants}))
+    """The subdomains of all tenants and service exposures, sorted.
+
+    Former ones stay while a tenant or version cannot be read: the DNS entry of a subdomain that is absent is deleted.
+    """
+    found = {exposure.sub_domain for version in seen.versions for exposure in version.spec.service_exposures}
+    found |= {tenant.spec.sub_domain for tenant in seen.tenants}
+    if seen.hidden_tenants or seen.hidden_versions:
+        found |= {*seen.application.status.observed_subdomains}
+    return tuple(sorted(found))
 
 
 def _is_ready(tenant: CAPTenant) -> bool:

@@ -111,6 +111,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
             tenants=tenants,
             hidden_tenants=caches.hidden_tenants(namespace),
+            hidden_versions=caches.hidden_versions(namespace),
             domains={each: caches.domain(namespace, each) for each in application.spec.domain_refs},
             missing_secrets=missing,
             ending_secrets=caches.ending_secrets(application),
