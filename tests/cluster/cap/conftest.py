@@ -19,6 +19,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import controllers, names
 from stellwerk.operators.cap.controllers import ApplicationControllers
 from stellwerk.operators.cap.installation import NAMESPACE
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.control.controller import Controller
@@ -92,8 +93,10 @@ class Running(OperatorHarness):
             ClusterConfig.load(self.kubeconfig), user_agent=OPERATOR, on_request=self.saboteur.requested
         )
         manager = self._begin(client, component=names.OPERATOR_NAME, grace_seconds=6.0, clock=self.clock)
+        settings = Settings(**self.settings)
+        counts = CapMetrics(manager.metrics, detailed=settings.detailed_operational_metrics)
         self._cap = controllers.install_applications(
-            manager, Settings(**self.settings), NAMESPACE, recorder=self.recorder
+            manager, settings, NAMESPACE, counts=counts, recorder=self.recorder
         )
         self._start()
         await self.leads()

@@ -8,6 +8,7 @@ import sys
 
 from stellwerk.operators.cap import controllers
 from stellwerk.operators.cap.installation import NAMESPACE
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.process import Parts
@@ -21,7 +22,8 @@ def main(port: str) -> None:
     launch = controllers.launch(settings, Settings(), os.environ)
 
     def install(parts: Parts) -> None:
-        controllers.install_applications(parts.manager, Settings(), NAMESPACE, recorder=parts.recorder)
+        counts = CapMetrics(parts.manager.metrics, detailed=False)
+        controllers.install_applications(parts.manager, Settings(), NAMESPACE, counts=counts, recorder=parts.recorder)
 
     asyncio.run(process.run(settings, launch.identity, install))
 

@@ -94,19 +94,21 @@ def install(
     manager: Manager, settings: Settings, namespace: str, *, renderer: Renderer, recorder: EventSink | None = None
 ) -> None:
     """Give the CAP Operator to a manager. `namespace`: its own; `renderer` stays the caller's to close."""
+    counts = CapMetrics(manager.metrics, detailed=settings.detailed_operational_metrics)
     domain_controllers.install(
         manager,
         settings.of_domains(namespace),
         renderer=renderer,
+        counts=counts,
         recorder=recorder,
         workers=settings.max_concurrent_reconciles_domain,
         cluster_workers=settings.max_concurrent_reconciles_cluster_domain,
     )
-    install_applications(manager, settings, namespace, recorder=recorder)
+    install_applications(manager, settings, namespace, counts=counts, recorder=recorder)
 
 
 def install_applications(
-    manager: Manager, settings: Settings, namespace: str, *, recorder: EventSink | None = None
+    manager: Manager, settings: Settings, namespace: str, *, counts: CapMetrics, recorder: EventSink | None = None
 ) -> ApplicationControllers:
     """Give all controllers but those of domains to a manager. `namespace`: the operator's own."""
     client = manager.client.with_field_manager(names.OPERATOR_NAME)
@@ -119,7 +121,7 @@ def install_applications(
         settings=settings,
         namespace=namespace,
         recorder=recorder,
-        counts=CapMetrics(manager.metrics, detailed=settings.detailed_operational_metrics),
+        counts=counts,
     )
     border = manager.border
     monitor = VersionMonitor(
@@ -252,7 +254,7 @@ class _Building:
             metrics=self.manager.metrics,
             clock=self.manager.clock,
         )
-        primary.on_change(lambda delta: self.counts.gone(delta.latest) if delta.new is None else None)
+        primary.on_change(self.counts.on_change)
         made.ignore_updates(only_status_changed)
         self.manager.add_controller(made)
         return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Any
 
 from prometheus_client import Gauge, Metric
 from prometheus_client.registry import Collector
@@ -12,6 +13,7 @@ from stellwerk.kube.types.model import Kind
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 PREFIX = "cap_op_"
@@ -53,6 +55,11 @@ class CapMetrics:
         """A pass failed."""
         for counter in (self._errors, *((self._panics,) if is_bug else ())):
             counter.labels(obj.resource.kind, obj.key.namespace, obj.key.name).inc()
+
+    def on_change(self, delta: Delta[Any]) -> None:
+        """An object has changed: one that is gone loses its series."""
+        if delta.new is None:
+            self.gone(delta.latest)
 
     def gone(self, obj: Kind) -> None:
         """An object is gone."""

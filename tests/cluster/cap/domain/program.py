@@ -9,6 +9,7 @@ from stellwerk.delivery.rendering import add_renderer
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import controllers
 from stellwerk.operators.cap.domain.plan import DomainSettings
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.process import OperatorIdentity, Parts
 from stellwerk.runtime.settings.process_settings import ProcessSettings
@@ -21,7 +22,11 @@ def main(port: str, namespace: str) -> None:
     def install(parts: Parts) -> None:
         renderer = add_renderer(parts, settings)
         controllers.install(
-            parts.manager, DomainSettings(namespace=namespace), renderer=renderer, recorder=parts.recorder
+            parts.manager,
+            DomainSettings(namespace=namespace),
+            renderer=renderer,
+            counts=CapMetrics(parts.manager.metrics, detailed=False),
+            recorder=parts.recorder,
         )
 
     process.configure_logs(settings, tty=False)

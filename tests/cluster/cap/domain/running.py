@@ -12,6 +12,7 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import controllers
 from stellwerk.operators.cap.domain.controllers import DomainControllers
 from stellwerk.operators.cap.domain.plan import DomainSettings
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.supervision.tasks import Closing
@@ -41,7 +42,11 @@ class RunningDomains(OperatorHarness):
         renderer = Renderer()
         manager.add_server("renderer", Closing(renderer.close))
         self._domains = controllers.install(
-            manager, DomainSettings(namespace=self.namespace, **settings), renderer=renderer, recorder=self.recorder
+            manager,
+            DomainSettings(namespace=self.namespace, **settings),
+            renderer=renderer,
+            counts=CapMetrics(manager.metrics, detailed=False),
+            recorder=self.recorder,
         )
         self._start()
         await self.leads()

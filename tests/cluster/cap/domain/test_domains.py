@@ -268,6 +268,9 @@ async def test_a_template_that_fails_is_named_and_what_exists_stays(
     await given.changed(domain, dnsTemplates=[{"name": "{{ .domian }}", "target": "x"}])
     await then.becomes(domain, "Error", "ProcessingError", "spec.dnsTemplates[0].name")
     await then.count(domain, DnsEntry.resource, 1)
+    key = domain.metadata
+    counted = f'cap_op_reconcile_errors{{kind="Domain",name="{key.name}",namespace="{key.namespace}"}}'
+    assert counted in running.exposition()
     await given.changed(domain, dnsTemplates=[template])
     await given.is_ready(domain)
 

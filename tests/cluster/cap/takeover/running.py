@@ -14,6 +14,7 @@ from stellwerk.operators.cap.domain import controllers as domain_controllers
 from stellwerk.operators.cap.domain.controllers import DomainControllers
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.installation import NAMESPACE
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.control.controller import Controller
@@ -42,14 +43,16 @@ class WholeOperator(OperatorHarness):
         manager = self._begin(client, component=names.OPERATOR_NAME, grace_seconds=6.0)
         renderer = Renderer()
         manager.add_server("renderer", Closing(renderer.close))
+        counts = CapMetrics(manager.metrics, detailed=False)
         self._domains = domain_controllers.install(
             manager,
             DomainSettings(namespace=NAMESPACE, dns_target=self.dns_target),
             renderer=renderer,
+            counts=counts,
             recorder=self.recorder,
         )
         self._applications = controllers.install_applications(
-            manager, Settings(**self.settings), NAMESPACE, recorder=self.recorder
+            manager, Settings(**self.settings), NAMESPACE, counts=counts, recorder=self.recorder
         )
         self._start()
         await self.leads()

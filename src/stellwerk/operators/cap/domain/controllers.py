@@ -13,6 +13,7 @@ from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
 from stellwerk.operators.cap.hashed_objects import HashedObjects
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainStatus
+from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.requests import Answering
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.cache.informer import Informer
@@ -37,6 +38,7 @@ def install(
     settings: DomainSettings,
     *,
     renderer: Renderer,
+    counts: CapMetrics,
     recorder: EventSink | None = None,
     workers: int = 1,
     cluster_workers: int = 1,
@@ -68,9 +70,11 @@ def install(
             memos=reconciler.memos,
             recorder=recorder,
             explain_unreadable=reasons.unreadable,
+            on_failure=counts.failed,
             metrics=manager.metrics,
             clock=clock,
         )
+        primary.on_change(counts.on_change)
         made.ignore_updates(only_status_changed)
         caches.controllers.append(made)
         manager.add_controller(made)
