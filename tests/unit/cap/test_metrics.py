@@ -56,10 +56,28 @@ def test_details_have_a_series_for_each_tenant_which_goes_with_it() -> None:
     assert [line for line in found if line.startswith("cap_op_tenant_operation_failures{") and line.endswith(failure)]
     assert [line for line in found if line.startswith("cap_op_service_operation_failures{")]
 
-    for obj in (of_app(), tenant(), version()):
+    gone = msgspec.structs.replace(tenant(), metadata=msgspec.structs.replace(tenant().metadata, labels=LABELS))
+    for obj in (of_app(), gone, version()):
         counts.gone(obj)
     left = lines(metrics)
     assert not [line for line in left if 'name="' in line or "tenant_id" in line]
+
+
+def test_a_tenant_takes_no_series_of_another_application_along() -> None:
+    metrics, counts = made(detailed=True)
+    counts.ended(of_app(), OperationState.COMPLETED, NOW)
+    other = tenant()
+    labels = {"sme.sap.com/app-identifier-hash": "other"}
+    counts.gone(msgspec.structs.replace(other, metadata=msgspec.structs.replace(other.metadata, labels=labels)))
+    assert 'cap_op_last_tenant_operation_duration_seconds{app="abc",tenant_id="acme-id"} 60.0' in lines(metrics)
+
+
+def test_histograms_have_the_buckets_of_the_original() -> None:
+    metrics, _ = made()
+    metrics.queue("CAPTenant", running=lambda: ()).added(1)
+    buckets = [line for line in lines(metrics) if line.startswith("cap_op_queue_latency_seconds_bucket")]
+    bounds = [line.partition('le="')[2].partition('"')[0] for line in buckets]
+    assert bounds == ["1e-08", "1e-07", "1e-06", "1e-05", "0.0001", "0.001", "0.01", "0.1", "1.0", "10.0", "+Inf"]
 
 
 @pytest.mark.parametrize(

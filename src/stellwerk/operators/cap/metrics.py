@@ -31,6 +31,10 @@ _RENAMED = {
 """The engine's metrics that the original has under other names."""
 
 
+_FURTHER_BUCKETS = ("100.0", "1000.0")
+"""Upper bounds that the engine's histograms have and the original's have not."""
+
+
 class CapMetrics:
     """Counts what happens to tenants and services.
 
@@ -71,18 +75,23 @@ class CapMetrics:
 
     def ended(self, operation: CAPTenantOperation, state: OperationState, now: datetime) -> None:
         """An operation on a tenant has ended."""
-        app = operation.metadata.labels.get(names.APP_HASH_LABEL, "")
+        app = _app(operation)
         self._operations.labels(app, operation.spec.operation).inc()
         if self._detailed is not None:
             self._detailed.ended(app, operation, state, now)
 
     def routed(self, version: CAPApplicationVersion, *, failed: bool) -> None:
         """The routes of exposed services were changed, or could not be."""
-        app = version.metadata.labels.get(names.APP_HASH_LABEL, "")
+        app = _app(version)
         self._services.labels(app).inc()
         if failed and self._detailed is not None:
             key = version.key
             self._detailed.service_failures.labels(app, version.spec.version, key.namespace, key.name).inc()
+
+
+def _app(obj: Kind) -> str:
+    """The application of an object, as metrics show it."""
+    return obj.metadata.labels.get(names.APP_HASH_LABEL, "")
 
 
 class _Detailed:
@@ -116,7 +125,7 @@ class _Detailed:
 
     def gone(self, obj: Kind) -> None:
         if isinstance(obj, CAPTenant):
-            self._durations.remove_by_labels({"tenant_id": obj.spec.tenant_id})
+            self._durations.remove(_app(obj), obj.spec.tenant_id)
         counter = {CAPTenantOperation: self._failures, CAPApplicationVersion: self.service_failures}.get(type(obj))
         if counter is not None:
             counter.remove_by_labels({"namespace": obj.key.namespace, "name": obj.key.name})
@@ -150,6 +159,8 @@ class _EngineMetrics(Collector):
 def _renamed(family: Metric, name: str) -> Metric:
     made = Metric(f"{PREFIX}{name}", family.documentation, family.type)
     for sample in family.samples:
+        if sample.labels.get("le") in _FURTHER_BUCKETS:
+            continue
         labels = {key: value for key, value in sample.labels.items() if key != "controller"}
         made.add_sample(sample.name.replace(family.name, made.name, 1), labels, sample.value)
     return made
