@@ -149,6 +149,14 @@ def test_an_application_without_a_secret_keeps_its_state_and_is_not_ready(state:
     assert not conditions.is_true(decision.status.conditions, "Ready")
 
 
+def test_secrets_that_cannot_be_read_are_not_taken_for_missing() -> None:
+    seen = ApplicationSnapshot(application=an_application(), versions=(a_version("1"),), unknown_secrets="no right")
+    decision = plan.decide(seen, NOW)
+    assert decision.status is not None
+    assert (reason(decision), decision.status.state) == ("ProcessingSecretsError", "Error")
+    assert decision.has_failed
+
+
 @pytest.mark.parametrize("hidden", ["hidden_tenants", "hidden_versions"])
 def test_subdomains_stay_while_a_tenant_or_version_cannot_be_read(hidden: str) -> None:
     shown = an_application(state="Consistent", observedSubdomains=["hidden"])

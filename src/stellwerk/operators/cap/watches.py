@@ -120,7 +120,16 @@ class Caches:
             made = self._secrets[namespace] = self.manager.informer(metadata_of(Secret), namespace=namespace)
             made.store.add_index(BY_FINALIZER, _finalizers)
             made.on_change(self._on_secret)
+            made.on_served(lambda: self._on_secrets(namespace))
         return self._secrets[namespace]
+
+    async def unknown_secrets(self, namespace: str) -> str:
+        """Why no Secret of a namespace is known; empty where all are, or were before their watch ended."""
+        secrets = self.secrets(namespace)
+        await secrets.wait_settled()
+        if secrets.parked is None or secrets.is_filled:
+            return ""
+        return f"the Secrets of namespace {namespace} cannot be read: {secrets.parked.why}"
 
     async def missing_secrets(self, application: CAPApplication) -> Sequence[str]:
         """The Secrets of an application's services that do not exist."""
@@ -141,6 +150,14 @@ class Caches:
     def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
         for wake in self._wakes:
             wake(delta.key)
+
+    def _on_secrets(self, namespace: str) -> None:
+        """The Secrets of a namespace are known now: no delta shows that of those that do not exist."""
+        for application in self.applications.store.all():
+            if application.metadata.namespace == namespace:
+                for service in application.spec.btp.services:
+                    for wake in self._wakes:
+                        wake(ObjectKey(namespace, service.secret))
 
     def on_secret(self, wake: Callable[[ObjectKey], None]) -> None:
         """Call this for each change of a Secret of the watched namespaces."""

@@ -16,6 +16,7 @@ from tests.cluster.cap.life import Life
 from tests.cluster.cap.shop import OPERATOR, Shop, ready
 
 from stellwerk.api.batch import Job
+from stellwerk.api.core import Secret
 from stellwerk.delivery import grants
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
@@ -173,6 +174,30 @@ async def test_with_a_third_of_the_calls_failing_every_job_runs_once(
     rules = outages.failing_calls(proxy)
     await lead(shop, audit)
     assert min(rule.fired for rule in rules) > 0
+
+
+@pytest.mark.req("R-206")
+async def test_without_the_right_to_list_secrets_application_and_version_name_it_and_go_on_when_it_is_granted(
+    cap_cluster: LocalCluster, admin: Client, shop: Shop
+) -> None:
+    user = f"modest-{secrets.token_hex(4)}"
+    without = [each for each in GRANTS if Secret.resource.plural not in each.rule.resources]
+    await permissions.grant(admin, user, GRANTS)
+    running = Running(cap_cluster.kubeconfig_for(user))
+    await running.start()
+    await permissions.grant(admin, user, without)
+    await shop.bind()
+    await shop.apply()
+    await shop.release("1")
+    application = await shop.shows_application("ProcessingSecretsError", state="Error")
+    version = await shop.version_shows("WaitingForSecrets", state="Processing")
+    for shown in (application.status.conditions, version.status.conditions):
+        (message,) = (each.message for each in shown if each.type == "Ready")
+        assert f"the Secrets of namespace {shop.namespace} cannot be read: user {user} is not permitted to" in message
+    await permissions.grant(admin, user, GRANTS)
+    await shop.version_shows("WorkloadsReady")
+    await shop.shows_application("VersionExists", state="Consistent")
+    await running.stop()
 
 
 @pytest.mark.req("R-206")

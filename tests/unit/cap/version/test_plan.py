@@ -90,6 +90,16 @@ def test_missing_secrets_keep_a_version_from_starting_but_not_from_being_ready()
     assert isinstance(plan.next_action(ready), RunWorkloads)
 
 
+def test_secrets_that_cannot_be_read_are_not_taken_for_missing() -> None:
+    seen = VersionSnapshot(version=prepared(), application=application(), unknown_secrets="no right")
+    action = plan.next_action(seen)
+    assert isinstance(action, Report)
+    assert (action.reason, action.message) == (
+        VersionReason.WaitingForSecrets,
+        "no right. Grant the right with: stellwerk install cap",
+    )
+
+
 def test_a_version_is_ready_when_all_its_deployments_are_available() -> None:
     one = progress(prepared(), available(NAMES[0]))
     assert (one.reason, one.message) == (

@@ -33,7 +33,7 @@ from stellwerk.operators.cap.kinds.application import (
     UpgradeProgress,
 )
 from stellwerk.operators.cap.kinds.domain import DomainState
-from stellwerk.operators.cap.kinds.status import READY, condition
+from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, condition
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType
 from stellwerk.operators.cap.names import go_json
@@ -59,6 +59,8 @@ class ApplicationSnapshot:
     domains: Mapping[DomainRef, AnyDomain | None] = field(default_factory=dict[DomainRef, AnyDomain | None])
     missing_secrets: Sequence[str] = ()
     """Secrets of services that do not exist."""
+    unknown_secrets: str = ""
+    """Why it is not known which Secrets exist; empty where it is."""
     ending_secrets: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Secrets of services that are being deleted, each with the finalizers that still hold it."""
     held_secrets: Sequence[PartialObjectMetadata] = ()
@@ -230,6 +232,11 @@ class _Plan:
     # ---- what the application refers to
 
     def _secrets(self) -> Decision | None:
+        if self.seen.unknown_secrets:
+            reason = ApplicationReason.ProcessingSecretsError
+            message = f"{self.seen.unknown_secrets}. {GRANT_SECRETS}"
+            notice = Notice(reason, message, Severity.WARNING, ApplicationReason.ProcessingSecrets)
+            return replace(self._report(ApplicationState.ERROR, reason, message, notice), has_failed=True)
         missing = self.seen.missing_secrets
         if not missing:
             return None

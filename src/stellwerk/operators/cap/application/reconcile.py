@@ -105,7 +105,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     async def _snapshot(self, application: CAPApplication) -> ApplicationSnapshot:
         caches, namespace = self.caches, application.metadata.namespace
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
-        missing = await caches.missing_secrets(application)
+        unknown = await caches.unknown_secrets(namespace)
+        missing = () if unknown else await caches.missing_secrets(application)
         return ApplicationSnapshot(
             application=application,
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
@@ -114,6 +115,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             hidden_versions=caches.hidden_versions(namespace),
             domains={each: caches.domain(namespace, each) for each in application.spec.domain_refs},
             missing_secrets=missing,
+            unknown_secrets=unknown,
             ending_secrets=caches.ending_secrets(application),
             held_secrets=caches.secrets(namespace).store.by(BY_FINALIZER, names.APPLICATION_FINALIZER),
             conversion=inline_domains.conversion(

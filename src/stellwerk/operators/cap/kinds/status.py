@@ -22,6 +22,10 @@ UNREADABLE = "ObjectUnreadable"
 """Its reason."""
 
 
+GRANT_SECRETS = "Grant the right with: stellwerk install cap"
+"""What helps where the operator may not read Secrets."""
+
+
 def always_written() -> str:
     """The default of the field `state`: empty, and written all the same, because a CRD of the original requires it.
 

@@ -20,7 +20,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition
+from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProgress, condition
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
@@ -38,6 +38,8 @@ class VersionSnapshot:
     application: CAPApplication | None = None
     missing_secrets: Sequence[str] = ()
     """Secrets of the application's services that do not exist."""
+    unknown_secrets: str = ""
+    """Why it is not known which Secrets exist; empty where it is."""
     jobs: Sequence[Job] = ()
     deployments: Sequence[Deployment] = ()
     """Jobs and Deployments that the version controls."""
@@ -114,6 +116,9 @@ def next_action(seen: VersionSnapshot) -> Action:
     )
     if lacking is not None:
         return Prepare(lacking)
+    if seen.unknown_secrets and not is_ready(version):
+        message = f"{seen.unknown_secrets}. {GRANT_SECRETS}"
+        return Report(state=VersionState.PROCESSING, reason=VersionReason.WaitingForSecrets, message=message)
     if seen.missing_secrets and not is_ready(version):
         named = f"{conditions.first_of(seen.missing_secrets)} in namespace {version.metadata.namespace}"
         message = f"Missing secrets; {named}: create the service bindings that write them"

@@ -114,11 +114,13 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         caches, namespace = self.caches, version.metadata.namespace
         key = ObjectKey(namespace, version.spec.application)
         application = caches.applications.store.get(key)
-        missing = await caches.missing_secrets(application) if application is not None else ()
+        unknown = await caches.unknown_secrets(namespace)
+        missing = await caches.missing_secrets(application) if application is not None and not unknown else ()
         return VersionSnapshot(
             version=version,
             application=application,
             missing_secrets=missing,
+            unknown_secrets=unknown,
             jobs=caches.content_jobs.store.by(BY_OWNER, version.metadata.uid),
             deployments=caches.deployments.store.by(BY_OWNER, version.metadata.uid),
             tenants=caches.tenants.store.by(BY_APPLICATION, str(key)),
