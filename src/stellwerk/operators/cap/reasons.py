@@ -60,6 +60,8 @@ class ApplicationReason(StrEnum):
     AllTenantsReady = "AllTenantsReady"
     NotAllTenantsReady = "NotAllTenantsReady"
     RecoveredPanic = "RecoveredPanic"
+    ServiceVirtualServiceModificationFailed = "ServiceVirtualServiceModificationFailed"
+    """The original reports it by Events of the version only."""
     SecretsAvailable = "SecretsAvailable"
     SecretBeingDeleted = "SecretBeingDeleted"
     """These two are ours."""

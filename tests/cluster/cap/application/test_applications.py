@@ -15,7 +15,7 @@ from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed
 from stellwerk.operators.cap import names
@@ -347,6 +347,24 @@ async def test_a_consistent_application_that_is_left_alone_is_not_written(
     await running.settled(shop.client)
 
     assert [entry for entry in shop.requests(audit) if entry.is_write] == []
+
+
+async def test_an_exposure_that_cannot_be_served_is_no_error_of_a_provider(running: Running, shop: Shop) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com")
+    service = server("api", "Service", ports=[{"name": "api", "port": 8080}])
+    exposures: list[JsonValue] = [{"subDomain": "api", "routes": [{"workloadName": "api", "port": 8080}]}]
+    await shop.release("1", service, serviceExposures=exposures)
+    await shop.shows_application("VersionExists", state="Consistent")
+
+    async def annotate(text: str | None) -> None:
+        patch = MergePatch({"metadata": {"annotations": {names.REQUEST_HEADERS_ANNOTATION: text}}})
+        await shop.client.patch(metadata_of(CAPApplication), "shop", shop.namespace, patch)
+
+    await annotate("no headers")
+    await shop.shows_application("ServiceVirtualServiceModificationFailed", state="Error")
+    await annotate(None)
+    await shop.shows_application("VersionExists", state="Consistent")
 
 
 async def test_exposed_services_are_reached_under_their_subdomains_and_no_longer_when_a_version_drops_them(

@@ -48,7 +48,7 @@ Answer: TypeAlias = Next[ApplicationStatus]
 class ApplicationFailed(ReconcileError):
     """An application cannot be worked on now."""
 
-    def __init__(self, message: str, reason: ApplicationReason = ApplicationReason.ProviderTenantError) -> None:
+    def __init__(self, message: str, reason: ApplicationReason) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -144,7 +144,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                 try:
                     await self._create_provider(application, version)
                 except (BadRequest, Forbidden, Invalid) as error:  # a tenant id that cannot be a label, for example
-                    raise ApplicationFailed(str(error)) from error
+                    raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
             case plan.OwnContext(secret):
                 key = ObjectKey(application.metadata.namespace, provider_name(application))
                 tenant = self.caches.tenants.store.get(key)
@@ -193,7 +193,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             reason = VersionReason.ServiceVirtualServiceModificationFailed
             self._send(version, Notice(reason, str(error), Severity.WARNING, action))
             self.counts.routed(version, failed=True)
-            raise ApplicationFailed(str(error)) from error
+            failed = ApplicationReason.ServiceVirtualServiceModificationFailed
+            raise ApplicationFailed(str(error), failed) from error
         if is_changed:
             message = f"the subdomains of {version.ref} lead to its workloads"
             self._send(version, Notice(VersionReason.ServiceNetworkingModified, message, action=action))

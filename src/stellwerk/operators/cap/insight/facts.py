@@ -24,6 +24,7 @@ APPLICATION: Mapping[ApplicationReason, ReasonFacts[ApplicationState]] = {
     ApplicationReason.WaitingForReadyCAPApplicationVersion: ReasonFacts(ApplicationState.PROCESSING),
     ApplicationReason.ProviderTenantProcessing: ReasonFacts(ApplicationState.PROCESSING),
     ApplicationReason.ProviderTenantError: ReasonFacts(ApplicationState.ERROR, only_user_can_fix=True),
+    ApplicationReason.ServiceVirtualServiceModificationFailed: ReasonFacts(ApplicationState.ERROR),
     ApplicationReason.VersionExists: ReasonFacts(ApplicationState.CONSISTENT),
     ApplicationReason.NewCAVTriggeredTenantUpgrade: ReasonFacts(ApplicationState.PROCESSING),
     ApplicationReason.DeleteTriggered: ReasonFacts(ApplicationState.DELETING),
