@@ -96,6 +96,13 @@ def test_versions_are_ordered_as_semantic_versioning_asks() -> None:
     assert precedence("1") == precedence("1.0") == precedence("1.0.0+build")
 
 
+@pytest.mark.parametrize("form", ["{}.0.0", "1.0.0-{}"])
+def test_versions_of_thousands_of_digits_are_ordered_as_numbers(form: str) -> None:
+    small, large = form.format("9" * 5000), form.format("1" + "0" * 5000)
+    assert precedence(small) < precedence(large)
+    assert precedence(form.format("2")) < precedence(small)
+
+
 def test_an_application_without_an_account_is_in_error() -> None:
     decision = plan.decide(ApplicationSnapshot(application=given.application(providerSubaccountId="")), NOW)
 
