@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -154,6 +154,18 @@ def test_an_application_without_a_secret_keeps_its_state_and_is_not_ready(state:
     assert decision.status.state == state
     assert reason(decision) == "ProcessingSecrets"
     assert not conditions.is_true(decision.status.conditions, "Ready")
+
+
+def test_the_time_of_completion_changes_only_when_an_application_becomes_consistent() -> None:
+    status = decided(an_application(), a_version("1")).status
+    assert status is not None
+    assert (status.state, status.last_full_reconciliation_time) == ("Consistent", NOW)
+    consistent = msgspec.structs.replace(an_application(), status=status)
+    seen = ApplicationSnapshot(application=consistent, versions=(a_version("1"), a_version("2")))
+    later = plan.decide(seen, NOW + timedelta(hours=1)).status
+    assert later is not None
+    assert later != status
+    assert later.last_full_reconciliation_time == NOW
 
 
 def test_secrets_that_cannot_be_read_are_not_taken_for_missing() -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
-from stellwerk.kube.types.object_meta import Condition
+from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application.inline_domains import DomainConversion
 from stellwerk.operators.cap.application.waves import Wave, described, follows, has_failed_at_its_version, next_wave
@@ -455,6 +455,8 @@ class _Plan:
             state=state,
             observed_subdomains=observed_subdomains(self.seen),
         )
+        if is_ready and (self.application.status.state != state or shown is None or not shown.is_true):
+            status = msgspec.structs.replace(status, last_full_reconciliation_time=kubernetes_time(self.now))
         return Decision(status=status, notices=(*(notices if is_news else ()), *warnings), again=again)
 
     def _secrets_in_use(self) -> tuple[Sequence[Condition], Sequence[Notice]]:

@@ -50,10 +50,10 @@ class ReconciledStatus(Record, frozen=True, kw_only=True):
 
 
 class TimedStatus(ReconciledStatus, frozen=True, kw_only=True):
-    """A status that also shows when the object was last found as it has to be."""
+    """A status that also shows when the object has last become what it has to be."""
 
     last_full_reconciliation_time: Annotated[
-        datetime | None, documented("When the object was last found complete.", example="2026-01-31T09:30:00Z")
+        datetime | None, documented("When the object last became complete.", example="2026-01-31T09:30:00Z")
     ] = None
 
 
