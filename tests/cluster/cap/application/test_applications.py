@@ -305,6 +305,7 @@ async def test_tenants_follow_to_a_new_version_as_soon_as_it_is_ready_unless_the
     never = MergePatch({"spec": {"versionUpgradeStrategy": "never"}})
     await shop.client.patch(metadata_of(CAPTenant), "acme", shop.namespace, never)
     await shop.release("3")
+    await shop.version_shows("WorkloadsReady", "3")
     await shop.shows_application("LatestVersionReady", state="Consistent", condition="LatestVersionReady")
     await running.settled(shop.client)
     assert (await shop.client.get(CAPTenant, "acme", shop.namespace)).spec.version == "2.0.0"
