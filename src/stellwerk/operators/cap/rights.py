@@ -84,7 +84,7 @@ OWN = (
         "jobs",
         "get list watch create patch delete",
         "neither content jobs nor operations run",
-        get=_BEHIND,
+        get=f"{_BEHIND}, or a content job of a version that is not Ready is gone",
         patch="the original has created a content job, or a failed one has a TTL",
         delete="a failed Job runs again",
     ),
