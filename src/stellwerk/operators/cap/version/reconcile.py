@@ -114,7 +114,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         caches, namespace = self.caches, version.metadata.namespace
         key = ObjectKey(namespace, version.spec.application)
         application = caches.applications.store.get(key)
-        unknown = await caches.unknown_secrets(namespace)
+        unknown = await caches.unknown_secrets(namespace) if application is not None else ""
         missing = await caches.missing_secrets(application) if application is not None and not unknown else ()
         return VersionSnapshot(
             version=version,
