@@ -337,9 +337,15 @@ def test_an_operation_that_is_deleted_shows_it_until_its_end() -> None:
 def test_a_running_job_is_not_reported_again() -> None:
     report = plan.Report(OperationReason.StepProcessing, "waiting", step=1, job="job-1")
 
-    assert plan.is_implied(report, "StepInitiated", "job-1")
-    assert not plan.is_implied(report, "StepInitiated", "job-0")
-    assert not plan.is_implied(report, "StepProcessingError", "job-1")
+    def shows(reason: str, job: str, *, generation: int = 1) -> CAPTenantOperation:
+        ready: JsonObject = {"type": "Ready", "status": "False", "reason": reason, "message": ""}
+        status: JsonObject = {"activeJob": job, "observedGeneration": 1, "conditions": [ready]}
+        return prepared(status=status, generation=generation)
+
+    assert plan.is_implied(report, shows("StepInitiated", "job-1"))
+    assert not plan.is_implied(report, shows("StepInitiated", "job-0"))
+    assert not plan.is_implied(report, shows("StepProcessingError", "job-1"))
+    assert not plan.is_implied(report, shows("StepInitiated", "job-1", generation=2)), "its deletion is shown"
 
 
 def test_the_name_of_a_job_is_the_same_in_each_pass_and_fits_a_label() -> None:

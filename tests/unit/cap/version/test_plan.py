@@ -168,5 +168,19 @@ def test_a_deleted_version_is_kept_while_a_tenant_uses_it() -> None:
     assert "cannot be read" in hidden.message
 
 
+def test_a_deleted_version_is_not_used_by_a_tenant_that_has_another_one_of_the_same_number() -> None:
+    found = shown(prepared(deletionTimestamp="2026-01-02T00:00:00Z"), "Ready", ready=True)
+    other = version(name="bookshop-v1-again")
+    user = tenant()
+    has_the_other = msgspec.structs.replace(
+        user,
+        spec=msgspec.structs.replace(user.spec, version="1.0.0"),
+        status=msgspec.structs.replace(user.status, current_version=other.metadata.name),
+    )
+    assert not plan.uses(has_the_other, found, [found, other])
+    assert plan.uses(has_the_other, other, [found, other])
+    assert plan.uses(has_the_other, found, [found]), "what it has is of another number, so it follows"
+
+
 def test_the_status_of_a_new_version_is_empty() -> None:
     assert version().status == VersionStatus()

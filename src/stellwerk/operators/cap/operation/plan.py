@@ -18,7 +18,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import RetryProgress, condition
+from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -276,6 +276,7 @@ def report_of(
             return Report(OperationReason.StepInitiated, message, step=number, job=job.metadata.name, action=CREATE_JOB)
         case AwaitJob(_, job):
             message = f"{position} : waiting for job {_dotted(job)}"
+            message += ", with whose end the operation goes" if operation.metadata.is_terminating else ""
             return Report(OperationReason.StepProcessing, message, step=number, job=job.metadata.name)
         case Advance(_, job, failure):
             message = f"{position} : {failure}; continuing operation" if failure else ""
@@ -319,10 +320,16 @@ def retry_report(operation: CAPTenantOperation, again: RunAgain, last_words: str
     return Report(OperationReason.StepProcessing, message, step=again.number, job=job, action=RETRY_JOB, retry=retry)
 
 
-def is_implied(report: Report, shown_reason: str, active_job: str) -> bool:
-    """Whether the status shows as much already: a Job that was created is running until something else is shown."""
-    initiated = shown_reason == OperationReason.StepInitiated and active_job == report.job
-    return initiated and report.reason == OperationReason.StepProcessing
+def is_implied(report: Report, operation: CAPTenantOperation) -> bool:
+    """Whether the status shows as much already: a Job that was created is running until something else is shown.
+
+    A change of the operation, such as its deletion, is shown all the same.
+    """
+    status = operation.status
+    shown = conditions.find(status.conditions, READY)
+    is_initiated = shown is not None and shown.reason == OperationReason.StepInitiated
+    is_same = status.active_job == report.job and status.observed_generation == operation.metadata.generation
+    return is_initiated and is_same and report.reason == OperationReason.StepProcessing
 
 
 def step_of(job: Job) -> str:

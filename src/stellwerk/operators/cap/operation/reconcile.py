@@ -173,8 +173,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         """The status with a report, and its Event. Without a report, the next step is due."""
         if report is None:
             return Next.now()
-        shown = conditions.find(operation.status.conditions, READY)
-        if shown is not None and plan.is_implied(report, shown.reason, operation.status.active_job):
+        if plan.is_implied(report, operation):
             return Next.done()
         now = self.clock.now()
         if report.has_ended:

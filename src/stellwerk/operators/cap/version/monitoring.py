@@ -72,7 +72,7 @@ def candidates(
         if version.metadata.uid != newest.metadata.uid
         and not version.metadata.is_terminating
         and precedence(version.spec.version) <= border
-        and not any(uses(tenant, version) for tenant in users)
+        and not any(uses(tenant, version, versions) for tenant in users)
     ]
 
 

@@ -236,7 +236,7 @@ def _deletion(seen: VersionSnapshot) -> Action:
     version = seen.version
     if names.VERSION_FINALIZER not in version.metadata.finalizers:
         return Rest()
-    if users := [tenant.metadata.name for tenant in seen.tenants if uses(tenant, version)]:
+    if users := [tenant.metadata.name for tenant in seen.tenants if uses(tenant, version, seen.versions)]:
         message = f"the version is deleted when no tenant uses it any more: {conditions.first_of(users)}"
     elif seen.hidden_tenants:
         message = hidden_message(seen.hidden_tenants)
@@ -254,9 +254,16 @@ def _deletion(seen: VersionSnapshot) -> Action:
     )
 
 
-def uses(tenant: CAPTenant, version: CAPApplicationVersion) -> bool:
-    """Whether a tenant of the same application has the version, or follows to it."""
-    return tenant.status.current_version == version.metadata.name or tenant.spec.version == version.spec.version
+def uses(tenant: CAPTenant, version: CAPApplicationVersion, versions: Sequence[CAPApplicationVersion]) -> bool:
+    """Whether a tenant of the same application has the version, or follows to it.
+
+    It does not follow to one of `versions` that has the same number as the one that it has.
+    """
+    current = tenant.status.current_version
+    if current == version.metadata.name:
+        return True
+    has_it = any((each.metadata.name, each.spec.version) == (current, tenant.spec.version) for each in versions)
+    return tenant.spec.version == version.spec.version and not has_it
 
 
 # ---- the status
