@@ -16,6 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, cast
 from urllib.parse import parse_qsl
 
@@ -410,9 +411,10 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._whole:
             self._forget()
-            self._task = self._loop.create_task(self._answer(*self._whole.popleft()), name="HTTP request")
+            request, is_large, keeps_alive = self._whole.popleft()
+            self._task = self._loop.create_task(self._answer(request, keeps_alive), name="HTTP request")
             self._service.tasks.add(self._task)
-            self._task.add_done_callback(self._on_answered)
+            self._task.add_done_callback(partial(self._on_answered, is_large))
         elif self._refusal is not None:
             self._refuse(self._refusal)
             self._linger()
@@ -421,15 +423,12 @@ class HttpConnection(asyncio.Protocol):
         elif self._arriving is None and self._deadline is None:  # it rests
             self._deadline = self._loop.call_later(self._limits.idle_seconds, self._hang_up)
 
-    async def _answer(self, request: Request, is_large: bool, keeps_alive: bool) -> None:
-        try:
-            response = await self._service.answer(request, self)
-            if response.closes or not keeps_alive:
-                self._is_ending = True
-            head = response.head(keeps_alive=not self._is_ending)
-            await self._write(head, b"" if request.method == "HEAD" else response.body)
-        finally:
-            self._let_large_go(is_large)
+    async def _answer(self, request: Request, keeps_alive: bool) -> None:
+        response = await self._service.answer(request, self)
+        if response.closes or not keeps_alive:
+            self._is_ending = True
+        head = response.head(keeps_alive=not self._is_ending)
+        await self._write(head, b"" if request.method == "HEAD" else response.body)
 
     async def _write(self, head: bytes, body: bytes) -> None:
         for start in range(0, max(len(body), 1), _PORTION_BYTES):
@@ -440,7 +439,8 @@ class HttpConnection(asyncio.Protocol):
             if not self._writable.is_set():
                 await self._writable.wait()
 
-    def _on_answered(self, task: asyncio.Task[None]) -> None:
+    def _on_answered(self, is_large: bool, task: asyncio.Task[None]) -> None:
+        self._let_large_go(is_large)  # here, because a task that is cancelled before its first step runs no `finally`
         self._service.tasks.discard(task)
         self._task = None
         if task.cancelled():
