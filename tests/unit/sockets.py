@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,18 @@ def open_towards(port: int) -> set[str]:
 def accepted_at(port: int) -> set[str]:
     """Those with that port of IPv4 at this end, without the one that listens."""
     return {row[9] for row in _tcp() if row[3] != _LISTENS and row[1].endswith(f":{port:04X}")} & open_sockets()
+
+
+def shrink_buffers_at(port: int) -> None:
+    """Let the kernel hold little of what connections that are accepted here from now on send."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found = socket.socket(fileno=os.dup(int(name)))
+        except OSError:  # it is no socket, or closed
+            continue
+        with found:
+            if found.family == socket.AF_INET and found.getsockname()[1] == port:
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
 
 
 async def all_closed(port: int) -> None:

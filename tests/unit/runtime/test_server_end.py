@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
 import pytest
-from tests.unit.frozen_clients import FROZEN, Begin, a_handshake, an_unread_answer, closed_at_the_end
-from tests.unit.sockets import accepted_at
+from tests.unit.frozen_clients import FROZEN, Begin, a_handshake, an_unread_answer, closed_at_the_end, half_a_head
+from tests.unit.sockets import accepted_at, shrink_buffers_at
 
 from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
 from stellwerk.runtime.serving.http_messages import Request, Response, answer
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.req("R-701"), pytest.mark.heavy]
 
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 LARGE = b"x" * 8_000_000
-Serving: TypeAlias = Callable[[ServerLimits], AbstractAsyncContextManager[Server]]
+Serving: TypeAlias = Callable[..., AbstractAsyncContextManager[Server]]
 Loop: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 LOOPS: dict[str, Loop] = {"asyncio": asyncio.new_event_loop}
 if sys.platform != "win32":
@@ -48,8 +49,13 @@ def careless() -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def plain(limits: ServerLimits | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-    server = Server("test", LOOPBACK, ROUTES, tls=tls, limits=limits, grace_seconds=0.1)
+async def plain(
+    limits: ServerLimits | None = None,
+    routes: Sequence[Route] = ROUTES,
+    grace_seconds: float = 0.1,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncIterator[Server]:
+    server = Server("test", LOOPBACK, routes, tls=tls, limits=limits, grace_seconds=grace_seconds)
     await server.start()
     try:
         yield server
@@ -58,10 +64,12 @@ async def plain(limits: ServerLimits | None = None, tls: ssl.SSLContext | None =
 
 
 @asynccontextmanager
-async def secured(limits: ServerLimits | None = None) -> AsyncIterator[Server]:
+async def secured(
+    limits: ServerLimits | None = None, routes: Sequence[Route] = ROUTES, grace_seconds: float = 0.1
+) -> AsyncIterator[Server]:
     own = SelfSigned(names=("localhost",))
     own.check()
-    async with plain(limits, own.context) as server:
+    async with plain(limits, routes, grace_seconds, own.context) as server:
         yield server
 
 
@@ -121,6 +129,69 @@ def test_an_answer_that_is_not_read_ends_its_connection(
                 await eventually(lambda: not accepted_at(port), within=20)
 
     run(loop, leave_unread())
+
+
+def asked_for_last(port: int, tls: ssl.SSLContext | None) -> socket.socket:
+    """A request for /last on a connection that holds little of what has come; one byte of the answer has."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
+    client.settimeout(20)
+    client.connect(("127.0.0.1", port))
+    if tls is not None:
+        client = tls.wrap_socket(client, server_hostname="127.0.0.1")
+    client.sendall(b"GET /last HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert client.recv(1)
+    return client
+
+
+def read_to_its_end(client: socket.socket) -> int:
+    """How many bytes still come."""
+    read_bytes = 0
+    while piece := client.recv(4_096):
+        read_bytes += len(piece)
+    client.close()
+    return read_bytes
+
+
+@on_both_loops
+@pytest.mark.parametrize(("serving", "tls"), UNREAD.values(), ids=UNREAD)
+@pytest.mark.parametrize("size", [60_000, 120_000])
+def test_a_stop_waits_for_clients_that_still_read_their_answers(
+    loop: Loop, serving: Serving, tls: ssl.SSLContext | None, size: int
+) -> None:
+    async def last(_: Request) -> Response:
+        return Response(200, b"x" * size)
+
+    async def stop_while_it_is_read() -> None:
+        with closed_at_the_end() as clients:
+            async with serving(ServerLimits(), [Route("GET", "/last", last)], 20) as server:
+                shrink_buffers_at(server.port)
+                clients.append(await asyncio.to_thread(asked_for_last, server.port, tls))
+                stopping = asyncio.create_task(server.stop())
+                done, _ = await asyncio.wait([stopping], timeout=0.3)
+                assert not done
+                assert await asyncio.to_thread(read_to_its_end, *clients) > size
+                async with asyncio.timeout(10):
+                    await stopping
+
+    run(loop, stop_while_it_is_read())
+
+
+@on_both_loops
+def test_a_stop_does_not_wait_for_connections_that_rest(loop: Loop) -> None:
+    """Their clients may be frozen, and never answer the end of TLS."""
+
+    async def stop_at_once() -> None:
+        with closed_at_the_end() as clients:
+            async with secured(ServerLimits(arrival_seconds=60), ROUTES, 300) as server:
+                port = server.port
+                for begin in (a_handshake, half_a_head):
+                    clients.append(await asyncio.to_thread(begin, port, careless()))
+                await eventually(lambda: len(accepted_at(port)) == 2)
+                async with asyncio.timeout(20):
+                    await server.stop()
+
+    run(loop, stop_at_once())
 
 
 class Stuck:

@@ -15,6 +15,7 @@ the system choose; `Server.port` is the chosen one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import resource
@@ -25,12 +26,13 @@ from dataclasses import dataclass
 from functools import partial
 from weakref import WeakSet
 
-from stellwerk.runtime.serving.crowd import Crowd
+from stellwerk.runtime.serving.crowd import Crowd, peer_of
 from stellwerk.runtime.serving.http_connections import Handshake, HttpConnection, LargeRequests, Service, admit
 from stellwerk.runtime.serving.http_connections import ServerLimits as ServerLimits
 from stellwerk.runtime.serving.http_messages import Request, Response, refusal, too_many
 from stellwerk.runtime.serving.routes import Handler, Routes
 from stellwerk.runtime.serving.routes import Route as Route
+from stellwerk.runtime.serving.unread_answers import UnreadAnswers
 from stellwerk.runtime.supervision.tasks import StartFailed, surprise
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -102,7 +104,8 @@ class Server:
         gate = _Gate(name, self._limits, metrics, self._crowd, Routes(routes))
         self._tasks: set[asyncio.Task[None]] = set()
         large = LargeRequests(self._limits.large_requests)
-        self._service = Service(self._limits, self._crowd, large, gate.answer, gate.counted, self._tasks)
+        unread = UnreadAnswers(self._limits.unread_bytes)
+        self._service = Service(self._limits, self._crowd, large, unread, gate.answer, gate.counted, self._tasks)
         self._listening: asyncio.Server | None = None
 
     @property
@@ -153,7 +156,7 @@ class Server:
         _log.debug("server %s listens on port %d", self.name, self.port)
 
     async def stop(self) -> None:
-        """Take no new connection, let running answers end within the grace, close the rest.
+        """Take no new connection, let running answers end and be read within the grace, close the rest.
 
         Returns when no handler runs and no connection is open. A second cancellation ends the grace.
         """
@@ -173,6 +176,7 @@ class Server:
             raise
 
     async def _end(self) -> None:
+        began = asyncio.get_running_loop().time()
         for handshake in self._handshakes:
             handshake.cancel()
         for connection in [*self._connections]:
@@ -180,10 +184,26 @@ class Server:
         if self._tasks:
             await asyncio.wait([*self._tasks], timeout=self._grace_seconds)
         await self._closed()
+        await self._read(began)
         self._cut()
         if self._tasks:
             await asyncio.wait([*self._tasks], timeout=_CANCELLED_SECONDS)
         await self._closed()
+
+    async def _read(self, began: float) -> None:
+        """Close what rests, and wait for the clients of recent answers until the grace is over.
+
+        The last bytes of an answer may still be on their way, which TLS does not show; a client closes the connection
+        when it has read them.
+        """
+        reading = [each for each in self._connections if each.is_open]
+        for connection in reading:
+            if connection.answered_at < began - self._grace_seconds:
+                connection.cut()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(began + self._grace_seconds):
+                for connection in reading:
+                    await connection.closed.wait()
 
     async def _closed(self) -> None:
         """Wait for connections that are closing, for as long as only the event loop has to act."""
@@ -235,7 +255,7 @@ class Server:
             arrival = Handshake(handshake)
             self._handshakes.add(handshake)
             if self._tls is not None:
-                admit(self._crowd, arrival, address)
+                admit(self._crowd, arrival, peer_of(address))
             handshake.add_done_callback(partial(self._on_handshake_end, arrival, accepted))
 
     def _on_handshake_end(self, arrival: Handshake, accepted: socket.socket, handshake: asyncio.Task[bool]) -> None:

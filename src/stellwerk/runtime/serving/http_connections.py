@@ -24,6 +24,7 @@ import httptools
 
 from stellwerk.runtime.serving.crowd import Crowd, peer_of
 from stellwerk.runtime.serving.http_messages import Fields, Headers, Request, Response, closing, refusal
+from stellwerk.runtime.serving.unread_answers import UnreadAnswers
 from stellwerk.runtime.telemetry import logs
 
 _log = logging.getLogger(__name__)
@@ -44,8 +45,10 @@ _AHEAD_BYTES = 64 << 10
 """What may wait behind the request that is being answered."""
 _MOST_AHEAD = 16
 """How many whole requests may."""
-_PORTION_BYTES = 256 << 10
-"""How much of an answer is written at once: it may be encrypted, on the event loop."""
+_PORTION_BYTES = 128 << 10
+"""How much of an answer is written at once: it may be encrypted, on the event loop. The next portion waits until this
+one has been sent; with TLS, one waits encrypted and one behind it."""
+_MEBIBYTE = 1 << 20
 _NO_REQUEST = "this is not a valid HTTP request"
 _HEAD_LATE = "the request did not arrive in time"
 
@@ -60,7 +63,10 @@ class ServerLimits:
     answer_seconds: float | None = 30.0
     """How long a handler may take; None for streams that have no end."""
     reading_seconds: float = 30.0
-    """How long a client may leave an answer unread."""
+    """How long a client may take to read an answer, for each mebibyte of it that is begun."""
+    unread_bytes: int = 32 << 20
+    """How large answers of more than 64 KiB may be together while their clients read them; more make the oldest of the
+    client with the most give way."""
     idle_seconds: float = 75.0
     """How long a connection may wait for its next request."""
     connections: int = 2048
@@ -101,15 +107,16 @@ class Service:
     limits: ServerLimits
     crowd: Crowd
     large: LargeRequests
+    unread: UnreadAnswers
     answer: Callable[[Request, HttpConnection], Awaitable[Response]]
     refused: Callable[[Response], Response]
     tasks: set[asyncio.Task[None]]
     """Those in which requests are answered."""
 
 
-def admit(crowd: Crowd, connection: HttpConnection | Handshake, address: object) -> None:
+def admit(crowd: Crowd, connection: HttpConnection | Handshake, peer: str) -> None:
     """Count a new connection of this peer; another one gives way where there are as many as may be."""
-    victim = crowd.admit(connection, peer_of(address))
+    victim = crowd.admit(connection, peer)
     if victim is not None:
         victim.give_way()
 
@@ -162,6 +169,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._remote = ""
+        self._peer = ""
         self._is_cut = False
         """By its server, perhaps before it was made."""
         self._deadline: asyncio.TimerHandle | None = None
@@ -182,6 +190,9 @@ class HttpConnection(asyncio.Protocol):
         self._is_ending = False
         """Whether no further request is read."""
         self._is_closing = False
+        self.closed = asyncio.Event()
+        self.answered_at = float("-inf")
+        """When the last answer was written, by the clock of the event loop."""
         self._refusal: Response | None = None
         """The last answer, after those of the requests before."""
         self._unsent_body_bytes: int | None = None
@@ -220,13 +231,15 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected, and has to send a request."""
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=1, low=0)  # an answer has been sent when nothing of it waits
         if self._is_cut:
             self._transport.abort()
             return
         address = transport.get_extra_info("peername")
         self._remote = str(address[0]) if isinstance(address, tuple) and address else ""
+        self._peer = peer_of(address)
         self._expect(_HEAD_LATE)
-        admit(self._service.crowd, self, address)
+        admit(self._service.crowd, self, self._peer)
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -244,25 +257,21 @@ class HttpConnection(asyncio.Protocol):
             self._parse(data)
 
     def pause_writing(self) -> None:
-        """The client does not read what is sent."""
+        """Something waits to be sent."""
         self._writable.clear()
-        if self._transport is not None and self._unread is None:
-            self._unread = self._loop.call_later(self._limits.reading_seconds, self._transport.abort)
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """All has been sent."""
         self._writable.set()
-        _cancel(self._unread)
-        self._unread = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
         self._transport = None
         self._is_ending = self._is_closing = True
         self._forget()
-        _cancel(self._unread)
         _cancel(self._end)
         self._service.crowd.leave(self)
+        self.closed.set()
         self._writable.set()
         self._let_large_go(self._arriving is not None and self._arriving.is_large)
         self._arriving = None
@@ -431,13 +440,27 @@ class HttpConnection(asyncio.Protocol):
         await self._write(head, b"" if request.method == "HEAD" else response.body)
 
     async def _write(self, head: bytes, body: bytes) -> None:
-        for start in range(0, max(len(body), 1), _PORTION_BYTES):
-            if self._transport is None or self._transport.is_closing():
-                return
-            portion = body[start : start + _PORTION_BYTES]
-            self._transport.write(portion if start else head + portion)
-            if not self._writable.is_set():
-                await self._writable.wait()
+        try:
+            for start in range(0, max(len(body), 1), _PORTION_BYTES):
+                if self._transport is None or self._transport.is_closing():
+                    return
+                portion = body[start : start + _PORTION_BYTES]
+                self._transport.write(portion if start else head + portion)
+                self.answered_at = self._loop.time()
+                if not self._writable.is_set():
+                    self._expect_reader(len(body))
+                    await self._writable.wait()
+        finally:
+            self._service.unread.end(self)
+            _cancel(self._unread)
+            self._unread = None
+
+    def _expect_reader(self, size: int) -> None:
+        """Give the client its time for an answer of this size, once."""
+        if self._unread is None and self._transport is not None:
+            seconds = self._limits.reading_seconds * (1 + size // _MEBIBYTE)
+            self._unread = self._loop.call_later(seconds, self._transport.abort)
+            self._service.unread.begin(self, self._peer, size)
 
     def _on_answered(self, is_large: bool, task: asyncio.Task[None]) -> None:
         self._let_large_go(is_large)  # here, because a task that is cancelled before its first step runs no `finally`
@@ -500,6 +523,7 @@ class HttpConnection(asyncio.Protocol):
         response = self._service.refused(closing(response))
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(response.head(keeps_alive=False) + response.body)
+            self.answered_at = self._loop.time()
 
     def _linger(self) -> None:
         """Read the rest of a refused request, and drop it."""
