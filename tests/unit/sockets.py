@@ -6,7 +6,7 @@ import os
 import resource
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stellwerk.testing.eventually import eventually
@@ -73,3 +73,20 @@ def many_files() -> Iterator[None]:
 
 def _tcp() -> list[list[str]]:
     return [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+
+
+@contextmanager
+def no_free_files() -> Iterator[None]:
+    """Let this process open no further file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for file in taken:
+            os.close(file)

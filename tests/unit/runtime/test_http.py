@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import resource
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from stellwerk.runtime.serving.routes import Route
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.checks.surprises import SURPRISES
+from stellwerk.testing.eventually import eventually
 
 pytestmark = pytest.mark.heavy
 
@@ -400,6 +402,26 @@ def test_a_server_leaves_most_open_files_to_others() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert few.most_connections == 32
+
+
+@pytest.mark.req("R-305")
+async def test_a_process_without_free_files_logs_once_that_it_cannot_accept_and_accepts_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with serving() as server:
+        for _ in range(2):
+            caplog.clear()
+            with socket.socket() as client:
+                client.setblocking(False)
+                with sockets.no_free_files():
+                    await loop.sock_connect(client, ("127.0.0.1", server.port))
+                    await eventually(lambda: "cannot accept" in caplog.text)
+                    with pytest.raises(TimeoutError):
+                        async with asyncio.timeout(0.35):  # it tries again each 0.1 s
+                            await loop.sock_recv(client, 1)
+                    assert caplog.text.count("cannot accept a connection") == 1
+            assert (await asked(server, "POST", "/echo", b"ok")).status == 200
 
 
 async def test_a_taken_port_is_named() -> None:

@@ -152,6 +152,24 @@ def test_handshakes_that_do_not_end_cost_nobody_an_answer(loop: Callable[[], asy
 
 
 @pytest.mark.req("R-701")
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_a_connection_does_not_give_way_to_itself_when_its_handshake_ends(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def ask() -> None:
+        own = SelfSigned(names=("localhost",))
+        own.check()
+        limits = ServerLimits(connections=1)
+        server = Server("test", ListenAddress("127.0.0.1", 0), HealthChecks().routes(), tls=own.context, limits=limits)
+        await server.start()
+        assert await healthy(server) == "ok"
+        await server.stop()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(ask())
+
+
+@pytest.mark.req("R-701")
 async def test_a_handshake_has_a_deadline() -> None:
     own = SelfSigned(names=("localhost",))
     own.check()

@@ -101,6 +101,8 @@ class Server:
         self._handshakes: set[asyncio.Task[bool]] = set()
         self._connections: WeakSet[HttpConnection] = WeakSet()
         self._listeners: list[socket.socket] = []
+        self._cannot_accept = False
+        """Whether the process had too many open files for a connection that waited, and has not accepted all since."""
         gate = _Gate(name, self._limits, metrics, self._crowd, Routes(routes))
         self._tasks: set[asyncio.Task[None]] = set()
         large = LargeRequests(self._limits.large_requests)
@@ -219,8 +221,8 @@ class Server:
         for connection in [*self._connections]:
             connection.cut()
 
-    def _connection(self) -> HttpConnection:
-        connection = HttpConnection(self._service)
+    def _connection(self, arrival: Handshake | None = None) -> HttpConnection:
+        connection = HttpConnection(self._service, arrival)
         self._connections.add(connection)
         return connection
 
@@ -243,20 +245,24 @@ class Server:
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
                 accepted, address = listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            except BlockingIOError:  # none waits
+                self._cannot_accept = False
+                return
+            except (InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # as many files are open as may be; a connection that ends makes room
-                _log.warning("server %s cannot accept a connection: %s", self.name, error)
+                if not self._cannot_accept:
+                    _log.warning("server %s cannot accept a connection: %s", self.name, error)
+                self._cannot_accept = True
                 loop.remove_reader(listener)
                 loop.call_later(_ACCEPT_AGAIN_SECONDS, self._resume, listener)
                 return
             accepted.setblocking(False)
-            handshake = loop.create_task(self._shake_hands(accepted), name="TLS handshake")
-            arrival = Handshake(handshake)
-            self._handshakes.add(handshake)
+            arrival = Handshake(partial(self._shake_hands, accepted))
+            self._handshakes.add(arrival.task)
             if self._tls is not None:
                 admit(self._crowd, arrival, peer_of(address))
-            handshake.add_done_callback(partial(self._on_handshake_end, arrival, accepted))
+            arrival.task.add_done_callback(partial(self._on_handshake_end, arrival, accepted))
 
     def _on_handshake_end(self, arrival: Handshake, accepted: socket.socket, handshake: asyncio.Task[bool]) -> None:
         self._handshakes.discard(handshake)
@@ -264,11 +270,11 @@ class Server:
         if handshake.cancelled() or not handshake.result():
             accepted.close()
 
-    async def _shake_hands(self, accepted: socket.socket) -> bool:
+    async def _shake_hands(self, accepted: socket.socket, arrival: Handshake) -> bool:
         """Whether a connection came of it. Without TLS there is nothing to wait for."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._connection,
+                partial(self._connection, arrival),
                 accepted,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._limits.arrival_seconds if self._tls else None,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, cast
@@ -122,14 +122,14 @@ def admit(crowd: Crowd, connection: HttpConnection | Handshake, peer: str) -> No
 
 
 class Handshake:
-    """A connection until its TLS handshake has ended."""
+    """A connection until its TLS handshake has ended: then an HttpConnection takes its place."""
 
-    def __init__(self, task: asyncio.Task[bool]) -> None:
-        self._task = task
+    def __init__(self, shake_hands: Callable[[Handshake], Coroutine[None, None, bool]]) -> None:
+        self.task = asyncio.get_running_loop().create_task(shake_hands(self), name="TLS handshake")
 
     def give_way(self) -> None:
         """Close for another connection."""
-        self._task.cancel()
+        self.task.cancel()
 
 
 class _Refused(Exception):
@@ -162,8 +162,10 @@ _Whole: TypeAlias = "tuple[Request, bool, bool]"
 class HttpConnection(asyncio.Protocol):
     """One connection. llhttp calls the methods `on_...` while it parses; one that raises ends the parsing."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, arrival: Handshake | None = None) -> None:
+        """`arrival` counts in the crowd until this one does."""
         self._service = service
+        self._arrival = arrival
         self._limits = service.limits
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
@@ -239,6 +241,9 @@ class HttpConnection(asyncio.Protocol):
         self._remote = str(address[0]) if isinstance(address, tuple) and address else ""
         self._peer = peer_of(address)
         self._expect(_HEAD_LATE)
+        if self._arrival is not None:
+            self._service.crowd.leave(self._arrival)
+            self._arrival = None
         admit(self._service.crowd, self, self._peer)
 
     def data_received(self, data: bytes) -> None:
