@@ -46,6 +46,25 @@ def test_what_is_being_answered_never_gives_way_and_nobody_is_refused() -> None:
     assert len(crowd) == 3
 
 
+def test_a_place_is_taken_only_from_a_peer_with_more() -> None:
+    crowd = Crowd(3)
+    assert crowd.has_place("10.0.0.1")
+    lines = [Line() for _ in range(3)]
+    for line in lines:
+        crowd.admit(line, "10.0.0.1")
+    assert not crowd.has_place("10.0.0.1")
+    assert crowd.has_place("10.0.0.2")
+    assert crowd.admit(Line(), "10.0.0.2") is lines[0]
+    assert not crowd.has_place("10.0.0.1"), "one has two, and the other one"
+    crowd.leave(lines[1])
+    crowd.admit(Line(), "10.0.0.2")
+    assert not crowd.has_place("10.0.0.2"), "it would have three then"
+    assert crowd.has_place("10.0.0.3")
+    crowd.answering(lines[2])
+    for peer in ("10.0.0.1", "10.0.0.3"):
+        assert crowd.has_place(peer), "another one of the busiest waits"
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["admit", "leave", "answering", "waiting"]))))
 def test_whatever_comes_and_goes_the_limit_holds_and_the_victim_is_of_the_busiest(acts: list[tuple[str, str]]) -> None:
     crowd = Crowd(5)

@@ -13,7 +13,7 @@ from tests.unit.sockets import accepted_at
 
 from stellwerk.runtime.serving.crowd import Crowd
 from stellwerk.runtime.serving.http import ServerLimits
-from stellwerk.runtime.serving.http_connections import HttpConnection, LargeRequests, Service
+from stellwerk.runtime.serving.http_connections import HttpConnection, Service
 from stellwerk.runtime.serving.http_messages import Request, Response
 from stellwerk.runtime.serving.unread_answers import UnreadAnswers
 from stellwerk.testing.clock import SimulatedLoop
@@ -120,7 +120,7 @@ async def sent_to(*, seconds_per_portion: float, size: int, limits: ServerLimits
 
     unread = UnreadAnswers(limits.unread_bytes)
     tasks: set[asyncio.Task[None]] = set()
-    service = Service(limits, Crowd(1), LargeRequests(1), unread, given, lambda response: response, tasks)
+    service = Service(limits, Crowd(1), Crowd(1), unread, given, lambda response: response, tasks)
     connection = HttpConnection(service)
     way = Trickle(connection, seconds_per_portion)
     connection.connection_made(way)

@@ -5,6 +5,9 @@ then the kubelet's probe is refused, too, and the process is restarted. So a new
 connection of the peer with the most of them that has waited longest is closed for it. A connection whose request is
 being answered is never closed; how many these are is bounded elsewhere.
 
+The rooms for large requests are shared in the same way, except that none is made where it would not be fair: a request
+takes the room of a peer that has more of them, and is refused otherwise (`has_place`).
+
 A peer is an IPv4 address, or the /64 network of an IPv6 address, because that is what one client has for itself. All
 operations take the same time, however many connections there are.
 """
@@ -34,7 +37,7 @@ class _Peer:
 
 
 class Crowd:
-    """The open connections of one server, at most `limit`."""
+    """The open connections of one server, or its large requests, at most `limit`."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -56,6 +59,14 @@ class Crowd:
         self._count(peer, 1)
         self._peers[peer].waiting[connection] = None
         return victim
+
+    def has_place(self, peer: str) -> bool:
+        """Whether one more of this peer has a free place, or may take that of a peer with more."""
+        if len(self._open) < self.limit:
+            return True
+        victim = self._victim()
+        own = self._peers[peer].connections if peer in self._peers else 0
+        return victim is not None and self._peers[self._open[victim]].connections > own
 
     def leave(self, connection: DroppableConnection) -> None:
         """The connection is closed. Once is enough; again does nothing."""

@@ -27,7 +27,7 @@ from functools import partial
 from weakref import WeakSet
 
 from stellwerk.runtime.serving.crowd import Crowd, peer_of
-from stellwerk.runtime.serving.http_connections import Handshake, HttpConnection, LargeRequests, Service, admit
+from stellwerk.runtime.serving.http_connections import Handshake, HttpConnection, Service, admit
 from stellwerk.runtime.serving.http_connections import ServerLimits as ServerLimits
 from stellwerk.runtime.serving.http_messages import Request, Response, refusal, too_many
 from stellwerk.runtime.serving.routes import Handler, Routes
@@ -105,7 +105,7 @@ class Server:
         """Whether the process had too many open files for a connection that waited, and has not accepted all since."""
         gate = _Gate(name, self._limits, metrics, self._crowd, Routes(routes))
         self._tasks: set[asyncio.Task[None]] = set()
-        large = LargeRequests(self._limits.large_requests)
+        large = Crowd(self._limits.large_requests)
         unread = UnreadAnswers(self._limits.unread_bytes)
         self._service = Service(self._limits, self._crowd, large, unread, gate.answer, gate.counted, self._tasks)
         self._listening: asyncio.Server | None = None

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 import httptools
 
 from stellwerk.runtime.serving.crowd import Crowd, peer_of
-from stellwerk.runtime.serving.http_messages import Fields, Headers, Request, Response, closing, refusal
+from stellwerk.runtime.serving.http_messages import Fields, Headers, Request, Response, closing, refusal, too_many
 from stellwerk.runtime.serving.unread_answers import UnreadAnswers
 from stellwerk.runtime.telemetry import logs
 
@@ -74,26 +74,8 @@ class ServerLimits:
     requests: int = 256
     """How many requests may be answered at a time; more get 429."""
     large_requests: int = 64
-    """How many requests with more than 64 KiB, or of unknown size, may arrive and be answered at a time."""
-
-
-class LargeRequests:
-    """Counts the requests of a server that may be large, from their head to their answer."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._now = 0
-
-    def begin(self) -> bool:
-        """Whether there is room for another one, which then counts until `end`."""
-        if self._now >= self._most:
-            return False
-        self._now += 1
-        return True
-
-    def end(self) -> None:
-        """One has been answered, or never arrived."""
-        self._now -= 1
+    """How many requests with more than 64 KiB may arrive and be answered at a time. One that announces such a body
+    counts when it begins; more are refused, or make one of a client with more of them give way while it arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +88,8 @@ class Service:
 
     limits: ServerLimits
     crowd: Crowd
-    large: LargeRequests
+    large: Crowd
+    """The requests that are large, from their first 64 KiB to their answer."""
     unread: UnreadAnswers
     answer: Callable[[Request, HttpConnection], Awaitable[Response]]
     refused: Callable[[Response], Response]
@@ -114,8 +97,8 @@ class Service:
     """Those in which requests are answered."""
 
 
-def admit(crowd: Crowd, connection: HttpConnection | Handshake, peer: str) -> None:
-    """Count a new connection of this peer; another one gives way where there are as many as may be."""
+def admit(crowd: Crowd, connection: HttpConnection | Handshake | _Room, peer: str) -> None:
+    """Count one more of this peer; another one gives way where there are as many as may be."""
     victim = crowd.admit(connection, peer)
     if victim is not None:
         victim.give_way()
@@ -130,6 +113,17 @@ class Handshake:
     def give_way(self) -> None:
         """Close for another connection."""
         self.task.cancel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Room:
+    """The place of a large request."""
+
+    connection: HttpConnection
+
+    def give_way(self) -> None:
+        """Refuse the request, which has not arrived yet, for one of another client."""
+        self.connection.refuse_arriving()
 
 
 class _Refused(Exception):
@@ -148,15 +142,16 @@ class _Arriving:
     headers: list[tuple[str, str]] | None = None
     body: bytearray | None = None
     """None until the head is whole."""
-    is_large: bool = False
+    room: _Room | None = None
+    """Where it is large."""
     request: Request | None = None
     is_offer: bool = False
     """Whether the client offers another protocol: then llhttp ends the request with its head, and the body is read
     without it."""
 
 
-_Whole: TypeAlias = "tuple[Request, bool, bool]"
-"""A request, whether it counts as large, and whether its connection is kept."""
+_Whole: TypeAlias = "tuple[Request, _Room | None, bool]"
+"""A request, its room where it is large, and whether its connection is kept."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -215,6 +210,17 @@ class HttpConnection(asyncio.Protocol):
             self._end_within(_GIVE_WAY_SECONDS)
         else:  # idle, ending, or with an answer that its client does not read
             self.cut()
+
+    def refuse_arriving(self) -> None:
+        """Refuse the request that arrives, after the answers before it."""
+        assert self._arriving is not None
+        assert self._arriving.body is not None
+        self._arriving.room = None
+        self._arriving.body.clear()
+        self._is_ending, self._refusal = True, too_many()
+        self._drop(len(self._ahead))
+        self._ahead.clear()
+        self._go_on()
 
     def finish(self) -> None:
         """Close, as soon as what is being answered is."""
@@ -278,7 +284,8 @@ class HttpConnection(asyncio.Protocol):
         self._service.crowd.leave(self)
         self.closed.set()
         self._writable.set()
-        self._let_large_go(self._arriving is not None and self._arriving.is_large)
+        if self._arriving is not None:
+            self._leave_room(self._arriving.room)
         self._arriving = None
         self._forget_whole()
         if self._task is not None:
@@ -327,17 +334,13 @@ class HttpConnection(asyncio.Protocol):
             raise _Refused(self._too_large())
         if request.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             raise _Refused(refusal(415, "the body is encoded: send it as it is"))
-        if not length or int(length) > _SMALL_BYTES:
-            arriving.is_large = self._service.large.begin()
-            if not arriving.is_large:
-                raise _Refused(refusal(429, "too many requests at a time: try again"))
         self._expect("the body did not arrive in time")
         waits = request.headers.get("expect", "").lower() == "100-continue"
         if waits and not self._whole and self._transport is not None:  # no answer is due before
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, part: bytes) -> None:
-        """A part of the body. Raises _Refused where that becomes too large."""
+        """A part of the body. Raises _Refused where that becomes too large, and where there is no room for it."""
         arriving = self._arriving
         assert arriving is not None
         assert arriving.body is not None
@@ -347,6 +350,12 @@ class HttpConnection(asyncio.Protocol):
         if len(arriving.body) + len(part) > self._limits.body_bytes:
             raise _Refused(self._too_large())
         arriving.body += part
+        is_large = len(arriving.body) + (self._unsent_body_bytes or 0) > _SMALL_BYTES
+        if is_large and arriving.room is None:
+            if not self._service.large.has_place(self._peer):
+                raise _Refused(too_many())
+            arriving.room = _Room(self)
+            admit(self._service.large, arriving.room, self._peer)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -358,7 +367,9 @@ class HttpConnection(asyncio.Protocol):
             return
         arriving.request.body = bytes(arriving.body)
         keeps_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
-        self._whole.append((arriving.request, arriving.is_large, keeps_alive))
+        self._whole.append((arriving.request, arriving.room, keeps_alive))
+        if arriving.room is not None:
+            self._service.large.answering(arriving.room)
         self._arriving = None
         self._unsent_body_bytes = None
         self._forget()
@@ -391,7 +402,11 @@ class HttpConnection(asyncio.Protocol):
     def _take_body(self, data: bytes) -> None:
         """A part of a body of known length that llhttp does not read. What follows it is in no protocol of ours."""
         assert self._unsent_body_bytes is not None
-        self.on_body(data[: self._unsent_body_bytes])
+        try:
+            self.on_body(data[: self._unsent_body_bytes])
+        except _Refused as refused:
+            self._is_ending, self._refusal = True, refused.response
+            return
         if not self._unsent_body_bytes:
             self.on_message_complete()
             self._is_ending = True
@@ -425,10 +440,10 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._whole:
             self._forget()
-            request, is_large, keeps_alive = self._whole.popleft()
+            request, room, keeps_alive = self._whole.popleft()
             self._task = self._loop.create_task(self._answer(request, keeps_alive), name="HTTP request")
             self._service.tasks.add(self._task)
-            self._task.add_done_callback(partial(self._on_answered, is_large))
+            self._task.add_done_callback(partial(self._on_answered, room))
         elif self._refusal is not None:
             self._refuse(self._refusal)
             self._linger()
@@ -467,8 +482,8 @@ class HttpConnection(asyncio.Protocol):
             self._unread = self._loop.call_later(seconds, self._transport.abort)
             self._service.unread.begin(self, self._peer, size)
 
-    def _on_answered(self, is_large: bool, task: asyncio.Task[None]) -> None:
-        self._let_large_go(is_large)  # here, because a task that is cancelled before its first step runs no `finally`
+    def _on_answered(self, room: _Room | None, task: asyncio.Task[None]) -> None:
+        self._leave_room(room)  # here, because a task that is cancelled before its first step runs no `finally`
         self._service.tasks.discard(task)
         self._task = None
         if task.cancelled():
@@ -498,13 +513,13 @@ class HttpConnection(asyncio.Protocol):
             self._go_on()
 
     def _forget_whole(self) -> None:
-        for _, is_large, _ in self._whole:
-            self._let_large_go(is_large)
+        for _, room, _ in self._whole:
+            self._leave_room(room)
         self._whole.clear()
 
-    def _let_large_go(self, is_large: bool) -> None:
-        if is_large:
-            self._service.large.end()
+    def _leave_room(self, room: _Room | None) -> None:
+        if room is not None:
+            self._service.large.leave(room)
 
     # ---- deadlines, and the end
 
@@ -535,6 +550,7 @@ class HttpConnection(asyncio.Protocol):
         if self._arriving is None or self._arriving.body is None or self._unsent_body_bytes == 0:
             self._hang_up()
         else:
+            self._arriving.body.clear()
             self._deadline = self._loop.call_later(_LINGERING_SECONDS, self._hang_up)
 
     def _drop(self, size: int) -> None:
