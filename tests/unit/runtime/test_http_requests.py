@@ -104,19 +104,51 @@ def test_whatever_arrives_is_answered_or_ends_its_connection_and_the_server_goes
     assert asyncio.run(exchange()).startswith(b"HTTP/1.1 200 OK")
 
 
+ONE = b"GET /told/x" + HOST + b"\r\n"
+LAST = b"GET /told/x" + HOST + b"Connection: close\r\n\r\n"
+
+
 @pytest.mark.req("R-701")
-async def test_large_requests_that_are_dropped_leave_their_room() -> None:
-    large = b"PUT /told/x" + HOST + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"  # or may be
-    limits = ServerLimits(large_requests=2)
-    async with serving(limits, routes=ROUTES) as server:
-        async with connected(server) as raw:
-            await raw.send(large + large + b"nonsense\r\n\r\n")
-            async with asyncio.timeout(20):
-                assert (await raw.reader.read()).startswith(b"HTTP/1.1 200")
-        async with connected(server) as raw:
-            await raw.send(large + large)
-            heads = [(await read(raw))[0] for _ in range(2)]
-        assert [head.split()[1] for head in heads] == [b"200", b"200"]
+@pytest.mark.parametrize(
+    ("sent", "statuses"),
+    [
+        (ONE + b"nonsense\r\n\r\n", [200, 400]),
+        (ONE + ONE + b"nonsense\r\n\r\n", [200, 200, 400]),
+        (ONE * 20, [200] * 16 + [429]),
+        (LAST + ONE, [200]),
+        (ONE + LAST + b"nonsense\r\n\r\n", [200, 200]),
+    ],
+    ids=["nonsense", "nonsense behind two", "too many", "behind the last", "nonsense behind the last"],
+)
+async def test_what_arrived_whole_is_answered_before_what_follows_it_is_refused(
+    sent: bytes, statuses: list[int]
+) -> None:
+    async with serving(routes=ROUTES) as server, connected(server) as raw:
+        await raw.send(sent)
+        assert [(await raw.answer())[0] for _ in statuses] == statuses
+        assert await raw.is_closed()
+
+
+async def test_line_breaks_on_a_resting_connection_are_no_request() -> None:
+    async with serving(HASTY, routes=ROUTES) as server, connected(server) as raw:
+        await raw.send(b"PUT /told/x" + HOST + b"Content-Length: 1\r\n\r\na")
+        assert (await raw.answer())[0] == 200
+        await raw.send(b"\r\n")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(HASTY.arrival_seconds * 2):
+                await raw.reader.read(1)
+        await raw.send(b"\r\n" + ONE)
+        assert (await raw.answer())[0] == 200
+
+
+async def test_a_body_that_its_client_offers_behind_another_request_is_taken_when_that_is_answered() -> None:
+    async with serving(HASTY, routes=ROUTES) as server, connected(server) as raw:
+        await raw.send(ONE + b"PUT /told/y" + HOST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        assert b'"path":"/told/x"' in (await read(raw))[1]
+        async with asyncio.timeout(20):
+            assert await raw.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        await raw.send(b"ab")
+        assert b'"body":"ab"' in (await read(raw))[1]
 
 
 @pytest.mark.req("R-701")

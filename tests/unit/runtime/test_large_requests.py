@@ -14,6 +14,8 @@ from tests.unit.runtime.test_http_requests import HOST, ROUTES, read
 from tests.unit.runtime.test_server_end import Loop, on_both_loops, run
 
 from stellwerk.runtime.serving.http import Server, ServerLimits
+from stellwerk.runtime.serving.http_messages import Request, Response, answer, closing
+from stellwerk.runtime.serving.routes import Route
 from stellwerk.testing.eventually import eventually
 
 pytestmark = [pytest.mark.req("R-701"), pytest.mark.heavy]
@@ -104,3 +106,42 @@ async def test_a_client_with_all_rooms_for_large_requests_leaves_half_of_them_to
         for served in (*hogs[2:], *others[:2]):
             await served.send(b"x" * 69_999)
             assert (await read(served))[0].startswith(b"HTTP/1.1 200")
+
+
+async def test_a_large_request_that_gives_way_is_refused_behind_the_answers_before_it() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Request) -> Response:
+        begun.set()
+        await go_on.wait()
+        return answer({})
+
+    limits = ServerLimits(large_requests=1)
+    async with contextlib.AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serving(limits, routes=[*ROUTES, Route("GET", "/slow", slow)]))
+        hog = await stack.enter_async_context(connected(server))
+        other = await stack.enter_async_context(connected_from("127.0.0.2", server))
+        await hog.send(b"GET /slow" + HOST + b"\r\n" + ANNOUNCED + b"x")
+        await begun.wait()
+        await hog.send(b"x" * 30_000)
+        await other.send(LARGE)
+        assert (await read(other))[0].startswith(b"HTTP/1.1 200")
+        go_on.set()
+        assert [(await hog.answer())[0] for _ in range(2)] == [200, 429]
+        await hog.send(b"x" * 39_999)
+        assert await hog.is_closed()
+
+
+async def test_large_requests_that_are_dropped_behind_a_last_answer_leave_their_room() -> None:
+    async def last(_: Request) -> Response:
+        return closing(answer({}))
+
+    limits = ServerLimits(large_requests=1)
+    async with serving(limits, routes=[*ROUTES, Route("GET", "/last", last)]) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"GET /last" + HOST + b"\r\n" + LARGE)
+            await until_read(server)
+        await eventually(lambda: not server.connections)
+        async with connected(server) as raw:
+            await raw.send(LARGE)
+            assert (await read(raw))[0].startswith(b"HTTP/1.1 200")

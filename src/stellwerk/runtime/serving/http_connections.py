@@ -51,6 +51,7 @@ one has been sent; with TLS, one waits encrypted and one behind it."""
 _MEBIBYTE = 1 << 20
 _NO_REQUEST = "this is not a valid HTTP request"
 _HEAD_LATE = "the request did not arrive in time"
+_BODY_LATE = "the body did not arrive in time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,8 @@ class _Arriving:
     room: _Room | None = None
     """Where it is large."""
     request: Request | None = None
+    waits: bool = False
+    """Whether the client sends the body when it may."""
     is_offer: bool = False
     """Whether the client offers another protocol: then llhttp ends the request with its head, and the body is read
     without it."""
@@ -185,7 +188,9 @@ class HttpConnection(asyncio.Protocol):
         """Whether the client has to wait until it may send more."""
         self._task: asyncio.Task[None] | None = None
         self._is_ending = False
-        """Whether no further request is read."""
+        """Whether no further request is read; what has arrived whole is answered."""
+        self._is_finishing = False
+        """Whether it ends with the answer that is due: what has arrived behind it is dropped."""
         self._is_closing = False
         self.closed = asyncio.Event()
         self.answered_at = float("-inf")
@@ -224,7 +229,7 @@ class HttpConnection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Close, as soon as what is being answered is."""
-        self._is_ending = True
+        self._is_ending = self._is_finishing = True
         if self._task is None:
             self._hang_up()
 
@@ -299,6 +304,8 @@ class HttpConnection(asyncio.Protocol):
             raise _Refused(refusal(429, "too many requests on one connection: wait for their answers"))
         self._arriving = _Arriving(headers=[])
         self._fruitless_bytes = 0
+        if not self._complaint:  # a further request; line breaks before it are none
+            self._expect(_HEAD_LATE)
 
     def on_url(self, part: bytes) -> None:
         """The target, or a part of it. Raises _Refused."""
@@ -334,9 +341,14 @@ class HttpConnection(asyncio.Protocol):
             raise _Refused(self._too_large())
         if request.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             raise _Refused(refusal(415, "the body is encoded: send it as it is"))
-        self._expect("the body did not arrive in time")
-        waits = request.headers.get("expect", "").lower() == "100-continue"
-        if waits and not self._whole and self._transport is not None:  # no answer is due before
+        self._expect(_BODY_LATE)
+        arriving.waits = request.headers.get("expect", "").lower() == "100-continue"
+        if not self._whole:
+            self._let_continue(arriving)
+
+    def _let_continue(self, arriving: _Arriving) -> None:
+        """Ask for a body whose client waits for that. No answer may be due before."""
+        if arriving.waits and not arriving.body and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, part: bytes) -> None:
@@ -377,8 +389,6 @@ class HttpConnection(asyncio.Protocol):
     # ---- a request arrives
 
     def _parse(self, data: bytes) -> None:
-        if not self._complaint:  # the first byte of a further request
-            self._expect(_HEAD_LATE)
         self._fruitless_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -455,8 +465,8 @@ class HttpConnection(asyncio.Protocol):
     async def _answer(self, request: Request, keeps_alive: bool) -> None:
         response = await self._service.answer(request, self)
         if response.closes or not keeps_alive:
-            self._is_ending = True
-        head = response.head(keeps_alive=not self._is_ending)
+            self._is_ending = self._is_finishing = True
+        head = response.head(keeps_alive=not self._is_finishing)
         await self._write(head, b"" if request.method == "HEAD" else response.body)
 
     async def _write(self, head: bytes, body: bytes) -> None:
@@ -496,11 +506,9 @@ class HttpConnection(asyncio.Protocol):
         if self._rests and self._transport is not None:
             self._rests = False
             self._transport.resume_reading()
-        if self._is_ending:
+        if self._is_finishing:
             self._forget_whole()
-            self._ahead.clear()
-            self._refusal = None
-            self._go_on()
+            self._hang_up()
         elif self._whole or self._refusal is not None:
             self._go_on()
         elif self._ahead:
@@ -508,7 +516,8 @@ class HttpConnection(asyncio.Protocol):
             self._ahead.clear()
             self._parse(data)
         elif self._arriving is not None:
-            self._expect(_HEAD_LATE)
+            self._expect(_HEAD_LATE if self._arriving.body is None else _BODY_LATE)
+            self._let_continue(self._arriving)
         else:
             self._go_on()
 
