@@ -114,4 +114,5 @@ def test_a_request_has_ten_seconds_to_arrive() -> None:
 
 def test_webhooks_answer_in_five_seconds_and_renew_before_two_thirds_of_a_life() -> None:
     assert webhook.LIMITS.answer_seconds == 5
+    assert webhook.LIMITS.idle_seconds > 90, "for so long an API server keeps an idle connection"
     assert store.RENEW_AT < 2 / 3

@@ -42,7 +42,11 @@ from stellwerk.runtime.telemetry.metrics import Metrics
 
 T = TypeVar("T", bound=HasMetadata)
 
-LIMITS = ServerLimits(body_bytes=7 * 1024 * 1024, large_requests=16, arrival_seconds=5.0, answer_seconds=5.0)
+LIMITS = ServerLimits(
+    body_bytes=7 * 1024 * 1024, large_requests=16, arrival_seconds=5.0, answer_seconds=5.0, idle_seconds=100.0
+)
+"""An API server keeps an idle connection for 90 s. It has to close it before we do: a review that meets our close is
+not sent again, and its write fails."""
 API_VERSION = "admission.k8s.io/v1"
 
 _log = logging.getLogger(__name__)
