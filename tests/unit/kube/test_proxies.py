@@ -29,7 +29,7 @@ def test_the_scheme_of_the_server_chooses_the_variable(server: str, environment:
     assert proxy_settings.of_environment(server, environment) == proxy
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "localhost", "[::1]"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "localhost", "[::1]", "[::ffff:127.0.0.1]"])
 def test_an_address_of_this_machine_never_goes_by_a_proxy(host: str) -> None:
     assert proxy_settings.of_environment(f"https://{host}:6443", {"HTTPS_PROXY": PROXY}) == ""
 
@@ -47,6 +47,9 @@ def test_an_address_of_this_machine_never_goes_by_a_proxy(host: str) -> None:
         ("https://10.96.0.1", "10.96.0.1"),
         ("https://10.96.0.1", "10.96.0.1:443"),
         ("https://[fd00::1]:443", "fd00::/8"),
+        ("https://[fd00::1]", "[fd00:0:0::1]"),
+        ("https://[FD00::1]", "fd00:0:0::1"),
+        ("https://[::ffff:10.96.0.1]", "10.96.0.0/16"),
     ],
 )
 def test_what_no_proxy_lists_is_reached_without_one(server: str, spared: str) -> None:
@@ -59,6 +62,22 @@ def test_what_no_proxy_lists_is_reached_without_one(server: str, spared: str) ->
 )
 def test_what_it_does_not_list_is_not(others: str) -> None:
     assert proxy_settings.of_environment(FAR, {"HTTPS_PROXY": PROXY, "NO_PROXY": others}) == PROXY
+
+
+@pytest.mark.parametrize(
+    ("server", "others"),
+    [
+        ("https://api.far.example.", "foo:bar"),
+        ("https://api.far.example.", "*:443"),
+        ("https://api.far.example.", ":443"),
+        ("https://api.far.example.", "["),
+        ("https://[fd00::1]", "[fd00:0:0::2]"),
+        ("https://[fd00::1]", "[fd00:0:0::1]:6443"),
+        ("https://far.example", "*r.example"),
+    ],
+)
+def test_an_entry_without_a_name_and_a_similar_one_spare_nothing(server: str, others: str) -> None:
+    assert proxy_settings.of_environment(server, {"HTTPS_PROXY": PROXY, "NO_PROXY": others}) == PROXY
 
 
 @pytest.mark.req("R-401")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 
@@ -41,28 +41,39 @@ class _Target:
 
     @property
     def is_here(self) -> bool:
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        address = _address(self.host)
+        return address.is_loopback if address is not None else self.host == "localhost"
 
     def is_spared(self, listed: str) -> bool:
         entries = (entry.strip().lower() for entry in listed.split(","))
         return any(entry == "*" or self._lies_in(entry) or self._is_below(entry) for entry in entries if entry)
 
     def _lies_in(self, entry: str) -> bool:
+        address = _address(self.host)
         try:
-            return ip_address(self.host) in ip_network(entry, strict=False)
+            return address is not None and address in ip_network(entry, strict=False)
         except ValueError:
             return False
 
     def _is_below(self, entry: str) -> bool:
         """Whether the entry is our host or a domain above it; one that begins with a dot is only the latter."""
         name, port = _host_and_port(entry)
-        domain = name.removeprefix("*")
-        if port not in (None, self.port):
+        domain = name[1:] if name.startswith("*.") else name
+        if not domain or port not in (None, self.port):
             return False
+        address = _address(domain)
+        if address is not None:
+            return address == _address(self.host)
         return self.host == domain or self.host.endswith(domain if domain.startswith(".") else f".{domain}")
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """The address, which may be written in several ways; None for a name."""
+    try:
+        found = ip_address(host)
+    except ValueError:
+        return None
+    return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found
 
 
 def _host_and_port(text: str) -> tuple[str, int | None]:
