@@ -19,7 +19,7 @@ from tests.unit.sockets import open_sockets, open_towards
 
 from stellwerk.kube.http.connection_pool import Connections
 from stellwerk.kube.http.dialer import Dialer
-from stellwerk.kube.http.messages import NoAnswer, NotConnected, ServerCertificateInvalid
+from stellwerk.kube.http.messages import ConnectionBroken, NoAnswer, NotConnected, ServerCertificateInvalid
 from stellwerk.kube.http.sockets import OwnSocket, Sockets
 from stellwerk.kube.http.transport import Request, Transport
 from stellwerk.kube.login.auth import Material
@@ -46,6 +46,25 @@ def test_a_renewed_login_is_a_new_connection(new_loop: NewLoop) -> None:
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(calls()) == 2
+
+
+@on_both_loops
+def test_a_result_over_tls_does_not_end_with_its_connection_and_a_refusal_may(new_loop: NewLoop) -> None:
+    """A break on the way looks like the end to the event loop."""
+
+    async def calls() -> None:
+        words = {b"/result": b"HTTP/1.1 200 OK\r\n\r\n[1, 2]", b"/refused": b"HTTP/1.0 503 Unavailable\r\n\r\nlater"}
+        async with serving(lambda _, request: words[request.split()[1]], tls=server_side(), hangs_up=True) as (
+            _,
+            connections,
+        ):
+            with pytest.raises(ConnectionBroken, match="has no length"):
+                await ask(connections, "/result", tls=client_side(), repeatable=False)
+            refusal = await ask(connections, "/refused", tls=client_side(), repeatable=False)
+            assert (refusal.code, refusal.body) == (503, b"later")
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(calls())
 
 
 def refuse(listening: socket.socket) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.kube.scripted import OK, Server, ask, connected_to, serving
 from tests.unit.sockets import all_closed
 
+from stellwerk.kube.http.connection import Connection
 from stellwerk.kube.http.messages import BodyTooLarge, ConnectionBroken, NotConnected
 from stellwerk.local.host.ports import free_port
 
@@ -61,6 +62,29 @@ async def test_an_offer_to_change_the_protocol_is_not_taken() -> None:
     said = b"HTTP/1.1 200 OK\r\nConnection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nok"
     async with serving(first_then_ok(said)) as (_, connections):
         assert [(await ask(connections)).body for _ in range(2)] == [b"ok"] * 2
+
+
+class Way(asyncio.Transport):
+    """A way to a server, open until it is aborted."""
+
+    is_aborted = False
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+@pytest.mark.parametrize(("early", "is_open"), [(b"", True), (OK, False)], ids=["nothing", "an answer"])
+async def test_a_connection_on_which_something_came_before_it_was_made_is_not_used(early: bytes, is_open: bool) -> None:
+    """Behind the last bytes of the handshake in a tunnel."""
+    lines: set[Connection] = set()
+    line, way = Connection(None, "", lines), Way()
+    if early:
+        line.data_received(early)
+    line.connection_made(way)
+    assert (line.is_open, bool(lines), way.is_aborted) == (is_open, is_open, not is_open)
 
 
 async def test_what_we_break_ourselves_is_not_the_end_of_an_answer() -> None:

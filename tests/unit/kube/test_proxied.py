@@ -74,7 +74,12 @@ async def _pumped(source: asyncio.StreamReader, target: asyncio.StreamWriter) ->
 
 @asynccontextmanager
 async def leading(
-    *, proxy_tls: bool, server_tls: bool, words: bytes = LED
+    *,
+    proxy_tls: bool,
+    server_tls: bool,
+    words: bytes = LED,
+    host: str = "behind.example",
+    tls_server_name: str = "127.0.0.1",
 ) -> AsyncIterator[tuple[Proxy, Server, Transport]]:
     server = Server(lambda number, request: OK)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=server_side() if server_tls else None)
@@ -83,8 +88,8 @@ async def leading(
     port = front.sockets[0].getsockname()[1]
     config = ClusterConfig(
         # By a name that this machine does not know: the proxy does.
-        server=f"{'https' if server_tls else 'http'}://behind.example:6443",
-        tls_server_name="127.0.0.1",
+        server=f"{'https' if server_tls else 'http'}://{host}:6443",
+        tls_server_name=tls_server_name,
         authority=Material(authority().pem),
         proxy=f"{'https' if proxy_tls else 'http'}://me:p%40ss@127.0.0.1:{port}",
     )
@@ -137,6 +142,28 @@ def test_calls_and_streams_go_through_a_proxy(new_loop: NewLoop, proxy_tls: bool
     assert not server_tls or not any(WHO in request for request in server.asked), (
         "the tunnel keeps the proxy's password"
     )
+
+
+async def test_a_server_that_is_named_with_the_dot_of_the_root_proves_its_name_without_it() -> None:
+    async with leading(proxy_tls=False, server_tls=True, host="kubernetes.default.svc.", tls_server_name="") as (
+        proxy,
+        _,
+        transport,
+    ):
+        assert await transport.call(LOOK) == b"ok"
+    assert proxy.asked[0].startswith(b"CONNECT kubernetes.default.svc.:6443 ")
+
+
+async def test_the_authorities_of_the_machine_are_read_once_for_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with leading(proxy_tls=True, server_tls=False) as (proxy, _, transport):
+        assert await transport.call(LOOK) == b"ok"
+        await transport.close()
+        (tmp_path / "none.pem").touch()
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+        assert await transport.call(LOOK) == b"ok"
+    assert len(proxy.asked) == 2
 
 
 @on_both_loops

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.kube.scripted import OK, Server, serving
 
-from stellwerk.kube.http.transport import Request, Transport
+from stellwerk.kube.http.transport import Request, RequestFacts, Transport
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import LoginFailed, Unauthorized
+from stellwerk.kube.types.errors import LoginFailed, Unauthorized, Unreachable
+from stellwerk.local.host.ports import free_port
 
 REFUSED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"
 Way = Callable[[Transport], Awaitable[bytes]]
@@ -58,6 +59,20 @@ async def test_a_login_that_is_refused_is_renewed(way: Way) -> None:
     ):
         assert await way(transport) == b"ok"
     assert len(server.asked) == 2
+
+
+@both_ways
+async def test_a_request_that_gets_no_answer_is_counted_without_a_code(way: Way) -> None:
+    counted: list[RequestFacts] = []
+
+    async def at_once(_: float) -> None:
+        """No pause between attempts."""
+
+    config = ClusterConfig(server=f"http://127.0.0.1:{free_port()}")
+    async with Transport(config, user_agent="test", on_request=counted.append, rest=at_once) as transport:
+        with pytest.raises(Unreachable):
+            await way(transport)
+    assert {facts.code for facts in counted} == {0}
 
 
 @both_ways

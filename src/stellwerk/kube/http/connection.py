@@ -46,6 +46,8 @@ class Connection(asyncio.Protocol):
         self.has_heard = False
         """Whether anything of the last answer has come."""
         self._has_served = False
+        self._is_premature = False
+        """Whether something came before the connection was made: in one piece with the handshake in a tunnel."""
         self._lines = lines
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
@@ -139,13 +141,18 @@ class Connection(asyncio.Protocol):
     # ---- calls of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The handshakes are done."""
-        self._transport = cast(asyncio.Transport, transport)
+        """The handshakes are done. What came before is no answer: the connection is not used."""
+        made = cast(asyncio.Transport, transport)
+        if self._is_premature:
+            made.abort()
+            return
+        self._transport = made
         self._lines.add(self)
 
     def data_received(self, data: bytes) -> None:
         """A part of an answer."""
         if self._transport is None or (self._waiting is None and (self.stream is None or self.stream.is_over)):
+            self._is_premature = self._transport is None
             self.abort()  # no request is open, or its caller has ended
             return
         self.has_heard = True
@@ -200,7 +207,11 @@ class Connection(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The head is whole. Raises BodyTooLarge, and ConnectionBroken for an encoding that was not requested."""
+        """The head is whole. Raises BodyTooLarge, and ConnectionBroken for an encoding that was not requested.
+
+        Raises ConnectionBroken also for a result over TLS that ends with its connection: the event loop does not show
+        whether the server ended it or the way to it broke. The body of a refusal is only its message.
+        """
         self._in_head = False
         known = dict(self._headers)
         code = self._parser.get_status_code()
@@ -214,6 +225,8 @@ class Connection(asyncio.Protocol):
             and b"content-length" not in known
             and b"transfer-encoding" not in known
         )
+        if self._ends_with_line and self.tls is not None and code < 300:
+            raise ConnectionBroken("the answer has no length")
         encoding = known.get(b"content-encoding", b"").decode("latin-1")
         if 200 <= code < 300 and (self._silence_seconds is not None or self._method == b"CONNECT"):
             self._begin_stream(encoding)

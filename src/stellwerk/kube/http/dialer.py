@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import aiohappyeyeballs
 from yarl import URL
@@ -69,7 +70,7 @@ class Proxy:
         return (("Proxy-Authorization", self.authorization),) if self.authorization else ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what is cached
 class Dialer:
     """Where the server is, and how to come there. `sockets` makes the sockets."""
 
@@ -78,6 +79,11 @@ class Dialer:
     connect_seconds: float
     sockets: SocketFactory
     proxy: Proxy | None = None
+
+    @cached_property
+    def _proxy_tls(self) -> ssl.SSLContext | None:
+        """What the proxy has to prove; to read the authorities of the machine takes some 25 ms."""
+        return ssl.create_default_context() if self.proxy is not None and self.proxy.is_encrypted else None
 
     async def connect(
         self, tls: ssl.SSLContext | None, name: str, lines: set[Connection], deadline: float
@@ -115,7 +121,7 @@ class Dialer:
     ) -> None:
         """To the proxy by way of `way`, and, where the server wants TLS, from there through a tunnel."""
         loop = asyncio.get_running_loop()
-        tls = ssl.create_default_context() if proxy.is_encrypted else None
+        tls = self._proxy_tls
         first = line if line.tls is None else way
         await loop.create_connection(lambda: first, sock=made, ssl=tls, server_hostname=_name(tls, proxy.host))
         if line.tls is None:

@@ -125,7 +125,7 @@ class Transport:
         url, proxy = URL(config.server), Proxy.of_url(config.proxy)
         self._host = url.authority
         self._root = url.raw_path.rstrip("/")
-        self._name = config.tls_server_name or url.raw_host or ""
+        self._name = config.tls_server_name or (url.raw_host or "").removesuffix(".")  # certificates have names without
         self._headers: Headers = (("Host", url.host_port_subcomponent or ""), ("User-Agent", user_agent))
         if proxy is not None and url.scheme == "http":  # it reads each request, and finds the server in it
             self._root = f"http://{url.host_port_subcomponent}{self._root}"
@@ -177,11 +177,14 @@ class Transport:
     @asynccontextmanager
     async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send, and read the answer chunk by chunk. Raises Unreachable when nothing comes for `silence_seconds`."""
-        began = perf_counter()
+        began, code = perf_counter(), 0
         try:
             async with AsyncExitStack() as opened:
-                answer, body = await self._with_login(lambda: self._opened(opened, request, silence_seconds))
-                self._report(request, answer.code, began)
+                try:
+                    answer, body = await self._with_login(lambda: self._opened(opened, request, silence_seconds))
+                    code = answer.code
+                finally:
+                    self._report(request, code, began)
                 if body is None:
                     raise error_mapping.refused(answer, request.about, hides_values=request.hides_values)
                 yield body
