@@ -289,6 +289,33 @@ async def test_half_a_request_behind_a_whole_one_has_a_deadline() -> None:
         assert (await raw.answer())[0] == 408
 
 
+@pytest.mark.req("R-701")
+@pytest.mark.parametrize(
+    ("begin", "rest", "late"),
+    [(b"GET /to", b"ld/x HTTP/1.1\r\n", "request"), (b"PUT /x" + HOST + b"Content-Length: 9\r\n\r\na", b"b", "body")],
+    ids=["head", "body"],
+)
+async def test_it_has_one_also_where_more_of_it_comes_during_the_answer(begin: bytes, rest: bytes, late: str) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Request) -> Response:
+        begun.set()
+        await go_on.wait()
+        return answer({})
+
+    limits = ServerLimits(arrival_seconds=0.4)
+    routes = [*ROUTES, Route("GET", "/slow", slow)]
+    async with serving(limits, routes=routes) as server, connected(server) as raw, connected(server) as other:
+        await raw.send(b"GET /slow" + HOST + b"\r\n" + begin)
+        await begun.wait()
+        await raw.send(rest)
+        await other.send(b"GET /told/x" + HOST + b"\r\n")
+        await other.answer()  # the rest was read before
+        go_on.set()
+        assert (await raw.answer())[0] == 200
+        assert await raw.answer() == (408, f"the {late} did not arrive in time")
+
+
 async def test_a_path_gives_its_parts_and_its_parameters() -> None:
     async with serving(routes=ROUTES) as server, connected(server) as raw:
         await raw.send(b"GET /rest/a%2Fb/c/d%20e?x=1&x=2&y" + HOST + b"\r\n")

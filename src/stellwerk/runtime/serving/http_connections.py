@@ -193,6 +193,7 @@ class HttpConnection(asyncio.Protocol):
         """Whether it ends with the answer that is due: what has arrived behind it is dropped."""
         self._is_closing = False
         self.closed = asyncio.Event()
+        """Set when the event loop has closed it."""
         self.answered_at = float("-inf")
         """When the last answer was written, by the clock of the event loop."""
         self._refusal: Response | None = None
@@ -222,6 +223,8 @@ class HttpConnection(asyncio.Protocol):
         assert self._arriving.body is not None
         self._arriving.room = None
         self._arriving.body.clear()
+        if self._is_ending:  # with another refusal, or with its server
+            return
         self._is_ending, self._refusal = True, too_many()
         self._drop(len(self._ahead))
         self._ahead.clear()
@@ -389,6 +392,8 @@ class HttpConnection(asyncio.Protocol):
     # ---- a request arrives
 
     def _parse(self, data: bytes) -> None:
+        if self._arriving is not None and not self._complaint:  # it has waited for the answer before it
+            self._expect_arriving(self._arriving)
         self._fruitless_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -474,8 +479,9 @@ class HttpConnection(asyncio.Protocol):
             for start in range(0, max(len(body), 1), _PORTION_BYTES):
                 if self._transport is None or self._transport.is_closing():
                     return
-                portion = body[start : start + _PORTION_BYTES]
-                self._transport.write(portion if start else head + portion)
+                self._transport.write(
+                    (b"" if start else head) + body[start : start + _PORTION_BYTES]
+                )  # no copy is kept
                 self.answered_at = self._loop.time()
                 if not self._writable.is_set():
                     self._expect_reader(len(body))
@@ -516,7 +522,7 @@ class HttpConnection(asyncio.Protocol):
             self._ahead.clear()
             self._parse(data)
         elif self._arriving is not None:
-            self._expect(_HEAD_LATE if self._arriving.body is None else _BODY_LATE)
+            self._expect_arriving(self._arriving)
             self._let_continue(self._arriving)
         else:
             self._go_on()
@@ -536,6 +542,9 @@ class HttpConnection(asyncio.Protocol):
         _cancel(self._deadline)
         self._complaint = complaint
         self._deadline = self._loop.call_later(self._limits.arrival_seconds, self._too_late)
+
+    def _expect_arriving(self, arriving: _Arriving) -> None:
+        self._expect(_HEAD_LATE if arriving.body is None else _BODY_LATE)
 
     def _forget(self) -> None:
         _cancel(self._deadline)
