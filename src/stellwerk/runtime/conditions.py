@@ -7,12 +7,21 @@ from datetime import datetime
 
 import msgspec
 
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 
 MESSAGE_LIMIT = 1024
 """Characters we let a message have: what an Event can carry, so that both are the same. The schema allows 32,768."""
 
 _ELLIPSIS = "..."
+
+
+def listed_in(body: JsonObject) -> tuple[Condition, ...]:
+    """The conditions of an object's status; none where the object has none or has them in another shape."""
+    try:
+        return msgspec.convert(dig(body, "status", "conditions") or [], tuple[Condition, ...])
+    except msgspec.ValidationError:
+        return ()
 
 
 def find(conditions: Iterable[Condition], condition_type: str) -> Condition | None:
@@ -24,6 +33,11 @@ def is_true(conditions: Iterable[Condition], condition_type: str) -> bool:
     """Whether the condition is there and holds."""
     condition = find(conditions, condition_type)
     return condition is not None and condition.is_true
+
+
+def shows_deletion(obj: Unstructured, ready: Condition) -> bool:
+    """Whether the status of an object that is being deleted is about its deletion, which has raised the generation."""
+    return obj.at("status", "state") == "Deleting" or ready.observed_generation >= obj.metadata.generation > 0
 
 
 def set_condition(conditions: tuple[Condition, ...], new: Condition, now: datetime) -> tuple[Condition, ...]:

@@ -30,6 +30,17 @@ def test_a_failure_is_a_problem_also_where_the_condition_is_true(state: str) -> 
     assert (problem.reason, problem.message) == ("Because", "it is so")
 
 
+@pytest.mark.parametrize(("observed", "message"), [(2, "it is so"), (1, "its deletion was not looked at so far")])
+def test_an_object_that_is_ready_and_being_deleted_has_the_problem_that_its_condition_reports(
+    observed: int, message: str
+) -> None:
+    shown: JsonObject = {"state": "Ready", "conditions": [{**ready("True"), "observedGeneration": observed}]}
+    metadata: JsonObject = {"generation": 2, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    problem = problem_of(Unstructured.of({**of(shown).body, "metadata": metadata}))
+    assert problem is not None
+    assert problem.message == message
+
+
 @pytest.mark.parametrize("status", [{}, {"conditions": "none"}, {"conditions": [1, None]}, {"state": 7}])
 def test_an_object_without_a_readable_condition_was_not_looked_at(status: JsonObject) -> None:
     problem = problem_of(of(status))

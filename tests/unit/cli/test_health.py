@@ -12,6 +12,7 @@ from stellwerk.cli.objects.unreadable import unread
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.runtime import conditions
 
 BTP = {"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "BtpOperator"}
 
@@ -77,6 +78,30 @@ def test_a_change_that_the_operator_has_not_seen_makes_readiness_unknown() -> No
     assert health.of(Unstructured.of(body)).reason == "ChangeNotSeenYet"
 
 
+def being_deleted(observed: int, state: str = "Ready") -> Unstructured:
+    """An object of generation 2 that is being deleted and still Ready, by a condition about generation `observed`."""
+    kept = condition(
+        "Ready", "True", "UpgradeCompleted", message="Namespace n takes no Jobs", observedGeneration=observed
+    )
+    metadata: JsonObject = {"name": "x", "generation": 2, "deletionTimestamp": "2026-05-01T12:00:00Z"}
+    tenant: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenant", "metadata": metadata}
+    return Unstructured.of({**tenant, "status": {"state": state, "conditions": [kept]}})
+
+
+@pytest.mark.parametrize(("observed", "state"), [(2, "Ready"), (1, "Deleting")])
+def test_an_object_that_stays_ready_while_it_is_deleted_shows_what_its_deletion_waits_for(
+    observed: int, state: str
+) -> None:
+    seen = health.of(being_deleted(observed, state))
+    assert (seen.ready, seen.state) == ("False", "Deleting")
+    assert (seen.reason, seen.message) == ("UpgradeCompleted", "Namespace n takes no Jobs")
+
+
+def test_a_deletion_that_the_operator_has_not_seen_makes_readiness_unknown() -> None:
+    seen = health.of(being_deleted(observed=1))
+    assert (seen.ready, seen.state, seen.reason) == ("Unknown", "Deleting", "DeletionRequested")
+
+
 def test_a_suspended_object_needs_no_attention() -> None:
     suspended = an_object(BTP, spec={"suspend": True})
     noted: JsonObject = {"annotations": {"example.com/suspend-reason": "change freeze"}}
@@ -85,9 +110,9 @@ def test_a_suspended_object_needs_no_attention() -> None:
 
 
 def test_conditions_in_another_shape_do_not_break_the_list() -> None:
-    assert health.conditions({"status": {"conditions": {"Ready": "True"}}}) == ()
-    assert health.conditions({"status": {"conditions": [{"no": "type"}]}}) == ()
-    assert health.conditions({"status": "text"}) == ()
+    assert conditions.listed_in({"status": {"conditions": {"Ready": "True"}}}) == ()
+    assert conditions.listed_in({"status": {"conditions": [{"no": "type"}]}}) == ()
+    assert conditions.listed_in({"status": "text"}) == ()
 
 
 @pytest.mark.req("R-510")

@@ -12,6 +12,7 @@ from stellwerk.cli.objects import health, object_actions, wait_for
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
 from stellwerk.kube.types.model import Unstructured
+from stellwerk.runtime import conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Awaited:
             condition.type.lower() == self.condition.lower()
             and condition.status.lower() == self.status.lower()
             and not 0 < condition.observed_generation < latest.metadata.generation
-            for condition in health.conditions(latest.body)
+            for condition in conditions.listed_in(latest.body)
         )
 
 

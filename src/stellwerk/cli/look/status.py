@@ -20,6 +20,7 @@ from stellwerk.cli.shell.text import Style, TableColumn, escaped
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import Condition
+from stellwerk.runtime import conditions
 
 LAST_EVENTS = 10
 CONDITIONS = (
@@ -75,7 +76,7 @@ async def _show(cluster: ClusterSession, subject: ObjectArgument) -> health.Obje
 
 async def _filled(cluster: ClusterSession, obj: Unstructured) -> Sheet:
     happened = await _happened(cluster, obj)
-    return Sheet(await object_summary.reached(cluster, obj), health.conditions(obj.body), happened)
+    return Sheet(await object_summary.reached(cluster, obj), conditions.listed_in(obj.body), happened)
 
 
 async def _happened(cluster: ClusterSession, obj: Unstructured) -> list[Happening]:

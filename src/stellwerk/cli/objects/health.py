@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-import msgspec
-
 from stellwerk.api import btp
 from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness import readiness
 from stellwerk.apply.readiness.readiness import Hints
 from stellwerk.cli import kinds
 from stellwerk.cli.objects.unreadable import REASON, MetadataOnlyObject
-from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, to_json_object
+from stellwerk.kube.types.model import Kind, Unstructured, to_json_object
 from stellwerk.kube.types.object_meta import Condition
+from stellwerk.runtime import conditions
 
 Readiness = Literal["True", "False", "Unknown", "-"]
 
@@ -58,18 +57,25 @@ def of(obj: Unstructured | Kind) -> ObjectHealth:
         return ObjectHealth("-", "Suspended", _why_suspended(seen))
     if kinds.by_gvk(seen.gvk) is None:
         return _of_foreign(seen)
-    main = main_condition(conditions(seen.body))
+    main = main_condition(conditions.listed_in(seen.body))
     if main is None:
         return ObjectHealth("Unknown", _state(seen), "NotSeenYet", "no operator has looked at it yet")
     if main.is_true and seen.metadata.is_terminating:
-        asked_at = seen.metadata.deletion_timestamp
-        return ObjectHealth("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
+        return _of_deleted(seen, main)
     if 0 < main.observed_generation < seen.metadata.generation:
         return ObjectHealth("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
-    reason, state = _precise_reason(main, conditions(seen.body)), _state(seen)
+    reason, state = _precise_reason(main, conditions.listed_in(seen.body)), _state(seen)
     # What has ended is Ready with the original CAP Operator, well or not: its state shows which.
     ready: Readiness = "False" if state == "Failed" else _readiness(main.status)
     return ObjectHealth(ready, state, reason, main.message, main.last_transition_time)
+
+
+def _of_deleted(seen: Unstructured, main: Condition) -> ObjectHealth:
+    """The health of an object that is being deleted and whose condition is still true: some kinds keep it so."""
+    asked_at = seen.metadata.deletion_timestamp
+    if conditions.shows_deletion(seen, main):
+        return ObjectHealth("False", "Deleting", main.reason, main.message, asked_at)
+    return ObjectHealth("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
 
 
 def _precise_reason(main: Condition, listed: tuple[Condition, ...]) -> str:
@@ -87,16 +93,6 @@ def _why_suspended(seen: Unstructured) -> str:
     return noted[0] if noted else ""
 
 
-def conditions(body: JsonObject) -> tuple[Condition, ...]:
-    """The conditions of an object's status; none where the object has none or has them in another shape."""
-    status = body.get("status")
-    listed = status.get("conditions") if isinstance(status, dict) else None
-    try:
-        return msgspec.convert(listed or [], tuple[Condition, ...])
-    except msgspec.ValidationError:
-        return ()
-
-
 def main_condition(listed: tuple[Condition, ...]) -> Condition | None:
     """The condition that shows whether the object is ready."""
     by_type = {condition.type: condition for condition in listed}
@@ -104,7 +100,7 @@ def main_condition(listed: tuple[Condition, ...]) -> Condition | None:
 
 
 def _of_foreign(seen: Unstructured) -> ObjectHealth:
-    main = main_condition(conditions(seen.body))
+    main = main_condition(conditions.listed_in(seen.body))
     since = main.last_transition_time if main else None
     try:
         judged = readiness.assess(seen, now=datetime.now(UTC), hints=_hints(seen))

@@ -22,11 +22,14 @@ from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
+from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.diagnosis import ClusterReader, Diagnosis, Finding
 
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
 
+_DELETING = "Deleting"
+"""The state of each kind while an object is being deleted."""
 MOST_CAUSES = 3
 """Objects that are followed from one object: an application may have a thousand tenants that fail alike."""
 
@@ -43,15 +46,18 @@ def problem_of(obj: Unstructured) -> Problem | None:
     """What keeps an object from being ready, by its own status; None where nothing does (pure).
 
     An operation that has ended is Ready also where it failed, and so is a tenant whose upgrade failed: see the states.
+    Versions and tenants that are being deleted may be Ready as well.
     """
-    listed = obj.at("status", "conditions")
-    shown = next((each for each in (listed if isinstance(listed, list) else []) if dig(each, "type") == READY), None)
+    shown = conditions.find(conditions.listed_in(obj.body), READY)
     state = str(obj.at("status", "state") or "")
     has_failed = state == OperationState.FAILED or state.endswith("Error")
-    if shown is not None and dig(shown, "status") == "True" and not has_failed:
+    if shown is None:
+        return Problem("", "it was not looked at so far")
+    if obj.metadata.is_terminating and shown.is_true and not conditions.shows_deletion(obj, shown):
+        return Problem("", "its deletion was not looked at so far")
+    if shown.is_true and not has_failed and not obj.metadata.is_terminating:
         return None
-    message = str(dig(shown, "message") or "it is not ready") if shown is not None else "it was not looked at so far"
-    return Problem(str(dig(shown, "reason") or "") if shown is not None else "", message.removesuffix("."))
+    return Problem(shown.reason, (shown.message or "it is not ready").removesuffix("."))
 
 
 class CapDiagnostician:
@@ -107,7 +113,9 @@ def _advice(obj: Unstructured, problem: Problem) -> tuple[str, str]:
     """The next step, and who has to act."""
     catalogue = HELP[obj.gvk.kind].catalogue
     meaning = next((each for word, each in catalogue.meanings.items() if word == problem.reason), None)
-    return (meaning.next_step(obj.key), catalogue.turn_of(meaning)) if meaning is not None else ("", "")
+    if meaning is None or (obj.metadata.is_terminating and meaning.state != _DELETING):
+        return "", ""  # a tenant keeps the reason that it had before its deletion
+    return meaning.next_step(obj.key), catalogue.turn_of(meaning)
 
 
 # ---- what an object waits for
