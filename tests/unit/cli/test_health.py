@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from stellwerk.cli.objects import health
+from stellwerk.cli.look import object_list
+from stellwerk.cli.objects import graph, health, object_summary
+from stellwerk.cli.objects.graph import Node
 from stellwerk.cli.objects.unreadable import unread
+from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
@@ -76,6 +79,28 @@ def test_a_change_that_the_operator_has_not_seen_makes_readiness_unknown() -> No
     old = condition("Ready", "True", "ReconcileSucceeded", observedGeneration=1)
     body: JsonObject = {**BTP, "metadata": {"name": "x", "generation": 2}, "status": {"conditions": [old]}}
     assert health.of(Unstructured.of(body)).reason == "ChangeNotSeenYet"
+
+
+def a_tenant(state: str) -> Unstructured:
+    """A tenant that is Ready in some state."""
+    shown: JsonObject = {"state": state, "conditions": [condition("Ready", "True", "UpgradeFailed", message="m")]}
+    return an_object({"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenant"}, status=shown)
+
+
+def test_an_object_that_is_ready_in_a_state_of_error_is_not_well_and_shows_its_reason() -> None:
+    seen = health.of(a_tenant("UpgradeError"))
+    assert (seen.is_ready, seen.needs_attention, seen.is_well, seen.is_changing) == (True, True, False, False)
+    assert object_summary.in_words(seen) == ("✗", "bad", "works as before, but is in state UpgradeError")
+    assert object_list.Looks().row(a_tenant("UpgradeError"), seen, datetime.now(UTC))[5] == "UpgradeFailed"
+    failed = Node(a_tenant("UpgradeError").ref, seen)
+    assert graph.drawn(failed, Style()) == ["✗ CAPTenant n/x   UpgradeError UpgradeFailed: m"]
+    assert not graph.compact(Node(failed.ref, health.of(a_tenant("Ready")), (failed,))).rest
+
+
+def test_an_object_that_is_ready_and_upgraded_is_changing_and_needs_no_attention() -> None:
+    seen = health.of(a_tenant("Upgrading"))
+    assert (seen.is_ready, seen.needs_attention, seen.is_well, seen.is_changing) == (True, False, False, True)
+    assert object_summary.in_words(seen) == ("◌", "busy", "is ready, and is being changed")
 
 
 def being_deleted(observed: int, state: str = "Ready") -> Unstructured:

@@ -180,6 +180,6 @@ def line(settled: Layout, cells: Sequence[str], style: Style) -> str:
 
 
 def _short_reason(seen: ObjectHealth) -> str:
-    if seen.is_ready:
+    if seen.is_well:
         return ""
     return f'"{seen.reason}"' if seen.state == "Suspended" and seen.reason else seen.reason

@@ -42,7 +42,7 @@ class Node:
     @property
     def is_well(self) -> bool:
         """Whether it is ready with all below."""
-        return self.health.is_ready and all(child.is_well for child in self.children)
+        return self.health.is_well and all(child.is_well for child in self.children)
 
 
 def cut(node: Node, depth: int) -> Node:
@@ -111,8 +111,8 @@ def _symbol(node: Node) -> tuple[str, Tone]:
 
 
 def _state(seen: ObjectHealth) -> str:
-    """State, reason and message, unless the object is ready."""
-    if seen.is_ready:
+    """State, reason and message, unless the object is well."""
+    if seen.is_well:
         return ""
     words = " ".join(dict.fromkeys(filter(None, (seen.state, seen.reason))))
     text = escaped(": ".join(filter(None, (words, seen.message))))

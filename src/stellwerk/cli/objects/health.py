@@ -23,6 +23,8 @@ from stellwerk.runtime import conditions
 
 Readiness = Literal["True", "False", "Unknown", "-"]
 
+BUSY = ("Processing", "Upgrading", "InProgress")
+"""States of objects that are on their way."""
 MAIN_CONDITIONS = ("Ready", "Available", "Established", "Complete")
 """The condition that answers "is it ready", by the order in which kinds prefer them."""
 
@@ -41,6 +43,16 @@ class ObjectHealth:
     def is_ready(self) -> bool:
         """Whether the object is ready."""
         return self.ready == "True"
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether the object is ready and changed at the same time, as a tenant that is upgraded."""
+        return self.is_ready and self.state in BUSY
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the object is ready, and nothing else has to be known about it."""
+        return self.is_ready and not self.needs_attention and not self.is_changing
 
     @property
     def needs_attention(self) -> bool:

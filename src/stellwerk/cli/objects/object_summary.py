@@ -62,11 +62,14 @@ def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
         return "⏸", "dim", "is suspended"
     if seen.state == "Deleting":
         return "◌", "busy", "is being deleted"
+    if seen.ready == "True" and seen.needs_attention:
+        return "✗", "bad", f"works as before, but is in state {text.escaped(seen.state)}"
+    if seen.is_changing:
+        return "◌", "busy", "is ready, and is being changed"
     if seen.ready == "True":
         return "✔", "good", "is ready"
     if seen.ready == "False":
-        busy = seen.state in ("Processing", "Upgrading", "InProgress")
-        return ("◌", "busy", "is in progress") if busy else ("✗", "bad", "is not ready")
+        return ("◌", "busy", "is in progress") if seen.state in health.BUSY else ("✗", "bad", "is not ready")
     if seen.ready == "Unknown":
         return "◌", "busy", "is not ready yet, status unknown"
     return "◌", "dim", "reports no status"

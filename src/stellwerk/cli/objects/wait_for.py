@@ -147,7 +147,7 @@ async def all_of(
         seen = await until(
             cluster, one.resource, one.obj, holds, wanted="reconciled", patience=patience, was_noticed=noticed
         )
-        if seen is None or health.of(seen).is_ready:
+        if seen is None or (health.of(seen).is_ready and not health.of(seen).needs_attention):
             settings.show([last_line(seen) if seen is not None else f"{one.obj.ref} is gone"])
             continue
         all_ready = False
