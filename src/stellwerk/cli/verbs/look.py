@@ -63,7 +63,8 @@ def why() -> None:
     """Show why an object is not ready, down to the root cause.
 
     A word without a slash is a release. Without an object, all objects of ours that need attention are explained,
-    but those that another one names as its cause.
+    but those that another one names as its cause. Exits with 0 whatever it explains; `status` exits with 1 where an
+    object is not ready.
     """
 
 

@@ -91,7 +91,8 @@ class Meaning(Generic[S]):
         fix = self.fix[0] if self.fix else NOTHING_TO_FIX
         if fix.startswith(NOTHING_TO_FIX):
             return ""
-        named = fix.replace("NAMESPACE", key.namespace).replace("NAME", key.name)
+        placed = fix if key.namespace else fix.replace(" -n NAMESPACE", "")
+        named = placed.replace("NAMESPACE", key.namespace).replace("NAME", key.name)
         command = command_in(named)
         if _PLACEHOLDER.search(command):
             named = named.removesuffix(f": {command}")

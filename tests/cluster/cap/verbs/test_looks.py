@@ -37,10 +37,13 @@ async def test_an_upgrade_in_waves_is_seen_in_the_status_of_its_application(
     await shop.tenant_shows("UpgradeFailed", state="UpgradeError")
     await running.settled(shop.client)
     status = await stellwerk("status", "ca/shop")
+    why = await stellwerk("why", "ca/shop")
     waits = await stellwerk("cap", "upgrade", "shop")
 
     assert "upgrade to version 2.0.0, phase Paused: 0 upgraded, 0 under way, 1 failed, 1 waiting" in status.stdout
     assert "1 tenant follows to version 2.0.0: acme" in status.stdout
+    assert "Last exit code 1" in why.stdout
+    assert f"stellwerk cap upgrade shop -n {shop.namespace} --resume" in why.stdout
     assert waits.stdout == ""
     assert "follow in waves (spec.tenantUpgrade, phase Paused)" in waits.stderr
     assert "stellwerk cap upgrade shop" in waits.stderr

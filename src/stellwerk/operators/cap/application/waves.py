@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import (
     CAPApplication,
@@ -59,6 +60,11 @@ def described(progress: UpgradeProgress) -> str:
         f"upgrade to version {progress.version}, phase {progress.phase}: {progress.upgraded} upgraded, "
         f"{progress.upgrading} under way, {progress.failed} failed, {progress.waiting} waiting"
     )
+
+
+def resume_command(application: ObjectKey) -> str:
+    """The command that resumes an upgrade that is paused."""
+    return f"stellwerk cap upgrade {application.name} -n {application.namespace} --resume"
 
 
 def follows(tenant: CAPTenant) -> bool:

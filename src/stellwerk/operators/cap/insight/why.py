@@ -1,29 +1,41 @@
 """Why an object of the CAP Operator is not ready: from its own condition to the object that is the cause.
 
-An application waits for domains, versions and tenants, a tenant for its operation, an operation for its version, and a
-version for its Deployments. Each of them reports its own part, so the cause is at the end of that chain.
+An application waits for domains, versions and tenants, a tenant for its operation, an operation for its version or its
+Job, and a version for its Deployments. Each of them reports its own part, so the cause is at the end of that chain.
+An application that is ready may need attention all the same: for the newest version, its tenants, or a paused upgrade.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from stellwerk.api.apps import Deployment
+from stellwerk.api.batch import Job
 from stellwerk.delivery import workloads
-from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonValue, Unstructured, dig
+from stellwerk.kube.types import lenient
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import Condition, rfc3339
+from stellwerk.operators.cap.application import waves
+from stellwerk.operators.cap.insight import causes
+from stellwerk.operators.cap.insight.causes import Problem, problem_of
 from stellwerk.operators.cap.insight.help_topics import HELP
-from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
-from stellwerk.operators.cap.kinds.status import READY
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState
+from stellwerk.operators.cap.kinds.application import (
+    ALL_TENANTS_READY,
+    LATEST_VERSION_READY,
+    SECRETS_AVAILABLE,
+    CAPApplication,
+    UpgradePhase,
+)
+from stellwerk.operators.cap.kinds.domain import ClusterDomain
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.semantic_version import precedence
+from stellwerk.operators.cap.reasons import ApplicationReason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.diagnosis import ClusterReader, Diagnosis, Finding
+from stellwerk.runtime.insight.reason_catalog import YOURS
 
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
@@ -32,150 +44,132 @@ _DELETING = "Deleting"
 """The state of each kind while an object is being deleted."""
 MOST_CAUSES = 3
 """Objects that are followed from one object: an application may have a thousand tenants that fail alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What an object reports about itself."""
-
-    reason: str
-    message: str
-
-
-def problem_of(obj: Unstructured) -> Problem | None:
-    """What keeps an object from being ready, by its own status; None where nothing does (pure).
-
-    An operation that has ended is Ready also where it failed, and so is a tenant whose upgrade failed: see the states.
-    Versions and tenants that are being deleted may be Ready as well.
-    """
-    shown = conditions.find(conditions.listed_in(obj.body), READY)
-    state = str(obj.at("status", "state") or "")
-    has_failed = state == OperationState.FAILED or state.endswith("Error")
-    if shown is None:
-        return Problem("", "it was not looked at so far")
-    if obj.metadata.is_terminating and shown.is_true and not conditions.shows_deletion(obj, shown):
-        return Problem("", "its deletion was not looked at so far")
-    if shown.is_true and not has_failed and not obj.metadata.is_terminating:
-        return None
-    return Problem(shown.reason, (shown.message or "it is not ready").removesuffix("."))
+LONG = timedelta(minutes=10)
+"""After this time a Job may hang, so the next step contains the command that ends its pods."""
 
 
 class CapDiagnostician:
-    """Explains why an object is not ready."""
+    """Explains why an object is not ready, and what an application that is ready still needs."""
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """See `Diagnostician`."""
-        reader = ClusterReader(client)
-        problem = problem_of(subject)
-        if problem is None:
-            return Diagnosis()
-        chain = await _follow(reader, subject, problem, frozenset())
-        next_step, turn = _advice(chain.last, chain.last_problem)
-        return Diagnosis((chain.finding,), chain.advice or next_step, turn, hidden=reader.hidden)
+        return await explain(ClusterReader(client), subject)
+
+
+async def explain(reader: ClusterReader, subject: Unstructured) -> Diagnosis:
+    """The diagnosis of an object, from what the reader may read."""
+    problem = problem_of(subject)
+    if problem is not None:
+        chains = [await _follow(reader, subject, problem, frozenset())]
+    elif subject.gvk.kind == CAPApplication.resource.kind:
+        chains = [chain async for chain in _concerns(reader, subject)]
+    else:
+        chains = []
+    if not chains:
+        return Diagnosis(hidden=reader.hidden)
+    first = chains[0]
+    return Diagnosis(tuple(chain.finding for chain in chains), first.next_step, first.turn, hidden=reader.hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A finding, and the object at its end, which is the first cause."""
+    """A finding with its causes, and what helps against the first of them."""
 
     finding: Finding
-    last: Unstructured
-    last_problem: Problem
-    advice: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Unready:
-    """A Deployment that is not ready, and what helps."""
-
-    findings: tuple[Finding, ...]
-    advice: str
+    next_step: str = ""
+    turn: str = ""
 
 
 async def _follow(reader: ClusterReader, obj: Unstructured, problem: Problem, above: frozenset[str]) -> _Chain:
     """The finding of an object with those of its causes. `above` has the uids of the objects that it explains."""
-    text = f"{obj.ref}: {problem.message}" if above else problem.message
-    causes_of = _CAUSES.get(obj.gvk.kind)
-    found = await causes_of(reader, obj) if causes_of is not None else []
-    followed = above | {obj.metadata.uid}
-    causes = [(cause, its) for cause in found if cause.metadata.uid not in followed and (its := problem_of(cause))]
-    chains = [await _follow(reader, cause, its, followed) for cause, its in causes[:MOST_CAUSES]]
+    finding = Finding(f"{obj.ref}: {problem.message}" if above else problem.message, problem.reason)
+    found = await causes.causes_of(reader, obj, problem)
+    chains = await _followed(reader, found, above | {obj.metadata.uid})
     if chains:
-        finding = Finding(text, problem.reason, tuple(chain.finding for chain in chains))
-        return _Chain(finding, chains[0].last, chains[0].last_problem, chains[0].advice)
-    unready = await _deployments(reader, obj) if obj.gvk.kind == CAPApplicationVersion.resource.kind else None
-    if unready is not None:
-        return _Chain(Finding(text, problem.reason, unready.findings), obj, problem, unready.advice)
-    return _Chain(Finding(text, problem.reason, is_root_cause=True), obj, problem)
+        return _below(finding, chains)
+    next_step, turn = _advice(obj, problem.reason)
+    if obj.gvk.kind == CAPApplicationVersion.resource.kind and not obj.metadata.is_terminating:
+        unready = await _deployments(reader, obj)
+    elif obj.gvk.kind == CAPTenantOperation.resource.kind:
+        unready = await _attempt(reader, obj)
+    else:
+        unready = None
+    if unready is None:
+        return _Chain(replace(finding, is_root_cause=True), next_step, turn)
+    below = replace(finding, because=unready.finding.because, is_root_cause=not unready.finding.because)
+    return _Chain(below, unready.next_step, unready.turn or turn)
 
 
-def _advice(obj: Unstructured, problem: Problem) -> tuple[str, str]:
+async def _followed(reader: ClusterReader, found: Iterable[Unstructured], above: frozenset[str]) -> list[_Chain]:
+    """The chains of those objects that have a problem and are not explained already."""
+    followed = [(each, its) for each in found if each.metadata.uid not in above and (its := problem_of(each))]
+    return [await _follow(reader, each, its, above) for each, its in followed[:MOST_CAUSES]]
+
+
+def _below(finding: Finding, chains: Sequence[_Chain]) -> _Chain:
+    return replace(chains[0], finding=replace(finding, because=tuple(chain.finding for chain in chains)))
+
+
+def _advice(obj: Unstructured, reason: str) -> tuple[str, str]:
     """The next step, and who has to act."""
     catalogue = HELP[obj.gvk.kind].catalogue
-    meaning = next((each for word, each in catalogue.meanings.items() if word == problem.reason), None)
+    meaning = next((each for word, each in catalogue.meanings.items() if word == reason), None)
     if meaning is None or (obj.metadata.is_terminating and meaning.state != _DELETING):
         return "", ""  # a tenant keeps the reason that it had before its deletion
-    return meaning.next_step(obj.key), catalogue.turn_of(meaning)
+    step = meaning.next_step(obj.key)
+    if obj.gvk.kind == ClusterDomain.resource.kind:  # it shares its texts with Domain
+        step = step.replace(f"dom/{obj.key.name}", f"cdom/{obj.key.name}")
+    return step, catalogue.turn_of(meaning)
 
 
-# ---- what an object waits for
+# ---- an application that is ready
 
 
-async def _of_application(reader: ClusterReader, obj: Unstructured) -> Sequence[Unstructured]:
-    """Its domains, its newest version and its tenants, in this order."""
-    namespace = obj.key.namespace
-    references = obj.at("spec", "domainRefs")
-    domains = [await _domain(reader, each, namespace) for each in (references if isinstance(references, list) else [])]
-    versions = await _of(reader, CAPApplicationVersion.resource, obj)
-    newest = max(versions, key=lambda each: precedence(str(each.at("spec", "version"))), default=None)
-    tenants = await _of(reader, CAPTenant.resource, obj)
-    return [each for each in (*domains, newest, *tenants) if each is not None]
+async def _concerns(reader: ClusterReader, obj: Unstructured) -> AsyncIterator[_Chain]:
+    """What needs attention of an application that is ready, the most urgent first."""
+    application, above = lenient.convert(obj.body, CAPApplication), frozenset({obj.metadata.uid})
+    shown = conditions.listed_in(obj.body)
+    tenants = await _followed(reader, await causes.tenants_of(reader, obj), above)
+    is_calm = True
+    progress = application.status.tenant_upgrade
+    if progress is not None and progress.phase == UpgradePhase.PAUSED:
+        because, is_calm = tuple(chain.finding for chain in tenants), False
+        finding = Finding(waves.described(progress), ApplicationReason.UpgradePaused, because, not because)
+        resume = waves.resume_command(application.key)
+        yield _Chain(finding, f"correct the cause, then resume the upgrade: {resume}", YOURS)
+    for concern in _untrue(shown, SECRETS_AVAILABLE):
+        is_calm = False
+        yield _of_condition(obj, concern, [])
+    for concern in _untrue(shown, LATEST_VERSION_READY):
+        newest = causes.newest(await causes.versions_of(reader, obj))
+        is_calm = False
+        yield _of_condition(obj, concern, await _followed(reader, newest, above))
+    if progress is not None and progress.phase == UpgradePhase.PAUSED:
+        return
+    untrue = [*_untrue(shown, ALL_TENANTS_READY)]
+    for concern in untrue:
+        if tenants or is_calm:  # else they wait for the newest version
+            yield _of_condition(obj, concern, tenants)
+    if tenants and not untrue:  # a tenant is ready also after its upgrade has failed
+        yield _below(Finding("some tenants have failed, or are being changed"), tenants)
 
 
-async def _domain(reader: ClusterReader, reference: JsonValue, namespace: str) -> Unstructured | None:
-    is_cluster_wide = dig(reference, "kind") == ClusterDomain.resource.kind
-    resource = ClusterDomain.resource if is_cluster_wide else Domain.resource
-    name = str(dig(reference, "name") or "")
-    return await reader.find(resource, name, "" if is_cluster_wide else namespace)
+def _untrue(shown: Iterable[Condition], type_: str) -> Iterator[Condition]:
+    """The condition of a type where it is False."""
+    return (each for each in shown if each.type == type_ and each.status == "False")
 
 
-async def _of(reader: ClusterReader, resource: Resource, application: Unstructured) -> list[Unstructured]:
-    """The objects of a kind that name an application."""
-    found = await reader.list(resource, application.key.namespace)
-    return [each for each in found if each.at("spec", "capApplicationInstance") == application.key.name]
+def _of_condition(obj: Unstructured, concern: Condition, chains: Sequence[_Chain]) -> _Chain:
+    finding = Finding(concern.message.removesuffix("."), concern.reason)
+    if chains:
+        return _below(finding, chains)
+    return _Chain(replace(finding, is_root_cause=True), *_advice(obj, concern.reason))
 
 
-async def _of_tenant(reader: ClusterReader, obj: Unstructured) -> Sequence[Unstructured]:
-    """Its newest operation; without one, its application."""
-    operations = [
-        each
-        for each in await reader.list(CAPTenantOperation.resource, obj.key.namespace)
-        if each.metadata.controller is not None and each.metadata.controller.uid == obj.metadata.uid
-    ]
-    if operations:
-        return [max(operations, key=lambda each: str(each.metadata.creation_timestamp))]
-    name = str(obj.at("spec", "capApplicationInstance") or "")
-    application = await reader.find(CAPApplication.resource, name, obj.key.namespace)
-    return [] if application is None else [application]
+# ---- what runs for an object
 
 
-async def _of_operation(reader: ClusterReader, obj: Unstructured) -> Sequence[Unstructured]:
-    """Its version, while it has not ended."""
-    if obj.at("status", "state") == OperationState.FAILED:
-        return []
-    name = str(obj.at("spec", "capApplicationVersionInstance") or "")
-    version = await reader.find(CAPApplicationVersion.resource, name, obj.key.namespace)
-    return [] if version is None else [version]
-
-
-_CAUSES: Mapping[str, Callable[[ClusterReader, Unstructured], Awaitable[Sequence[Unstructured]]]] = {
-    CAPApplication.resource.kind: _of_application,
-    CAPTenant.resource.kind: _of_tenant,
-    CAPTenantOperation.resource.kind: _of_operation,
-}
-
-
-async def _deployments(reader: ClusterReader, version: Unstructured) -> _Unready | None:
+async def _deployments(reader: ClusterReader, version: Unstructured) -> _Chain | None:
     """Why Deployments of a version are not ready, and what helps; None where all are."""
     now = datetime.now(UTC)
     for deployment in await reader.list(Deployment.resource, version.key.namespace):
@@ -184,5 +178,40 @@ async def _deployments(reader: ClusterReader, version: Unstructured) -> _Unready
             continue
         workload = await workloads.read_first(reader, deployment)
         if found := workloads.findings(workload, now):
-            return _Unready(found, workloads.advice(workload))
+            advice = workloads.advice(workload)
+            return _Chain(Finding("", because=found), advice, YOURS if advice else "")
     return None
+
+
+async def _attempt(reader: ClusterReader, operation: Unstructured) -> _Chain | None:
+    """The Job that an operation waits for, or the pause before it runs again; None where it waits for neither."""
+    key, status = operation.key, lenient.convert(operation.body, CAPTenantOperation).status
+    if causes.has_failed(operation) or not status.active_job:
+        return None
+    job = await reader.find(Job.resource, status.active_job, key.namespace)
+    if job is None:
+        return None
+    if status.retry is not None and status.retry.job == job.metadata.uid:
+        due = status.retry.next_attempt_time
+        pause = (Finding(f"the next attempt begins at {rfc3339(due)}", is_root_cause=True),) if due is not None else ()
+        again = f"to run it now: stellwerk cap retry ctop/{key.name} -n {key.namespace}"
+        return _Chain(Finding("", because=pause), again)
+    workload, now = await workloads.read_first(reader, job), datetime.now(UTC)
+    found = workloads.findings(workload, now)
+    if not found:
+        return None
+    if found[0].because:
+        return _Chain(Finding("", because=found), workloads.advice(workload) or _see_pods(job, now), YOURS)
+    began = job.at("status", "startTime")
+    text = f"{job.ref}: it runs since {began}" if began else found[0].text
+    return _Chain(Finding("", because=(Finding(text, is_root_cause=True),)), _see_pods(job, now))
+
+
+def _see_pods(job: Unstructured, now: datetime) -> str:
+    """How to look at the pods of a Job and, where it has run for long, how to end them."""
+    pods = f"-n {job.key.namespace} -l job-name={job.key.name}"
+    step = f"see the pods of the Job: kubectl get pods {pods}"
+    created = job.metadata.creation_timestamp
+    if created is None or now - created < LONG:
+        return step
+    return f"{step}; if they hang, delete them, so that the attempt fails: kubectl delete pods {pods}"

@@ -119,11 +119,11 @@ def _change(tenant: CAPTenant, version: CAPApplicationVersion) -> Change:
 
 def _waves_note(application: CAPApplication) -> str:
     """Why tenants are not changed here: the application moves them, in the order that its spec asks for."""
-    progress, key = application.status.tenant_upgrade, application.key
+    progress = application.status.tenant_upgrade
     shown = f", phase {progress.phase}" if progress is not None else ""
     note = f"the tenants of {application.ref} follow in waves (spec.tenantUpgrade{shown}): name those that do not wait"
     if progress is not None and progress.phase == UpgradePhase.PAUSED:
-        note += f". Resume the upgrade: stellwerk cap upgrade {key.name} -n {key.namespace} {RESUME}"
+        note += f". Resume the upgrade: {waves.resume_command(application.key)}"
     return note
 
 
