@@ -157,6 +157,17 @@ class AwaitedObject:
     """Whether the object, None where it is gone, has come to an end, well or not."""
     is_good: Callable[[Unstructured | None], bool]
     """Whether that end is what was asked for."""
+    obstacle: Obstacle | None = None
+    """What may keep the object from coming to an end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """An object that another one waits for. While it blocks, waiting does not help."""
+
+    resource: Resource
+    key: ObjectKey
+    blocks: Callable[[Unstructured], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

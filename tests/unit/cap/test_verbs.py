@@ -63,6 +63,28 @@ def test_a_tenant_that_cannot_be_deprovisioned_ends_the_wait() -> None:
     assert awaited.is_good(None)
 
 
+@pytest.mark.parametrize(
+    ("status", "blocks"),
+    [
+        ({"state": "Consistent"}, False),
+        ({"state": "Consistent", "tenantUpgrade": {"version": "2.0.0", "phase": "Rolling", "waiting": 1}}, False),
+        ({"state": "Consistent", "tenantUpgrade": {"version": "2.0.0", "phase": "Paused", "upgrading": 1}}, False),
+        ({"state": "Consistent", "tenantUpgrade": {"version": "1.0.0", "phase": "Paused"}}, False),
+        ({"state": "Consistent", "tenantUpgrade": {"version": "2.0.0", "phase": "Paused"}}, True),
+        ({"state": "Error"}, True),
+    ],
+    ids=["not begun", "goes on", "paused with tenants under way", "paused before", "paused", "in error"],
+)
+def test_tenants_in_waves_are_not_waited_for_while_their_application_moves_none(
+    status: JsonObject, blocks: bool
+) -> None:
+    spec: JsonObject = {"btpAppName": "shop", "btp": {"services": []}}
+    body: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPApplication", "metadata": {"name": "shop"}}
+    application = Unstructured.of({**body, "spec": spec, "status": status})
+
+    assert ends.standstill(KEY, "2.0.0").blocks(application) is blocks
+
+
 def test_a_subscriber_waits_until_the_tenant_is_ready_or_has_failed() -> None:
     awaited = ends.provisioned(KEY)
 

@@ -60,6 +60,10 @@ def test_an_object_without_a_readable_condition_was_not_looked_at(status: JsonOb
 # ---- what it comes from
 
 
+def of_kind(objects: Sequence[Unstructured], resource: Resource) -> list[Unstructured]:
+    return [each for each in objects if each.gvk.kind == resource.kind]
+
+
 @dataclass(slots=True)
 class Shelf(ClusterReader):
     """A cluster with these objects."""
@@ -68,22 +72,19 @@ class Shelf(ClusterReader):
 
     async def find(self, resource: Resource, name: str, namespace: str) -> Unstructured | None:
         """The object of this kind and name."""
-        return next((each for each in self._of(resource) if each.key.name == name), None)
+        return next((each for each in of_kind(self.objects, resource) if each.key.name == name), None)
 
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> list[Unstructured]:
         """The objects of this kind."""
-        return self._of(resource)
+        return of_kind(self.objects, resource)
 
     async def first(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Sequence[Unstructured]:
         """The same."""
-        return self._of(resource)
-
-    def _of(self, resource: Resource) -> list[Unstructured]:
-        return [each for each in self.objects if each.gvk.kind == resource.kind]
+        return of_kind(self.objects, resource)
 
 
 def made(
@@ -100,7 +101,7 @@ def made(
     labels: JsonObject | None = None,
     leaves: bool = False,
     more: Sequence[JsonObject] = (),
-    **status: JsonValue,
+    status: JsonObject | None = None,
 ) -> Unstructured:
     metadata: JsonObject = {"name": name, "namespace": "shop", "uid": f"{kind}-{name}", "generation": 1}
     metadata["labels"] = labels or {}
@@ -116,7 +117,7 @@ def made(
             "kind": kind,
             "metadata": metadata,
             "spec": spec or {},
-            "status": {"state": state, "conditions": [shown, *more], **status},
+            "status": {"state": state, "conditions": [shown, *more], **(status or {})},
         }
     )
 
@@ -137,7 +138,7 @@ def application(
     services: JsonObject = {"btpAppName": "shop", "btp": {"services": []}}
     domain: JsonObject = {"kind": "Domain", "name": "primary"}
     spec: JsonObject = {**services, "domainRefs": [domain]}
-    return made("CAPApplication", "shop", reason, message, ready=ready, spec=spec, more=more, **status)
+    return made("CAPApplication", "shop", reason, message, ready=ready, spec=spec, more=more, status=status)
 
 
 def tenant(
@@ -275,7 +276,15 @@ def operation(
     spec: JsonObject = {"operation": "upgrade", "subDomain": "acme", "tenantId": "id", "steps": steps}
     spec["capApplicationVersionInstance"] = "shop-v2"
     return made(
-        "CAPTenantOperation", "acme-1", reason, message, state=state, ready=ready, spec=spec, owner="acme", **status
+        "CAPTenantOperation",
+        "acme-1",
+        reason,
+        message,
+        state=state,
+        ready=ready,
+        spec=spec,
+        owner="acme",
+        status=status,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from stellwerk.cli.arguments import object_argument
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import findings, object_summary, wait_for
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.objects.wait_for import WaitLimit
 from stellwerk.cli.shell import confirm, settings
 from stellwerk.cli.shell.errors import Exit, Failure, NotReady
 from stellwerk.cli.shell.text import escaped
@@ -19,6 +21,7 @@ from stellwerk.delivery.operator_verbs import (
     Change,
     Creation,
     Deletion,
+    Obstacle,
     OperatorVerb,
     VerbArgument,
     VerbRefused,
@@ -153,13 +156,18 @@ def _show(done: str, *, dry_run: bool) -> None:
 
 
 async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject], timeout_seconds: float) -> bool:
-    """Wait for each object, and print how it is then, with the cause. Returns whether all have come to a good end."""
-    patience, all_good = wait_for.WaitLimit(timeout_seconds), True
+    """Wait for each object, and print how it is then, with the cause. Returns whether all have come to a good end.
+
+    Where an obstacle blocks one of them, it is printed instead, and those that have not ended are not waited for.
+    """
+    patience, all_good, obstacle = wait_for.WaitLimit(timeout_seconds), True, None
     for each in awaited:
-        obj = await cluster.client.find(unstructured(each.resource), each.key.name, each.key.namespace)
-        latest = obj
-        if obj is not None and not each.has_ended(obj):
-            latest = await wait_for.until(cluster, each.resource, obj, each.has_ended, wanted="done", patience=patience)
+        latest = await cluster.client.find(unstructured(each.resource), each.key.name, each.key.namespace)
+        if latest is not None and not each.has_ended(latest):
+            if obstacle is None:
+                latest, obstacle = await _end_or_obstacle(cluster, each, latest, patience)
+            if obstacle is not None:
+                continue
         if each.is_good(latest):
             gone = f"{each.resource.kind} {each.key} is gone"
             settings.show([wait_for.last_line(latest) if latest is not None else gone])
@@ -169,4 +177,32 @@ async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject],
             settings.show([f"{each.resource.kind} {each.key} is gone"])
             continue
         settings.show(findings.told(await object_summary.reached(cluster, latest), settings.current().style()))
-    return all_good
+    if obstacle is not None:
+        settings.show(findings.told(await object_summary.reached(cluster, obstacle), settings.current().style()))
+    return all_good and obstacle is None
+
+
+async def _end_or_obstacle(
+    cluster: ClusterSession, each: AwaitedObject, obj: Unstructured, patience: WaitLimit
+) -> tuple[Unstructured | None, Unstructured | None]:
+    """The object as soon as it has ended, or else the obstacle that blocks it. Raises Failure after the time limit."""
+    ending = wait_for.until(cluster, each.resource, obj, each.has_ended, wanted="done", patience=patience)
+    if each.obstacle is None:
+        return await ending, None
+    end = asyncio.create_task(ending, name=f"wait for {obj.ref}")
+    block = asyncio.create_task(_blocking(cluster, each.obstacle), name=f"watch {each.obstacle.key}")
+    try:
+        await asyncio.wait({end, block}, return_when=asyncio.FIRST_COMPLETED)
+        return (await end, None) if end.done() else (obj, await block)
+    finally:
+        for task in (end, block):
+            task.cancel()
+        await asyncio.gather(end, block, return_exceptions=True)
+
+
+async def _blocking(cluster: ClusterSession, obstacle: Obstacle) -> Unstructured:
+    """The obstacle as soon as it blocks."""
+    async for seen in wait_for.states(cluster, obstacle.resource, obstacle.key):
+        if seen is not None and obstacle.blocks(seen):
+            return seen
+    raise AssertionError("a watch has no end")

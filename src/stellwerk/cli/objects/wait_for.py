@@ -22,7 +22,7 @@ from stellwerk.cli.shell import progress_line, settings
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.text import escaped
 from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured, dig, unstructured
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
@@ -82,18 +82,8 @@ async def until(
             _beside(notice_silence()),
             progress_line.line(settings.current()) as say,
         ):
-            fields = f"metadata.name={obj.key.name}"
-            watcher = Watcher(cluster.client, unstructured(resource), obj.key.namespace, fields=fields)
-            async for change in watcher.changes():
-                match change:
-                    case Synced(objects=objects):
-                        seen = next(iter(objects), None)
-                    case Changed(obj=latest):
-                        seen = latest
-                    case Removed():
-                        seen = None
-                    case _:
-                        continue
+            async for latest in states(cluster, resource, obj.key):
+                seen = latest
                 if seen is not None:
                     say(progress(seen))
                 if holds(seen):
@@ -101,6 +91,21 @@ async def until(
     except TimeoutError:
         pass
     raise await _too_late(cluster, obj, seen, wanted, patience.seconds)
+
+
+async def states(cluster: ClusterSession, resource: Resource, key: ObjectKey) -> AsyncIterator[Unstructured | None]:
+    """An object as it is, and again after each change; None where it does not exist."""
+    watcher = Watcher(cluster.client, unstructured(resource), key.namespace, fields=f"metadata.name={key.name}")
+    async for change in watcher.changes():
+        match change:
+            case Synced(objects=objects):
+                yield next(iter(objects), None)
+            case Changed(obj=latest):
+                yield latest
+            case Removed():
+                yield None
+            case _:
+                continue
 
 
 @asynccontextmanager

@@ -44,10 +44,13 @@ async def test_tenants_that_wait_for_their_wave_follow_when_they_are_named(
     await shop.tenant_shows("UpgradeFailed", state="UpgradeError")
     await running.settled(shop.client)
     paused = await stellwerk("status", "ca/shop")
+    all_of_them = await stellwerk("cap", "upgrade", "shop", "--wait", "--timeout", "60s")
     await shop.mend(job("mtxs"), "2")
     named = await stellwerk("cap", "upgrade", "shop", "best", "--wait")
 
     assert "Paused" in paused.stdout
+    assert all_of_them.returncode == 1, all_of_them
+    assert f"stellwerk cap upgrade shop -n {shop.namespace} --resume" in all_of_them.stdout
     assert named.returncode == 0, named.stderr
     assert (await shop.tenant_shows("UpgradeCompleted", name="best")).status.current_version == "shop-v2"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.operator_verbs import AwaitedObject
+from stellwerk.delivery.operator_verbs import AwaitedObject, Obstacle
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured
+from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, UpgradePhase
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState
 from stellwerk.operators.cap.reasons import TenantReason
@@ -57,6 +58,19 @@ def upgraded(key: ObjectKey, version: str) -> AwaitedObject:
         return has_failed(tenant) and tenant.status.observed_generation >= tenant.metadata.generation
 
     return AwaitedObject(resource=CAPTenant.resource, key=key, has_ended=has_ended, is_good=is_good)
+
+
+def standstill(application: ObjectKey, number: str) -> Obstacle:
+    """The application of tenants that follow to version `number` in waves: it moves none of them for now."""
+
+    def blocks(seen: Unstructured) -> bool:
+        status = lenient.convert(seen.body, CAPApplication).status
+        progress = status.tenant_upgrade
+        is_paused = progress is not None and (progress.version, progress.phase) == (number, UpgradePhase.PAUSED)
+        is_over = progress is None or not progress.upgrading
+        return (is_paused and is_over) or status.state == ApplicationState.ERROR
+
+    return Obstacle(resource=CAPApplication.resource, key=application, blocks=blocks)
 
 
 def typed(seen: Unstructured) -> CAPTenant:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stellwerk.delivery.operator_verbs import AwaitedObject, Change, VerbPlan, VerbRefused, VerbRequest
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import waves
-from stellwerk.operators.cap.kinds.application import CAPApplication, UpgradePhase
+from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, UpgradePhase
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.verbs import ends
@@ -44,11 +44,15 @@ async def plan(request: VerbRequest) -> VerbPlan:
         elif named:
             raise VerbRefused(f"{tenant.ref} is no tenant of {application.ref}", fix="name tenants of the application")
     by_waves = not named and application.spec.tenant_upgrade is not None
+    obstacle = ends.standstill(application.key, version.spec.version) if by_waves else None
     if by_waves and choice.due:
         choice.notes.append(_waves_note(application))
     return VerbPlan(
         writes=[] if by_waves else [_change(tenant, version) for tenant in choice.due],
-        awaited=[ends.upgraded(tenant.key, version.metadata.name) for tenant in (*choice.due, *choice.under_way)],
+        awaited=[
+            *(replace(ends.upgraded(tenant.key, version.metadata.name), obstacle=obstacle) for tenant in choice.due),
+            *(ends.upgraded(tenant.key, version.metadata.name) for tenant in choice.under_way),
+        ],
         notes=choice.notes or ([] if choice.due or choice.under_way else [f"{application.ref} has no tenants"]),
     )
 
@@ -148,11 +152,17 @@ def _rolled_out(application: CAPApplication) -> AwaitedObject:
     """An application all of whose tenants have followed, or failed."""
 
     def has_ended(seen: Unstructured | None) -> bool:
-        progress = lenient.convert(seen.body, CAPApplication).status.tenant_upgrade if seen is not None else None
-        return progress is None or not (progress.waiting or progress.upgrading)
+        if seen is None:
+            return True
+        status = lenient.convert(seen.body, CAPApplication).status
+        progress, has_failed = status.tenant_upgrade, status.state == ApplicationState.ERROR
+        return progress is None or has_failed or not (progress.waiting or progress.upgrading)
 
     def is_good(seen: Unstructured | None) -> bool:
-        progress = lenient.convert(seen.body, CAPApplication).status.tenant_upgrade if seen is not None else None
-        return seen is not None and (progress is None or not progress.failed)
+        if seen is None:
+            return False
+        status = lenient.convert(seen.body, CAPApplication).status
+        has_failed = status.tenant_upgrade is not None and status.tenant_upgrade.failed > 0
+        return not has_failed and status.state != ApplicationState.ERROR
 
     return AwaitedObject(resource=CAPApplication.resource, key=application.key, has_ended=has_ended, is_good=is_good)
