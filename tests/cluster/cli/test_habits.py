@@ -135,6 +135,16 @@ def test_where_nobody_reacts_the_lease_of_the_operator_is_told(given: Given, pla
     assert code == 130
 
 
+def test_where_no_operator_runs_that_is_the_cause_of_a_wait_in_vain(
+    stellwerk: Stellwerk, given: Given, place: str
+) -> None:
+    given.put(BTP, place, "cr")
+    late = stellwerk("reconcile", "btp/cr", "--wait", "--timeout", "10s", "-n", place)
+    assert late.returncode == 4, late
+    assert "no operator seems to be running: no process holds the Lease" in late.stderr
+    assert "Fix:     see whether the operator runs" in late.stderr
+
+
 def test_all_of_a_kind_are_reconciled_and_a_selector_picks_some(stellwerk: Stellwerk, given: Given, place: str) -> None:
     for name in ("one", "two"):
         given.put(BTP, place, name, metadata={"labels": {"n": name}})

@@ -53,6 +53,7 @@ def test_a_leader_is_one_that_renews(leases: list[Unstructured], verdict: str, w
     found = check_rules.of_leases(leases, NOW)
     assert found.verdict == verdict
     assert words in found.detail
+    assert (found.fix == "") == (verdict == "good")
 
 
 def test_a_fix_stands_below_what_needs_it() -> None:

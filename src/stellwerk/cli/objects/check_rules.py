@@ -26,6 +26,7 @@ _SYMBOLS: dict[Verdict, tuple[str, Tone]] = {
     "bad": ("✗", "bad"),
 }
 _NAMED = 3
+SEE_OPERATOR = "see whether the operator runs: kubectl get pods -A (in the local system: stellwerk status)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +162,8 @@ def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
     """Which process leads, and whether it renews its Lease."""
     held = [lease for lease in leases if lease.at("spec", "holderIdentity")]
     if not held:
-        return Found(
-            "leader", "unsure", "no process holds the Lease: the operator does not run, or runs without --leader-elect"
-        )
+        detail = "no process holds the Lease: the operator does not run, or runs without --leader-elect"
+        return Found("leader", "unsure", detail, SEE_OPERATOR)
     lease = held[0]
     holder, renewed = lease.at("spec", "holderIdentity"), _moment(lease.at("spec", "renewTime"))
     seconds = lease.at("spec", "leaseDurationSeconds")
@@ -173,7 +173,7 @@ def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
         return Found("leader", "warning", f"Leases are held in {places}", "run one operator for a cluster")
     if renewed is None or now - renewed > 2 * lasts:
         since = text.age(renewed, now)
-        return Found("leader", "warning", f"{holder} has not renewed the Lease for {since}", "see whether it runs")
+        return Found("leader", "warning", f"{holder} has not renewed the Lease for {since}", SEE_OPERATOR)
     return Found("leader", "good", f"{holder}, renewed {text.age(renewed, now)} ago")
 
 

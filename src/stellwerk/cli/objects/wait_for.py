@@ -13,6 +13,7 @@ from typing import Any
 
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import check_rules, findings, health, object_summary, wait_result
+from stellwerk.cli.objects.check_rules import Found
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.object_actions import ActionTarget
@@ -90,7 +91,9 @@ async def until(
                     return seen
     except TimeoutError:
         pass
-    raise await _too_late(cluster, obj, seen, wanted, patience.seconds)
+    ignored = not was_noticed(seen) and patience.seconds >= SILENT_SECONDS
+    leader = await _leader_of_ignored(cluster, obj) if ignored else None
+    raise await _too_late(cluster, obj, seen, wanted, patience.seconds, leader)
 
 
 async def states(cluster: ClusterSession, resource: Resource, key: ObjectKey) -> AsyncIterator[Unstructured | None]:
@@ -122,20 +125,30 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 async def _silence(cluster: ClusterSession, obj: Unstructured) -> str:
     """The message about an operator that has not reacted, from its Lease."""
-
     head = f"  {escaped(str(obj.ref))} has not been looked at for {SILENT_SECONDS:g} s"
+    leader = await _leader(cluster, obj)
+    if leader is None:
+        return head
+    if leader.verdict == "good":
+        return f"{head}; its operator runs ({escaped(leader.detail)}) and may be busy"
+    if leader == _HIDDEN:
+        return f"{head}; {leader.detail}"
+    return f"{head}; {_NO_OPERATOR} ({escaped(leader.detail)}). See: stellwerk check"
+
+
+_NO_OPERATOR = "no operator seems to be running"
+_HIDDEN = Found("leader", "unsure", "whether its operator runs is not known, because you may not read Leases")
+
+
+async def _leader(cluster: ClusterSession, obj: Unstructured) -> Found | None:
+    """What the Lease of the object's operator shows; None for an object that none of ours looks after."""
     row = kinds.by_gvk(obj.gvk)
     if row is None:
-        return head
+        return None
     leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
     reader = ClusterReader(cluster.client)
     held = await reader.list(leases, fields=f"metadata.name={row.operator.installation().lease}")
-    if reader.hidden:
-        return f"{head}; whether its operator runs is not known, because you may not read Leases"
-    leader = check_rules.of_leases(held, datetime.now(UTC))
-    if leader.verdict == "good":
-        return f"{head}; its operator runs ({escaped(leader.detail)}) and may be busy"
-    return f"{head}; no operator seems to be running ({escaped(leader.detail)}). See: stellwerk check"
+    return _HIDDEN if reader.hidden else check_rules.of_leases(held, datetime.now(UTC))
 
 
 async def all_of(
@@ -182,12 +195,32 @@ def progress(seen: Unstructured) -> str:
     return escaped(f"{seen.ref}: {' '.join(filter(None, words))}")
 
 
+async def _leader_of_ignored(cluster: ClusterSession, obj: Unstructured) -> Found | None:
+    """What the Lease shows of an operator that has not looked at an object; None where it seems to run."""
+    with contextlib.suppress(ApiError, TimeoutError):
+        async with asyncio.timeout(wait_result.LOOK_SECONDS):
+            leader = await _leader(cluster, obj)
+            return None if leader in (None, _HIDDEN) or leader.verdict == "good" else leader
+    return None
+
+
 async def _too_late(
-    cluster: ClusterSession, obj: Unstructured, seen: Unstructured | None, wanted: str, seconds: float
+    cluster: ClusterSession,
+    obj: Unstructured,
+    seen: Unstructured | None,
+    wanted: str,
+    seconds: float,
+    absent: Found | None,
 ) -> Failure:
+    """The report about a wait that was in vain. `absent`: the operator that has not looked at the object."""
     says = health.of(seen) if seen is not None else ObjectHealth("-", "gone")
     end = await wait_result.of(object_summary.reached(cluster, seen)) if seen is not None else Ending()
-    cause = ": ".join(filter(None, (says.state, says.reason, end.cause or says.message)))
+    if absent is not None:
+        end = Ending(f"{_NO_OPERATOR}: {absent.detail}", absent.fix)
+    if says.is_well:  # its reason and message are about a success, and no cause
+        cause = ": ".join(filter(None, (says.state, end.cause)))
+    else:
+        cause = ": ".join(filter(None, (says.state, says.reason, end.cause or says.message)))
     cause = cause or "it reports no status"
     why = f"stellwerk why {obj.gvk.kind.lower()}/{obj.key.name}" + (
         f" -n {obj.key.namespace}" if obj.key.namespace else ""

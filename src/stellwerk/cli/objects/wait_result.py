@@ -10,7 +10,7 @@ from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.runtime.insight.diagnosis import Diagnosis, root_causes
 
-_LOOK_SECONDS = 10.0
+LOOK_SECONDS = 10.0
 """For how long the cluster is read; a report that comes late is worse than one without its cause."""
 
 
@@ -32,7 +32,7 @@ async def of(judging: Awaitable[ObjectSummary]) -> Ending:
     For any object: `of(verdict.reached(cluster, obj))`; for a release: `of(releasing.judged(cluster, release))`.
     """
     try:
-        async with asyncio.timeout(_LOOK_SECONDS):
+        async with asyncio.timeout(LOOK_SECONDS):
             judged = await judging
     except (ApiError, TimeoutError):
         return Ending()
