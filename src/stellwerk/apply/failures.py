@@ -54,6 +54,12 @@ _FIXES = re.compile(
 """How the fixes of this file begin, as a `WriteFailure` writes them into its sentence."""
 
 
+def silent_webhook(message: str) -> str:
+    """The admission webhook that the API server could not call; empty where the message is about none."""
+    match = _WEBHOOK_DOWN.search(message)
+    return match.group(1) if match else ""
+
+
 def advice_in(sentence: str) -> str:
     """The first fix that a sentence about failures carries; empty where it has none.
 
@@ -138,8 +144,8 @@ def _admission(address: Address, error: StatusError) -> _Reading | None:
         said = "" if address.is_secret else _short(match.group(2) or "")
         cause = f"admission webhook {match.group(1)} refused it" + (f": {said}" if said else "")
         return Obstacle.WEBHOOK_REFUSED, cause, "change the object or the rules of that webhook"
-    if match := _WEBHOOK_DOWN.search(status.message):
-        cause = f"admission webhook {match.group(1)} does not answer"
+    if webhook := silent_webhook(status.message):
+        cause = f"admission webhook {webhook} does not answer"
         return Obstacle.WEBHOOK_DOWN, cause, "repair the service behind the webhook or remove its configuration"
     return None
 

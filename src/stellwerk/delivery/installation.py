@@ -10,7 +10,7 @@ from typing import TypeAlias
 from stellwerk.delivery import grants
 from stellwerk.delivery.grants import Grant
 from stellwerk.kube.schema.crd import Definition
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.runtime.access.permission_check import Need, Rights
 from stellwerk.runtime.process.process import OperatorIdentity
 
@@ -59,6 +59,13 @@ class Webhooks:
     """The Secret in the namespace of the process, under whose `ca.crt` it keeps what API servers have to trust."""
     configurations: Callable[[ClientConfig, str], Sequence[JsonObject]]
     """The configurations as manifests, made of the way to the process and of its namespace."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the webhooks in the configurations, as API servers have them in their messages."""
+        bodies = self.configurations(lambda _: {}, "")
+        listed = (webhooks for body in bodies if isinstance(webhooks := body.get("webhooks"), list))
+        return frozenset(str(dig(webhook, "name")) for webhooks in listed for webhook in webhooks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

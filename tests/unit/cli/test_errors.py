@@ -66,6 +66,21 @@ def test_a_refusal_names_what_was_attempted_and_the_servers_word() -> None:
     assert known[0].lines()[:2] == ["Error:   cannot list Secret in kyma-system", "Cause:   user x may not"]
 
 
+@pytest.mark.parametrize(
+    ("webhook", "fix"),
+    [
+        ("cap-operator.sme.sap.com", "stellwerk check cap"),
+        ("deletion.cap-operator.sme.sap.com", "stellwerk check cap"),
+        ("policy.example.com", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
+    ],
+)
+def test_a_webhook_that_does_not_answer_is_what_has_to_be_looked_at(webhook: str, fix: str) -> None:
+    message = f'Internal error occurred: failed calling webhook "{webhook}": connection refused'
+    known = error_reports.explained(refusal(Status(code=500, reason="InternalError", message=message)))
+    assert known is not None
+    assert fix in known[0].fix
+
+
 def test_a_fault_of_our_own_is_not_explained_away() -> None:
     assert error_reports.explained(KeyError("x")) is None
 

@@ -11,6 +11,8 @@ import traceback
 
 import msgspec
 
+from stellwerk import assembly
+from stellwerk.apply import failures
 from stellwerk.cli.shell.errors import INSTALL, NOT_SERVED, Exit, Failure, FailureReport
 from stellwerk.cli.shell.settings import style_of
 from stellwerk.kube.types import errors as kube
@@ -96,10 +98,21 @@ def _fix_of(error: kube.StatusError) -> str:
             return "correct what the cause names"
         case kube.Unexplained():
             return "check that nothing between you and the API server answers in its place"
+        case kube.ServerFault() if webhook := failures.silent_webhook(error.status.message):
+            return _fix_of_webhook(webhook)
         case kube.TooManyRequests() | kube.ServerFault():
             return "the API server is busy or unwell: try again later"
         case _:
             return "check that --kubeconfig names a Kubernetes API server, with https where it serves that"
+
+
+def _fix_of_webhook(name: str) -> str:
+    """What helps where the API server cannot call an admission webhook."""
+    for operator, spec in assembly.OPERATORS.items():
+        if any((served := each.installation().webhooks) and name in served.names for each in spec.processes):
+            return f"see whether the process that serves this webhook runs: stellwerk check {operator}"
+    configurations = "validatingwebhookconfigurations,mutatingwebhookconfigurations"
+    return f"see which service answers for this webhook, and whether it runs: kubectl get {configurations} -o wide"
 
 
 def _attempt(error: BaseException) -> str:
