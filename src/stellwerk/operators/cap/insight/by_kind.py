@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stellwerk.delivery import reconcile_request
+from stellwerk.delivery import forced_deletion, reconcile_request
 from stellwerk.delivery.insight import KindInsight, Previewer, Reconcilable
 from stellwerk.lazy_imports import lazy_imports
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.insight.help_topics import HELP
 from stellwerk.operators.cap.insight.why import CapDiagnostician
 
@@ -24,7 +25,23 @@ _PREVIEWERS: Mapping[str, Callable[[], Previewer]] = {
 
 _RECONCILE = Reconcilable(request=reconcile_request.request, was_handled=reconcile_request.was_handled)
 
+_UNSTICK = {
+    "CAPTenant": forced_deletion.without(
+        names.TENANT_FINALIZER,
+        consequence="the tenant is deleted without being deprovisioned, and its data stays with the services",
+    ),
+    "CAPTenantOperation": forced_deletion.without(
+        names.OPERATION_FINALIZER,
+        consequence="its Jobs are deleted with it, and its tenant begins the operation again from its first step",
+    ),
+}
+
 INSIGHT = {
-    kind: KindInsight(diagnostician=CapDiagnostician(), reconcile=_RECONCILE, previewer=_PREVIEWERS[kind])
+    kind: KindInsight(
+        diagnostician=CapDiagnostician(),
+        reconcile=_RECONCILE,
+        unstick=_UNSTICK.get(kind),
+        previewer=_PREVIEWERS[kind],
+    )
     for kind in HELP
 }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery import reconcile_request
-from stellwerk.delivery.insight import Reconcilable, Suspendable, Unstickable
-from stellwerk.kube.client.client import Client
+from stellwerk.delivery import forced_deletion, reconcile_request
+from stellwerk.delivery.insight import Reconcilable, Suspendable
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS
@@ -29,21 +28,9 @@ def _resumed() -> JsonObject:
     return {"metadata": {"annotations": {SUSPEND_REASON_ANNOTATION: None}}, "spec": {"suspend": False}}
 
 
-def _forced(component: Unstructured) -> JsonObject:
-    """Removes our finalizer, so that the API server deletes the Component without its objects."""
-    kept: list[JsonValue] = [name for name in component.metadata.finalizers if name != FINALIZER]
-    return {"metadata": {"finalizers": kept, "resourceVersion": component.metadata.resource_version}}
-
-
-async def _obstacle(client: Client, component: Unstructured) -> tuple[str, str] | None:
-    """None: force always has an effect."""
-    return None
-
-
 RECONCILE = Reconcilable(request=reconcile_request.request, was_handled=reconcile_request.was_handled, source=_source)
 SUSPEND = Suspendable(suspend=_suspended, resume=_resumed)
-UNSTICK = Unstickable(
-    force=_forced,
+UNSTICK = forced_deletion.without(
+    FINALIZER,
     consequence="its objects stay where they are, and no operator manages them any more",
-    obstacle=_obstacle,
 )
