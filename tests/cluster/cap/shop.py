@@ -240,6 +240,15 @@ class Shop:
             owned = {"ownerReferences": [owner], "finalizers": [names.OPERATION_FINALIZER]}
         await self.client.apply(CAPTenantOperation, {**self._metadata(name, **owned), "spec": spec})
 
+    async def pauses(self, name: str) -> None:
+        """Return when an operation waits for its next attempt."""
+
+        async def does() -> bool:
+            operation = await self.client.get(CAPTenantOperation, name, self.namespace)
+            return operation.status.retry is not None
+
+        await eventually(does, within=30, describe=f"operation {name} waits for its next attempt")
+
     async def ends(self, name: str = "acme-op") -> CAPTenantOperation:
         """Return the operation when it has ended."""
         found: list[CAPTenantOperation] = []

@@ -61,6 +61,30 @@ async def test_a_step_that_waits_for_its_next_attempt_runs_at_once_on_request(
     assert (await shop.ends()).status.state == "Completed"
 
 
+@pytest.mark.parametrize("what", ["cat/acme", "ca/shop"])
+async def test_a_tenant_between_two_attempts_runs_at_once_on_request(
+    running: Running, shop: Shop, stellwerk: Stellwerk, what: str
+) -> None:
+    await shop.bind()
+    await shop.apply(jobRetry={"maxAttempts": 2, "delaySeconds": 3600})
+    await shop.release("1", job("mtxs", fate="fail"), router())
+    await shop.version_shows("WorkloadsReady")
+    await shop.subscribe()
+    await shop.tenant_shows("ProvisioningOperationCreated", state="Provisioning")
+    (operation,) = await shop.operations()
+    name = operation.metadata.name
+    await shop.pauses(name)
+    why = await stellwerk("why", "cat/acme")
+    await shop.mend(job("mtxs"))
+    done = await stellwerk("cap", "retry", what, "--wait")
+
+    assert f"stellwerk cap retry ctop/{name}" in why.stdout
+    assert "the next attempt begins at" in why.stdout
+    assert done.returncode == 0, done
+    assert done.stdout.splitlines()[0] == f"CAPTenantOperation {shop.namespace}/{name} is asked to try again"
+    await shop.tenant_shows("ProvisioningCompleted")
+
+
 @pytest.mark.parametrize("what", ["acme", "po/acme", "cat/a/b/c"])
 async def test_what_cannot_be_meant_is_wrong_usage(shop: Shop, stellwerk: Stellwerk, what: str) -> None:
     done = await stellwerk("cap", "retry", what)

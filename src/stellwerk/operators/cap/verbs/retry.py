@@ -20,6 +20,7 @@ from stellwerk.runtime import conditions
 _KINDS: dict[str, type[CAPTenant] | type[CAPTenantOperation] | type[CAPApplicationVersion]] = {
     each.resource.kind: each for each in (CAPTenant, CAPTenantOperation, CAPApplicationVersion)
 }
+_UNDER_WAY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING, OperationState.PROCESSING)
 Failed = CAPTenant | CAPTenantOperation | CAPApplicationVersion
 
 
@@ -33,9 +34,7 @@ async def plan(request: VerbRequest) -> VerbPlan:
         due |= {each.metadata.uid: each for each in failed}
         if not failed:
             is_application = obj.gvk.kind == CAPApplication.resource.kind
-            notes.append(
-                f"no tenant or version of {obj.ref} has failed" if is_application else f"{obj.ref} has not failed"
-            )
+            notes.append(f"no tenant or version of {obj.ref} has failed" if is_application else _not_failed(obj))
     return VerbPlan(
         writes=[_change(each, request.moment) for each in due.values()],
         awaited=[_awaited(each, request.moment) for each in due.values()],
@@ -43,17 +42,34 @@ async def plan(request: VerbRequest) -> VerbPlan:
     )
 
 
+def _not_failed(obj: Unstructured) -> str:
+    """The note about an object that has not failed; one under way may hang, and `why` shows the pods of its Job."""
+    key, is_under_way = obj.key, obj.at("status", "state") in _UNDER_WAY
+    hint = f", and is under way. See: stellwerk why {obj.gvk.kind.lower()}/{key.name} -n {key.namespace}"
+    return f"{obj.ref} has not failed{hint if is_under_way else ''}"
+
+
 async def _candidates(request: VerbRequest, obj: Unstructured) -> Sequence[Failed]:
-    """The object itself; of an application, its versions and tenants."""
-    if obj.gvk.kind != CAPApplication.resource.kind:
-        return [_typed(obj)]
+    """The object itself; of an application, its versions and tenants; with a tenant, its operations that pause."""
     namespace, name = obj.key.namespace, obj.key.name
-    versions = await request.client.list(CAPApplicationVersion, namespace, skip_unreadable=True)
-    tenants = await request.client.list(CAPTenant, namespace, skip_unreadable=True)
-    return [
-        *(each for each in versions.items if each.spec.application == name),
-        *(each for each in tenants.items if each.spec.cap_application_instance == name),
+    match obj.gvk.kind:
+        case CAPApplication.resource.kind:
+            versions = await request.client.list(CAPApplicationVersion, namespace, skip_unreadable=True)
+            listed = await request.client.list(CAPTenant, namespace, skip_unreadable=True)
+            tenants = [each for each in listed.items if each.spec.cap_application_instance == name]
+            own = [each for each in versions.items if each.spec.application == name]
+        case CAPTenant.resource.kind:
+            tenants, own = [lenient.convert(obj.body, CAPTenant)], []
+        case _:
+            return [_typed(obj)]
+    operations = await request.client.list(CAPTenantOperation, namespace, skip_unreadable=True) if tenants else None
+    uids = {each.metadata.uid for each in tenants}
+    pausing = [
+        each
+        for each in (operations.items if operations is not None else ())
+        if _waits(each) and each.metadata.controller is not None and each.metadata.controller.uid in uids
     ]
+    return [*own, *tenants, *pausing]
 
 
 def has_failed(obj: Failed) -> bool:
