@@ -161,6 +161,7 @@ async def test_a_domain_shows_its_objects_or_what_keeps_it_from_having_any(
     assert differs.returncode == 3, differs
     kinds = [line.split()[1] for line in marked(differs) if line[0] == "+"]
     assert sorted(kinds) == ["Certificate", "DNSEntry", "Gateway"]
+    assert "assumed to run with CERT_MANAGER=" in differs.stderr
     assert await shop.client.find(metadata_of(VirtualService), "acme", shop.namespace) is None
 
 

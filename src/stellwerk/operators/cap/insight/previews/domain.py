@@ -34,6 +34,7 @@ from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.settings import Settings
 from stellwerk.render.errors import Unrenderable
 
 
@@ -79,19 +80,23 @@ async def _settings(client: Client, outcome: Outcome) -> DomainSettings:
     namespace = await surroundings.operator_namespace(client)
     if (running := await surroundings.settings_of_operator(client, namespace)) is not None:
         return running.of_domains(namespace)
-    is_gardener = await client.mapper.serves(GardenerCertificate.resource)
+    has_gardener = await client.mapper.serves(GardenerCertificate.resource)
     has_other = await client.mapper.serves(CertManagerCertificate.resource)
-    has_entries = await client.mapper.serves(DnsEntry.resource)
-    if is_gardener and has_other:
-        outcome.warnings.append(
-            f"no Deployment of the CAP Operator is found in namespace {namespace}: that Gardener issues the "
-            "certificates is assumed, and cert-manager may do so"
-        )
-    return DomainSettings(
-        namespace=namespace,
-        cert_manager=CertManager.CERT_MANAGER if has_other and not is_gardener else CertManager.GARDENER,
-        dns_manager=DnsManager.GARDENER if has_entries else DnsManager.KUBERNETES,
+    assumed = assumed_settings(namespace, only_cert_manager=has_other and not has_gardener)
+    outcome.warnings.append(
+        f"no Deployment of the CAP Operator is found in namespace {namespace}: it is assumed to run with "
+        f"CERT_MANAGER={assumed.cert_manager} and DNS_MANAGER={assumed.dns_manager}"
     )
+    return assumed
+
+
+def assumed_settings(namespace: str, *, only_cert_manager: bool) -> DomainSettings:
+    """The settings of an operator that is not found: its defaults, but for certificates that only one issuer can make.
+
+    What serves DNS records is no guess from the kinds of the cluster, as the operator makes none either (pure).
+    """
+    defaults = Settings().of_domains(namespace)
+    return replace(defaults, cert_manager=CertManager.CERT_MANAGER) if only_cert_manager else defaults
 
 
 async def _live(
