@@ -327,3 +327,29 @@ async def test_an_operation_between_two_attempts_shows_when_the_next_one_begins(
 )
 async def test_an_operation_waits_for_its_version_only_where_a_step_needs_it(reason: str, used: Unstructured) -> None:
     assert roots(await explained(operation(reason, "waiting"), used)) == ["waiting"]
+
+
+# ---- a version
+
+
+async def test_a_version_whose_container_crashes_is_the_turn_of_the_user_who_can_read_its_log() -> None:
+    waits = version("2", "Processing", "WaitingForWorkloads", "waiting for Deployment shop-v2-app")
+    owner: JsonObject = {"apiVersion": "v1", "kind": "K", "name": "n", "controller": True}
+    home: JsonObject = {"name": "shop-v2-app", "namespace": "shop"}
+    deployment: JsonObject = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {**home, "uid": "d", "ownerReferences": [{**owner, "uid": waits.metadata.uid}]},
+        "spec": {"replicas": 1},
+        "status": {"replicas": 1, "updatedReplicas": 1},
+    }
+    crash: JsonObject = {"name": "app", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    pod: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**home, "uid": "p", "ownerReferences": [{**owner, "uid": "d"}]},
+        "status": {"phase": "Running", "containerStatuses": [crash]},
+    }
+    answer = await explained(waits, Unstructured.of(deployment), Unstructured.of(pod))
+    assert answer.next_step == "see its log: kubectl logs shop-v2-app -n shop"
+    assert answer.turn == YOURS

@@ -13,6 +13,7 @@ from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason, 
 from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
 
 _RETRIED = "The operator tries again: on every change, and by itself later and later."
+_CONSISTENT = "The application needs nothing. Its tenants and its newest version may need a user: see stellwerk why."
 
 APPLICATION: Mapping[ApplicationReason, ReasonFacts[ApplicationState]] = {
     ApplicationReason.ApplicationProcessing: ReasonFacts(ApplicationState.PROCESSING),
@@ -38,7 +39,7 @@ APPLICATION: Mapping[ApplicationReason, ReasonFacts[ApplicationState]] = {
     ApplicationReason.RecoveredPanic: ReasonFacts(ApplicationState.ERROR),
 }
 APPLICATION_TURNS = {
-    ApplicationState.CONSISTENT: NO_USER,
+    ApplicationState.CONSISTENT: _CONSISTENT,
     ApplicationState.PROCESSING: ITSELF,
     ApplicationState.DELETING: ITSELF,
     ApplicationState.ERROR: _RETRIED,
