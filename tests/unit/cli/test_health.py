@@ -67,6 +67,13 @@ def test_a_deployment_that_lacks_replicas_is_not_ready() -> None:
     assert seen.message == "1 of 3 replicas available"
 
 
+@pytest.mark.parametrize(("phase", "ready"), [("Failed", "False"), ("Succeeded", "True")])
+def test_a_pod_that_has_failed_is_not_ready(phase: str, ready: str) -> None:
+    seen = health.of(an_object({"apiVersion": "v1", "kind": "Pod"}, status={"phase": phase, "reason": "Evicted"}))
+    assert (seen.ready, seen.state) == (ready, phase)
+    assert seen.needs_attention == (phase == "Failed")
+
+
 def test_an_object_is_not_ready_before_it_shows_what_its_author_hints_at() -> None:
     kind: JsonObject = {"apiVersion": "example.com/v1", "kind": "Thing"}
     for hint, ready in (("has-ready-condition", "False"), ("nonsense", "True")):

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from stellwerk.api import btp
+from stellwerk.api.core import Pod
 from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness import readiness
 from stellwerk.apply.readiness.readiness import Hints
@@ -118,6 +119,10 @@ def _of_foreign(seen: Unstructured) -> ObjectHealth:
         judged = readiness.assess(seen, now=datetime.now(UTC), hints=_hints(seen))
     except UnreadableStatus as error:
         return ObjectHealth("Unknown", _state(seen), "UnreadableStatus", str(error))
+    if seen.gvk[::2] == Pod.resource.gvk[::2] and seen.at("status", "phase") == "Failed":
+        # kstatus calls it current, as nothing more happens to it: right for the engine, and no success for a user.
+        message = str(seen.at("status", "message") or "the pod has failed")
+        return ObjectHealth("False", "Failed", str(seen.at("status", "reason") or ""), message, since)
     reason = main.reason if main and not main.is_true and not judged.is_ready else ""
     ready: Readiness = "True" if judged.is_ready else "False"
     return ObjectHealth(ready, _state(seen) or judged.verdict.value, reason, judged.why, since)
