@@ -208,6 +208,13 @@ def test_no_events_are_said_to_be_none(stellwerk: Stellwerk, place: str) -> None
     assert shown.stderr.startswith(f"There are no Events in {place}")
 
 
+def test_a_kind_without_a_name_is_no_release(stellwerk: Stellwerk, place: str) -> None:
+    shown = stellwerk("why", "cat", "-n", place)
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("Error:   cat is a kind, and no object is named")
+    assert "Fix:     name an object: cat/NAME" in shown.stderr
+
+
 def test_version_names_the_cluster(stellwerk: Stellwerk, command_line_cluster: LocalCluster) -> None:
     shown = stellwerk("version")
     assert shown.returncode == 0

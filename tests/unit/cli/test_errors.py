@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from stellwerk.cli import call
 from stellwerk.cli.shell import error_reports
 from stellwerk.cli.shell.errors import Exit, Failure, FailureReport
 from stellwerk.kube.types.errors import NotServed, Status, Unreachable, refusal
@@ -117,3 +121,19 @@ def test_what_a_verb_has_read_from_a_secret_is_not_printed_by_its_failure(
     printed = capsys.readouterr().err
     assert "***" in printed
     assert "canary" not in printed
+
+
+def test_where_the_local_system_does_not_answer_the_fix_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STELLWERK_STATE", str(tmp_path))
+    for name, port in (("local", 1), ("second", 2)):
+        cluster = {"name": name, "cluster": {"server": f"http://127.0.0.1:{port}"}}
+        context = {"name": name, "context": {"cluster": name, "user": ""}}
+        written = {"apiVersion": "v1", "kind": "Config", "clusters": [cluster], "contexts": [context]}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kubeconfig").write_text(json.dumps({**written, "current-context": name}))
+    for name, fix in (("local", "stellwerk up"), ("second", "stellwerk up --name second")):
+        code = call.call(["get", "cat", "--kubeconfig", str(tmp_path / name / "kubeconfig")], program="stellwerk")
+        assert code == Exit.FAILED
+        assert f"Fix:     start the local system: {fix}\n" in capsys.readouterr().err

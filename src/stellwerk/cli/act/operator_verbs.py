@@ -15,6 +15,7 @@ from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.wait_for import WaitLimit
 from stellwerk.cli.shell import confirm, settings
 from stellwerk.cli.shell.errors import Exit, Failure, NotReady
+from stellwerk.cli.shell.output import print_objects
 from stellwerk.cli.shell.text import escaped
 from stellwerk.delivery.operator_verbs import (
     AwaitedObject,
@@ -61,8 +62,10 @@ async def _carry_out(
         settings.say(escaped(note))
     if plan.destroys and not how.dry_run:
         confirm.removal(plan.destroys, yes=how.yes)
-    for write in plan.writes:
-        await _write(cluster, write, dry_run=how.dry_run)
+    written = [await _write(cluster, write, dry_run=how.dry_run) for write in plan.writes]
+    objects = [obj for obj in written if obj is not None]
+    if objects and not cluster.settings.output.is_table:
+        print_objects(objects, cluster.settings.output, as_list=len(objects) > 1)
     return not how.wait or await _have_ended(cluster, plan.awaited, how.timeout_seconds)
 
 
@@ -93,7 +96,7 @@ async def _objects(cluster: ClusterSession, argument: VerbArgument, typed: objec
             allowed = ", ".join(argument.kinds)
             raise Failure(
                 f"{obj.ref} is not meant by {argument.name}",
-                cause=f"the argument names objects of the kinds {allowed}",
+                cause=f"the argument names objects of {'one of the kinds' if ',' in allowed else 'the kind'} {allowed}",
                 fix=f"name one: {argument.kinds[0]}/NAME",
                 code=Exit.USAGE,
             )
@@ -116,23 +119,25 @@ def _named(word: str, argument: VerbArgument) -> ObjectArgument:
 # ---- what is written
 
 
-async def _write(cluster: ClusterSession, write: Creation | Change | Deletion, *, dry_run: bool) -> None:
-    client = cluster.client
+async def _write(cluster: ClusterSession, write: Creation | Change | Deletion, *, dry_run: bool) -> Unstructured | None:
+    """Carry out a write, or check it in a dry run. Returns the object as it is then; None for a deletion."""
+    client, target = cluster.client, unstructured(write.resource)
     match write:
         case Creation():
-            await _create(cluster, write, dry_run=dry_run)
-            return
+            return await _create(cluster, write, dry_run=dry_run)
         case Change():
             patch = MergePatch(write.patch)
-            target = metadata_of(write.resource)
-            await client.patch(target, write.key.name, write.key.namespace, patch, dry_run=dry_run)
+            changed = await client.patch(target, write.key.name, write.key.namespace, patch, dry_run=dry_run)
+            _show(write.done, dry_run=dry_run)
+            return changed
         case Deletion():
             key = write.key
             await client.delete(metadata_of(write.resource), key.name, key.namespace, uid=write.uid, dry_run=dry_run)
-    _show(write.done, dry_run=dry_run)
+            _show(write.done, dry_run=dry_run)
+            return None
 
 
-async def _create(cluster: ClusterSession, write: Creation, *, dry_run: bool) -> None:
+async def _create(cluster: ClusterSession, write: Creation, *, dry_run: bool) -> Unstructured:
     """Create the object, or find it. What needs it follows, but in a dry run."""
     client, target = cluster.client, unstructured(write.resource)
     wanted = Unstructured.of(write.body)
@@ -145,11 +150,21 @@ async def _create(cluster: ClusterSession, write: Creation, *, dry_run: bool) ->
     if write.then is not None and not dry_run:
         for further in write.then(live):
             await _write(cluster, further, dry_run=False)
+    return live
 
 
 def _show(done: str, *, dry_run: bool) -> None:
     if done:
-        settings.show([f"{escaped(done)}{' (dry run)' if dry_run else ''}"])
+        _print([f"{escaped(done)}{' (dry run)' if dry_run else ''}"])
+
+
+def _print(lines: Sequence[str]) -> None:
+    """Lines for people: the result, or messages where the result is for programs."""
+    if settings.current().output.is_table:
+        settings.show(lines)
+        return
+    for line in lines:
+        settings.say(line)
 
 
 # ---- what is waited for
@@ -170,15 +185,15 @@ async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject],
                 continue
         if each.is_good(latest):
             gone = f"{each.resource.kind} {each.key} is gone"
-            settings.show([wait_for.last_line(latest) if latest is not None else gone])
+            _print([wait_for.last_line(latest) if latest is not None else gone])
             continue
         all_good = False
         if latest is None:
-            settings.show([f"{each.resource.kind} {each.key} is gone"])
+            _print([f"{each.resource.kind} {each.key} is gone"])
             continue
-        settings.show(findings.told(await object_summary.reached(cluster, latest), settings.current().style()))
+        _print(findings.told(await object_summary.reached(cluster, latest), settings.current().style()))
     if obstacle is not None:
-        settings.show(findings.told(await object_summary.reached(cluster, obstacle), settings.current().style()))
+        _print(findings.told(await object_summary.reached(cluster, obstacle), settings.current().style()))
     return all_good and obstacle is None
 
 

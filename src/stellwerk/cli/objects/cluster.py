@@ -12,12 +12,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects.unreadable import unread
+from stellwerk.cli.shell import login
 from stellwerk.cli.shell.errors import INSTALL, NOT_SERVED, Exit, Failure
-from stellwerk.cli.shell.login import configuration
 from stellwerk.cli.shell.settings import CallSettings, current, say
 from stellwerk.cli.shell.text import escaped
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, UnreadableObject
+from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, Unreachable, UnreadableObject
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unreadable, Unstructured, metadata_of, unstructured
 
@@ -145,11 +145,17 @@ async def connected(settings: CallSettings) -> AsyncIterator[ClusterSession]:
     """The cluster that these settings choose. Raises Failure or ApiError."""
     if settings.groups and not settings.user:
         raise Failure("--as-group needs a user", fix="name one with --as", code=Exit.USAGE)
-    config = configuration(settings)
+    config = login.configuration(settings)
     seconds = settings.request_timeout or None
     async with Client.connect(config, user_agent="stellwerk-cli", call_seconds=seconds) as client:
         chosen = client.acting_as(settings.user, settings.groups) if settings.user else client
-        yield ClusterSession(chosen, settings)
+        try:
+            yield ClusterSession(chosen, settings)
+        except Unreachable as error:
+            if not (start := login.start_command(config.server)):
+                raise
+            fix = f"start the local system: {start}"
+            raise Failure("the API server of the local system does not answer", cause=str(error), fix=fix) from None
 
 
 def carry_out(work: Callable[[ClusterSession], Awaitable[R]]) -> R:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from stellwerk.apply.errors import ApplyError
+from stellwerk.cli import kinds
 from stellwerk.cli.objects import wait_result
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
@@ -37,6 +38,13 @@ def key_of(namespace: str | None, name: str) -> ObjectKey:
 async def found(cluster: ClusterSession, name: str, what: str) -> Release:
     """A release of the cluster. Raises Failure; `what` is what was tried: `explain`."""
     key = key_of(cluster.namespace, name)
+    if kinds.by_word(name) is not None and await ReleaseStore(cluster.client).find(key) is None:
+        raise Failure(
+            f"{name} is a kind, and no object is named",
+            cause=f"a word without a slash is the name of a release, and there is no release {name}",
+            fix=f"name an object: {name}/NAME; see what is there: stellwerk get {name} -A",
+            code=Exit.USAGE,
+        )
     with explained(what, key):
         release = await ReleaseStore(cluster.client).find(key)
         if release is None:

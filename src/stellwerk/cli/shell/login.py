@@ -7,16 +7,19 @@ pod, and the local system of this machine. So a new user needs no kubeconfig, an
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.kube.login.auth import NO_MATERIAL, Material, Token
 from stellwerk.kube.login.config import ClusterConfig, checked_server, usual_kubeconfig
+from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.lazy_imports import lazy_imports
 
 with lazy_imports(__name__):
     from stellwerk.local import cluster
+    from stellwerk.local.host import names
 
 
 def configuration(settings: CallSettings) -> ClusterConfig:
@@ -28,6 +31,16 @@ def configuration(settings: CallSettings) -> ClusterConfig:
         token = Token(Material(data=settings.token.encode()))
         config = replace(config, credentials=token, client_certificate=NO_MATERIAL, client_key=NO_MATERIAL)
     return config
+
+
+def start_command(server: str) -> str:
+    """The command that starts the local system whose API server this is; empty where it is none of this machine."""
+    for kubeconfig in sorted(names.state_folder().glob("*/kubeconfig")):
+        with suppress(LoginFailed, OSError):
+            if ClusterConfig.load(kubeconfig, None).server == server:
+                name = kubeconfig.parent.name
+                return "stellwerk up" if name == cluster.DEFAULT else f"stellwerk up --name {name}"
+    return ""
 
 
 def _named(settings: CallSettings) -> ClusterConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
+import yaml
 from tests.cluster.cap.conftest import Running, Stellwerk
 from tests.cluster.cap.shop import Shop, job, router
 
@@ -82,6 +83,16 @@ async def test_a_dry_run_creates_nothing(shop: Shop, stellwerk: Stellwerk) -> No
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("is created (dry run)\n")
     assert await tenants(shop) == []
+
+
+async def test_a_dry_run_prints_what_it_would_create_for_programs(shop: Shop, stellwerk: Stellwerk) -> None:
+    await shop.apply()
+    done = await stellwerk("cap", "subscribe", "shop", "acme-id", "acme", "--dry-run", "-o", "yaml")
+
+    created = yaml.safe_load(done.stdout)
+    assert [each["kind"] for each in created["items"]] == ["Secret", "CAPTenant"]
+    assert created["items"][1]["spec"]["subDomain"] == "acme"
+    assert "is created (dry run)" in done.stderr
 
 
 async def test_what_a_subscription_left_behind_before_a_crash_is_used(
