@@ -11,6 +11,9 @@ from pathlib import Path
 import click
 import msgspec
 
+from stellwerk.apply.errors import Obstacle
+from stellwerk.apply.failures import failure_of
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectArgument
@@ -22,7 +25,8 @@ from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.output import print_value
 from stellwerk.delivery.insight import Preview, Previewer, PreviewFailed, PreviewRequest
-from stellwerk.kube.types.model import Kind, Unstructured
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, unstructured
 
 
 def diff(subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str) -> int:
@@ -68,11 +72,48 @@ async def _asked(
     if file is not None:
         document, others = previews.the_only(file, [row.resource.kind for row in kinds.OWN])
         previewer = object_actions.action(Unstructured.of(document.body), lambda of: of.previewer, "compared")()
-        return previewer, previews.converted(document, previewer.kind, file, cluster.namespace or "default"), others
+        obj = previews.converted(document, previewer.kind, file, cluster.namespace or "default")
+        _check_namespace(obj, cluster.settings.namespace)
+        await _check_accepted(cluster, obj, document)
+        return previewer, obj, others
     assert subject is not None
     live = await cluster.object(subject)
     previewer = object_actions.action(live, lambda of: of.previewer, "compared")()
     return previewer, msgspec.convert(live.body, previewer.kind), ()
+
+
+def _check_namespace(obj: Kind, namespace: str | None) -> None:
+    """Raises Failure where the file names another namespace than the call, as kubectl does."""
+    own = obj.metadata.namespace
+    if obj.resource.namespaced and namespace and own != namespace:
+        raise Failure(
+            f"{obj.ref} is not of namespace {namespace}",
+            cause=f"the file has the namespace {own}, and the call another one",
+            fix=f"leave out -n, or use -n {own}",
+            subject=str(obj.ref),
+            code=Exit.USAGE,
+        )
+
+
+async def _check_accepted(cluster: ClusterSession, obj: Kind, document: Document) -> None:
+    """Have the API server check the object of a file by a dry run. Raises Failure where it refuses the object.
+
+    Nothing is applied for an object that is refused. What the cluster lacks so far, and what the user may not do, does
+    not keep the rest from being compared.
+    """
+    address = Address(obj.resource, obj.key)
+    metadata = document.body.get("metadata")
+    placed: JsonObject = {"namespace": obj.metadata.namespace} if obj.resource.namespaced else {}
+    body: JsonObject = {**document.body, "metadata": {**(metadata if isinstance(metadata, dict) else {}), **placed}}
+    try:
+        await cluster.client.apply(unstructured(obj.resource), body, dry_run=True)
+    except ApiError as error:
+        failure = failure_of(address, "apply", error)
+        if failure.obstacle in (Obstacle.INVALID, Obstacle.WEBHOOK_REFUSED, Obstacle.REFUSED):
+            cause, fix = failure.cause, failure.fix or "correct what the cause names"
+            raise Failure(f"the API server refuses {obj.ref}", cause=cause, fix=fix, subject=str(obj.ref)) from None
+        if failure.obstacle is Obstacle.FORBIDDEN:
+            previews.warn([f"whether the API server accepts {obj.ref} is not known: {failure.cause}"])
 
 
 async def _preview(previewer: Previewer, obj: Kind, request: PreviewRequest) -> Preview:

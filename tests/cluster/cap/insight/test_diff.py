@@ -139,6 +139,52 @@ async def test_a_file_is_compared_before_it_is_applied(shop: Shop, stellwerk: St
     assert f"+ Deployment {shop.namespace}/shop-v9-app" in marked(differs)
 
 
+VERSION = """
+apiVersion: sme.sap.com/v1alpha1
+kind: CAPApplicationVersion
+metadata: {name: shop-v9, namespace: NAMESPACE}
+spec:
+  capApplicationInstance: shop
+  version: 9.0.0
+  workloads:
+  - name: app
+    consumedBTPServices: []
+    deploymentDefinition: {type: Router, image: "app:9"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("version: 9.0.0", "version: nine"),
+        ("  version: 9.0.0", "  version: 9.0.0\n  versions: 9.0.0"),
+    ],
+    ids=["pattern", "unknown field"],
+)
+async def test_a_file_that_the_api_server_refuses_is_not_compared(
+    shop: Shop, stellwerk: Stellwerk, tmp_path: Path, right: str, wrong: str
+) -> None:
+    await shop.apply()
+    file = tmp_path / "version.yaml"
+    file.write_text(VERSION.replace("NAMESPACE", shop.namespace).replace(right, wrong))
+    refused = await stellwerk("diff", "-f", str(file))
+
+    assert refused.returncode == 1, refused
+    assert refused.stderr.startswith(f"Error:   the API server refuses CAPApplicationVersion {shop.namespace}/shop-v9")
+    assert refused.stdout == ""
+
+
+async def test_a_file_of_another_namespace_than_that_of_the_call_is_refused(
+    shop: Shop, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    file = tmp_path / "version.yaml"
+    file.write_text(VERSION.replace("NAMESPACE", "elsewhere"))
+    refused = await stellwerk("diff", "-f", str(file))
+
+    assert refused.returncode == 2, refused
+    assert "Fix:     leave out -n, or use -n elsewhere" in refused.stderr
+
+
 @pytest.mark.parametrize("has_target", [True, False])
 async def test_a_domain_shows_its_objects_or_what_keeps_it_from_having_any(
     shop: Shop, stellwerk: Stellwerk, has_target: bool
