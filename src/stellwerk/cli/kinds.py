@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from stellwerk.assembly import OPERATORS
-from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec
+from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec, WideColumn
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.lazy_imports import lazy_imports
 
@@ -25,6 +25,7 @@ class RegisteredKind:
     short: str
     resource: Resource
     operator: OperatorSpec
+    wide: tuple[WideColumn, ...] = ()
 
     def insight(self) -> insights.KindInsight:
         """What the operator knows about objects of the kind. Imports the operator."""
@@ -36,7 +37,9 @@ class RegisteredKind:
 
 
 OWN = tuple(
-    RegisteredKind(kind.short, kind.resource, operator) for operator in OPERATORS.values() for kind in operator.kinds
+    RegisteredKind(kind.short, kind.resource, operator, kind.wide)
+    for operator in OPERATORS.values()
+    for kind in operator.kinds
 )
 
 

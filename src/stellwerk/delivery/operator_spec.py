@@ -46,11 +46,21 @@ class CannotStart(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class WideColumn:
+    """A field of an object as a column of a table."""
+
+    title: str
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OwnKind:
     """A kind that users of an operator create, and the short word by which the command line knows it."""
 
     short: str
     resource: Resource
+    wide: tuple[WideColumn, ...] = ()
+    """Columns of `stellwerk get KIND -o wide` besides those of every kind."""
 
 
 @dataclass(frozen=True, slots=True)

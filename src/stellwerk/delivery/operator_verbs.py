@@ -33,6 +33,8 @@ class VerbArgument:
     """Short words of the kinds whose objects it names, by NAME, or KIND/NAME if there are several; empty for text."""
     many: bool = False
     required: bool = True
+    also_by: tuple[tuple[str, ...], ...] = ()
+    """Paths of fields whose values name an object as well, where none has the value as its name."""
 
     @property
     def key(self) -> str:

@@ -11,7 +11,7 @@ from stellwerk.cli import kinds
 from stellwerk.cli.arguments import object_argument
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import findings, object_summary, wait_for
-from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
+from stellwerk.cli.objects.cluster import Absent, ClusterSession, with_cluster
 from stellwerk.cli.objects.wait_for import WaitLimit
 from stellwerk.cli.shell import confirm, settings
 from stellwerk.cli.shell.errors import Exit, Failure, NotReady
@@ -90,7 +90,7 @@ async def _objects(cluster: ClusterSession, argument: VerbArgument, typed: objec
     words = [str(word) for word in typed] if isinstance(typed, tuple) else [str(typed)] if typed else []
     found: dict[str, Unstructured] = {}
     for word in words:
-        obj = await cluster.object(_named(word, argument))
+        obj = await _object(cluster, _named(word, argument), argument)
         row = kinds.by_gvk(obj.gvk)
         if row is None or row.short not in argument.kinds:
             allowed = ", ".join(argument.kinds)
@@ -102,6 +102,26 @@ async def _objects(cluster: ClusterSession, argument: VerbArgument, typed: objec
             )
         found[obj.metadata.uid] = obj
     return [*found.values()]
+
+
+async def _object(cluster: ClusterSession, subject: ObjectArgument, argument: VerbArgument) -> Unstructured:
+    """The object of this name; where there is none, the only one that a field names so. Raises Absent, Failure."""
+    try:
+        return await cluster.object(subject)
+    except Absent:
+        if not argument.also_by:
+            raise
+        resource, name = await cluster.resource(subject.kind), subject.key.name
+        listed = await cluster.list(resource, subject.key.namespace or cluster.namespace)
+        found = [obj for obj in listed if any(obj.at(*path) == name for path in argument.also_by)]
+        if not found:
+            raise
+    if len(found) > 1:
+        names = ", ".join(sorted(str(obj.ref) for obj in found))
+        cause = f"it names {names}"
+        raise Failure(f"{name} is ambiguous", cause=cause, fix="use the name of the object", code=Exit.USAGE)
+    settings.say(f"{escaped(name)} is {escaped(str(found[0].ref))}")
+    return found[0]
 
 
 def _named(word: str, argument: VerbArgument) -> ObjectArgument:

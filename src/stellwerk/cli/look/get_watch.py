@@ -122,7 +122,8 @@ async def follow(cluster: ClusterSession, query: ObjectQuery) -> None:
             wanted = [resource for resource, _ in places]
             everything = await object_list.read(cluster, wanted, labels=query.labels, fields=query.fields)
             picked = object_list.selected(everything, query)
-        looks = object_list.Looks(wide=chosen.form == "wide", labels=query.show_labels)
+        gvks = {resource.gvk for resource, _ in places}
+        looks = object_list.looks_for(chosen, gvks, labels=query.show_labels)
         rows = [looks.row(obj, health.of(obj), datetime.now(UTC)) for obj in picked]
         screen = TableScreen(query, cluster.settings.style(), looks, text.layout(looks.columns, rows))
         settings.show([screen.layout.header])

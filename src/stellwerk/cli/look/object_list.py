@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,9 +16,11 @@ from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.shell import jsonpath, settings, text
 from stellwerk.cli.shell.jsonpath import Node
 from stellwerk.cli.shell.output import print_objects
+from stellwerk.cli.shell.settings import Output
 from stellwerk.cli.shell.text import Layout, Style, TableColumn, Tone
+from stellwerk.delivery.operator_spec import WideColumn
 from stellwerk.kube.types.errors import Forbidden
-from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonValue, Unstructured
 
 COLUMNS = (
@@ -82,7 +84,7 @@ def print_found(
     if not output.is_table:
         print_objects(found, output, as_list=as_list)
     elif found:
-        looks = Looks(wide=output.form == "wide", labels=show_labels)
+        looks = looks_for(output, {obj.gvk for obj in found}, labels=show_labels)
         settings.show(table(found, cluster.settings.style(), looks))
 
 
@@ -151,19 +153,31 @@ class Looks:
 
     wide: bool = False
     labels: bool = False
+    facts: tuple[WideColumn, ...] = ()
+    """Further columns of the only kind."""
 
     @property
     def columns(self) -> tuple[TableColumn, ...]:
         """The columns, in their order."""
-        return (*(WIDE if self.wide else COLUMNS), *((TableColumn("LABELS"),) if self.labels else ()))
+        further = (TableColumn(fact.title) for fact in self.facts)
+        chosen = (*WIDE[:-1], *further, WIDE[-1]) if self.wide else COLUMNS
+        return (*chosen, *((TableColumn("LABELS"),) if self.labels else ()))
 
     def row(self, obj: Unstructured, seen: ObjectHealth, now: datetime) -> list[str]:
         """The cells of one object. A reason is shown where it explains something; `wide` shows it always."""
         cells = [obj.key.namespace, obj.gvk.kind, obj.key.name, seen.ready, seen.state]
         created = text.age(obj.metadata.creation_timestamp, now)
-        rest = [seen.reason, created, seen.message] if self.wide else [_short_reason(seen), created]
+        facts = [str(obj.at(*fact.path) or "") for fact in self.facts]
+        rest = [seen.reason, created, *facts, seen.message] if self.wide else [_short_reason(seen), created]
         labels = ",".join(f"{key}={value}" for key, value in sorted(obj.metadata.labels.items()))
         return [*cells, *rest, *([labels or "<none>"] if self.labels else [])]
+
+
+def looks_for(output: Output, gvks: Collection[GroupVersionKind], *, labels: bool) -> Looks:
+    """The columns for objects of these kinds. With `wide`, a kind of ours that is alone has columns of its own."""
+    row = kinds.by_gvk(next(iter(gvks))) if len(gvks) == 1 else None
+    is_wide = output.form == "wide"
+    return Looks(wide=is_wide, labels=labels, facts=row.wide if row is not None and is_wide else ())
 
 
 def table(objects: Sequence[Unstructured], style: Style, looks: Looks, *, now: datetime | None = None) -> list[str]:

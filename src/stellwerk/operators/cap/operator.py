@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.operator_spec import OperatorSpec, OwnKind
+from stellwerk.delivery.operator_spec import OperatorSpec, OwnKind, WideColumn
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap.subscription.spec import SERVER as SUBSCRIPTIONS
@@ -15,8 +15,15 @@ with lazy_imports(__name__):
     from stellwerk.operators.cap.insight import by_kind, help_topics, monitoring
 
 
-def _kind(short: str, kind: str, *, namespaced: bool = True) -> OwnKind:
-    return OwnKind(short, Resource("sme.sap.com", "v1alpha1", kind, f"{kind.lower()}s", namespaced))
+def _kind(short: str, kind: str, *wide: WideColumn, namespaced: bool = True) -> OwnKind:
+    return OwnKind(short, Resource("sme.sap.com", "v1alpha1", kind, f"{kind.lower()}s", namespaced), wide)
+
+
+_TENANT = (
+    WideColumn("SUBDOMAIN", ("spec", "subDomain")),
+    WideColumn("TENANT ID", ("spec", "tenantId")),
+    WideColumn("VERSION", ("status", "currentCAPApplicationVersionInstance")),
+)
 
 
 OPERATOR = OperatorSpec(
@@ -25,7 +32,7 @@ OPERATOR = OperatorSpec(
     kinds=(
         _kind("ca", "CAPApplication"),
         _kind("cav", "CAPApplicationVersion"),
-        _kind("cat", "CAPTenant"),
+        _kind("cat", "CAPTenant", *_TENANT),
         _kind("ctop", "CAPTenantOperation"),
         _kind("ctout", "CAPTenantOutput"),
         _kind("dom", "Domain"),

@@ -133,6 +133,35 @@ async def test_a_tenant_goes_only_after_a_yes_and_with_its_deprovisioning(
     assert await tenants(shop) == []
 
 
+async def test_a_tenant_is_found_by_its_subdomain_and_tenant_id_and_listed_with_both(
+    shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await shop.apply()
+    for tenant_id in ("one", "two"):
+        await shop.client.apply(
+            CAPTenant,
+            {
+                "metadata": {"name": f"shop-{tenant_id}", "namespace": shop.namespace},
+                "spec": {"capApplicationInstance": "shop", "subDomain": "acme", "tenantId": tenant_id},
+            },
+        )
+    named = await stellwerk("cap", "unsubscribe", "one", "--dry-run")
+    ambiguous = await stellwerk("cap", "unsubscribe", "acme", "--dry-run")
+    absent = await stellwerk("cap", "unsubscribe", "three", "--dry-run")
+    retried = await stellwerk("cap", "retry", "cat/two")
+    listed = await stellwerk("get", "cat", "-o", "wide")
+
+    assert named.stdout == f"CAPTenant {shop.namespace}/shop-one is asked to go (dry run)\n"
+    assert f"one is CAPTenant {shop.namespace}/shop-one" in named.stderr
+    assert (ambiguous.returncode, absent.returncode) == (2, 1)
+    assert f"it names CAPTenant {shop.namespace}/shop-one, CAPTenant {shop.namespace}/shop-two" in ambiguous.stderr
+    assert "there is no CAPTenant three" in absent.stderr
+    assert f"CAPTenant {shop.namespace}/shop-two has not failed" in retried.stderr
+    titles, first, _ = listed.stdout.splitlines()
+    assert "SUBDOMAIN" in titles
+    assert {"acme", "one"} <= set(first.split())
+
+
 async def test_a_deprovisioning_that_fails_ends_the_wait_with_its_cause(
     running: Running, shop: Shop, stellwerk: Stellwerk
 ) -> None:

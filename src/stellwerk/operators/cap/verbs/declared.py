@@ -10,6 +10,8 @@ with lazy_imports(__name__):
 
 APP, TENANT, TENANT_ID, SUBDOMAIN, OBJECT = "APP", "TENANT", "TENANT_ID", "SUBDOMAIN", "KIND/NAME"
 TO, RESUME = "--to", "--resume"
+_IDENTITY = (("spec", "subDomain"), ("spec", "tenantId"))
+"""What names a tenant besides its name."""
 
 VERBS = OperatorVerbs(
     name="cap",
@@ -34,9 +36,9 @@ that is Ready. No registry of SAP BTP is involved.""",
             help="""\
 Delete tenants with their data.
 
-The operator deprovisions each of them by the Jobs of its version.""",
+The operator deprovisions each of them by the Jobs of its version. TENANT is a name, a subdomain or a tenant id.""",
             plan=lambda request: unsubscribe.plan(request),
-            arguments=(VerbArgument(name=TENANT, kinds=("cat",), many=True),),
+            arguments=(VerbArgument(name=TENANT, kinds=("cat",), also_by=_IDENTITY, many=True),),
             is_destructive=True,
         ),
         OperatorVerb(
@@ -49,7 +51,7 @@ upgrades in waves, these decide when each tenant follows; a tenant that is named
             plan=lambda request: upgrade.plan(request),
             arguments=(
                 VerbArgument(name=APP, kinds=("ca",)),
-                VerbArgument(name=TENANT, kinds=("cat",), many=True, required=False),
+                VerbArgument(name=TENANT, kinds=("cat",), also_by=_IDENTITY, many=True, required=False),
             ),
             options=(
                 VerbOption(flag=TO, metavar="VERSION", help="This version, instead of the newest that is Ready."),
@@ -64,7 +66,7 @@ Run what failed again.
 Of tenants and operations it is the step that failed, of versions the content job. For an application (ca/NAME) it is
 all of its tenants and versions that have failed.""",
             plan=lambda request: retry.plan(request),
-            arguments=(VerbArgument(name=OBJECT, kinds=("cat", "ctop", "cav", "ca"), many=True),),
+            arguments=(VerbArgument(name=OBJECT, kinds=("cat", "ctop", "cav", "ca"), many=True, also_by=_IDENTITY),),
         ),
     ),
 )
