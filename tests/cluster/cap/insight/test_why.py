@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
 
-from stellwerk.kube.types.model import Unstructured, unstructured
+from stellwerk.api.batch import Job
+from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.operators.cap.insight.why import CapDiagnostician
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -48,6 +50,24 @@ async def test_an_application_without_a_ready_version_is_explained_by_the_pod_th
     assert f"{shop.namespace}/{pod}" in root.text
     assert "image" in root.text
     assert answer.next_step
+
+
+@pytest.mark.parametrize(
+    ("fate", "cause", "step"), [("hang", "it runs since", "-l job-name="), ("unready", "Pod", "kubectl logs ")]
+)
+async def test_a_tenant_that_waits_for_a_job_is_explained_by_the_job_or_its_pod(
+    running: Running, shop: Shop, fate: str, cause: str, step: str
+) -> None:
+    await shop.open(job("mtxs", fate=fate), router())
+    await shop.tenant_shows("ProvisioningOperationCreated", state="Provisioning")
+    await running.settled(shop.client)
+    answer = await why(shop, CAPTenant, "acme")
+
+    (root,) = root_causes(answer.findings)
+    (made,) = (await shop.client.list(metadata_of(Job), shop.namespace)).items
+    assert made.metadata.name in root.text
+    assert cause in root.text
+    assert f"{step}{made.metadata.name}" in answer.next_step
 
 
 async def test_what_is_ready_has_no_cause(running: Running, shop: Shop) -> None:
