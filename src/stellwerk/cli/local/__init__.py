@@ -1,6 +1,7 @@
 """The local system, and the installation of operators; `verbs/local` declares the verbs.
 
-up, down, install, run    one verb each
+up, down, run             one verb each
+install, uninstall        the same for operators in a cluster
 chart                 what the Helm chart renders for operators
 system                the steps of a start, and the state of the local system
 operators             the operators of the local system; operator_processes starts their processes
