@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from stellwerk.api.apps import Deployment
@@ -10,7 +12,7 @@ from stellwerk.api.core import ConfigMap, Namespace, Secret, Service, ServiceAcc
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import metadata_of, unstructured
-from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.api import HARD_DELETE_STARTED_ANNOTATION, BtpOperator
 from stellwerk.testing.eventually import eventually
 from tests.cluster.btp.beginnings import RETRY, provisioned
 from tests.cluster.btp.given import Given
@@ -216,6 +218,24 @@ async def test_what_a_forced_deletion_waits_for_is_counted_and_named(
     await then.is_gone()
 
 
+async def test_a_binding_that_does_not_go_keeps_no_instance_from_a_clean_deletion(
+    running: Running, given: Given, then: Then
+) -> None:
+    await provisioned(running, given, then, HardDeleteTimeout="6m")
+    await given.service_instance("db")
+    await given.service_binding("stuck", "other-db", "default", "example.com/held")
+    half_used = datetime.now(UTC) - timedelta(minutes=4)
+    await given.annotations_on(BtpOperator, "btpoperator", **{HARD_DELETE_STARTED_ANNOTATION: half_used.isoformat()})
+
+    await forced_deletion(given)
+
+    await then.disappears(unstructured(ServiceInstance.resource), "db", "default")
+    await then.exists(ServiceBinding, "stuck", "default")
+    await given.without_finalizers(ServiceBinding, "stuck")
+    await then.is_gone()
+    assert "SoftDeleting" not in {shown.reason for shown in then.history.of()}
+
+
 async def test_what_a_removal_waits_for_is_counted_and_whoever_holds_it_is_named(
     running: Running, given: Given, then: Then
 ) -> None:
@@ -289,7 +309,7 @@ async def test_a_binding_that_names_no_possible_secret_holds_up_nobodys_deletion
 async def test_a_binding_that_resists_does_not_keep_the_finalizers_of_others(
     running: Running, given: Given, then: Then
 ) -> None:
-    await provisioned(running, given, then, HardDeleteTimeout="1s", **RETRY)
+    await provisioned(running, given, then, HardDeleteTimeout="0", **RETRY)
     await given.service_instance("db")
     await given.service_binding("a-binding", "db", "default", "example.com/held")
     await given.service_binding("z-binding", "db", "default", "example.com/held")

@@ -378,13 +378,33 @@ def forced(reason: Reason = Reason.HardDeleting, started: str = "") -> BtpOperat
 
 
 def test_hard_deletion_has_its_whole_time_when_it_begins() -> None:
-    assert plan.next_step(seen(forced(), blockers=USED)) == plan.HardDelete(timedelta(minutes=20))
+    assert plan.next_step(seen(forced(), blockers=USED)) == hard_delete(20, bindings_alone=10)
+
+
+@pytest.mark.parametrize(("minute", "remaining", "bindings_alone"), [(59, 19, 9), (51, 11, 1), (50, 10, 0), (45, 5, 0)])
+def test_instances_wait_for_bindings_during_half_of_the_time_of_hard_deletion(
+    minute: int, remaining: int, bindings_alone: int
+) -> None:
+    step = plan.next_step(seen(forced(started=f"2026-01-01T11:{minute}:00+00:00"), blockers=USED))
+
+    assert step == hard_delete(remaining, bindings_alone)
+    assert step.until_next == timedelta(minutes=bindings_alone or remaining)
+
+
+def test_instances_without_bindings_do_not_wait() -> None:
+    instances = Blockers(instances=USED.instances)
+
+    assert plan.next_step(seen(forced(), blockers=instances)) == hard_delete(20, bindings_alone=0)
+
+
+def hard_delete(remaining: int, bindings_alone: int) -> plan.HardDelete:
+    return plan.HardDelete(timedelta(minutes=remaining), timedelta(minutes=bindings_alone))
 
 
 def test_a_restart_does_not_restart_the_clock_of_hard_deletion() -> None:
     step = plan.next_step(seen(forced(started="2026-01-01T11:45:00+00:00"), blockers=USED))
 
-    assert step == plan.HardDelete(timedelta(minutes=5))
+    assert step == hard_delete(5, bindings_alone=0)
 
 
 @pytest.mark.parametrize("started", ["2026-01-01T11:40:00+00:00", "2026-01-01T11:00:00Z"])
@@ -408,7 +428,7 @@ TAMPERED = [
 @pytest.mark.req("R-413")
 @pytest.mark.parametrize("tampered", TAMPERED, ids=lambda text: text[:30])
 def test_a_start_that_somebody_tampered_with_counts_as_now(tampered: str) -> None:
-    assert plan.next_step(seen(forced(started=tampered), blockers=USED)) == plan.HardDelete(timedelta(minutes=20))
+    assert plan.next_step(seen(forced(started=tampered), blockers=USED)) == hard_delete(20, bindings_alone=10)
 
 
 def test_soft_deletion_goes_on_until_nothing_is_left() -> None:

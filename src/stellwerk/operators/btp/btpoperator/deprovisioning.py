@@ -101,21 +101,21 @@ class Removal:
         written = await self.client.patch(BtpOperator, name, namespace, MergePatch({"metadata": metadata}))
         self.observer.caches.operators.expect(operator.key, written.metadata.resource_version)
 
-    async def sweep(self) -> None:
-        """Ask for the end of all bindings; once none is left, of all instances. Raises ApiError.
-
-        Bindings first: the operand cannot delete an instance that is still bound, and the two would block each other.
-        """
-        caches = self.observer.caches
-        kind = ServiceBinding if caches.of_users(ServiceBinding) else ServiceInstance
-        namespaces = {obj.metadata.namespace for obj in caches.of_users(kind) if not obj.metadata.is_terminating}
+    async def sweep(self, *, with_instances: bool) -> None:
+        """Delete all bindings, and all instances where these do not wait for bindings any more. Raises ApiError."""
         limit = self.settings().delete_request_timeout.total_seconds()
         try:
             async with asyncio.timeout(limit):
-                for namespace in sorted(namespaces):
-                    await self.client.delete_collection(metadata_of(kind), namespace)
+                await self._sweep(ServiceBinding)
+                if with_instances:
+                    await self._sweep(ServiceInstance)
         except TimeoutError:
             return  # slow, not failed: what was not asked for yet is asked for in the next pass
+
+    async def _sweep(self, kind: type[User]) -> None:
+        users = self.observer.caches.of_users(kind)
+        for namespace in sorted({user.metadata.namespace for user in users if not user.metadata.is_terminating}):
+            await self.client.delete_collection(metadata_of(kind), namespace)
 
     async def resisting(self) -> Sequence[str]:
         """What the hard delete did not delete, some of each kind, with its own message: "Kind place/name: why"."""

@@ -39,6 +39,8 @@ WAITING = ". Waiting for "
 """Separates the condition's own message and what is waited for."""
 CLOCK_SKEW = timedelta(minutes=5)
 """How far the clocks of API server and operator may be apart."""
+BINDINGS_FIRST = 0.5
+"""For which share of the time limit of a hard deletion bindings go alone; what is left of it is for instances, too."""
 NAMED_BLOCKERS = 5
 """How many service instances and bindings a message names; the counts are always complete."""
 
@@ -181,9 +183,20 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class HardDelete:
-    """Ask for the end of all bindings, then of all instances, and wait. Next: RemoveModule, or Turn to SoftDeleting."""
+    """Delete all bindings, then all instances, and wait. Next: RemoveModule, or Turn to SoftDeleting.
+
+    The operand cannot delete an instance that is still bound, so bindings go first. A binding that does not go must not
+    keep the instances of others from a clean deletion: they follow when bindings have had their share of the time.
+    """
 
     remaining: timedelta
+    bindings_alone: timedelta
+    """For how much longer instances wait for bindings; zero when they do not wait any more."""
+
+    @property
+    def until_next(self) -> timedelta:
+        """When to look again although nothing changes: instances are due, or the time is over."""
+        return self.bindings_alone or self.remaining
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +335,11 @@ def _deletion(seen: Snapshot) -> Step:
         return RemoveModule()
     if seen.reason == Reason.SoftDeleting:
         return SoftDelete()
-    remaining = seen.hard_delete_timeout - (seen.now - (hard_delete_start(seen.operator, seen.now) or seen.now))
-    return HardDelete(remaining) if remaining > timedelta() else SetStatus(Reason.SoftDeleting)
+    used = seen.now - (hard_delete_start(seen.operator, seen.now) or seen.now)
+    if used >= seen.hard_delete_timeout:
+        return SetStatus(Reason.SoftDeleting)
+    bindings_alone = seen.hard_delete_timeout * BINDINGS_FIRST - used if seen.blockers.bindings else timedelta()
+    return HardDelete(seen.hard_delete_timeout - used, max(bindings_alone, timedelta()))
 
 
 def blocked_message(blockers: Blockers, home: str = "") -> str:

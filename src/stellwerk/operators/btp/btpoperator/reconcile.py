@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from math import inf
 from typing import TypeVar
 
@@ -161,8 +160,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
                 return await self._keep_up(seen, wanted)
             case plan.Wait(message):
                 return await self._wait_for_users(seen, message)
-            case plan.HardDelete(remaining):
-                return await self._hard_delete(seen, remaining)
+            case plan.HardDelete():
+                return await self._hard_delete(seen, step)
             case plan.SoftDelete():
                 return await self._soft_delete(seen)
             case plan.RemoveModule():
@@ -328,17 +327,18 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         kept_up = Next.after(self._no_later_than_held(progress, interval), status)
         return kept_up.with_events(*events.of_progress(progress))
 
-    async def _hard_delete(self, seen: Snapshot, remaining: timedelta) -> Next[BtpOperatorStatus]:
+    async def _hard_delete(self, seen: Snapshot, step: plan.HardDelete) -> Next[BtpOperatorStatus]:
         if not await _told(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
             return Next.after(RESIST_SECONDS)  # the cache is behind; its change wakes the CR
         begins = await self.removal.note_start(seen.operator)
         notices = (events.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
         try:
-            await self.removal.sweep()
+            await self.removal.sweep(with_instances=not step.bindings_alone)
         except ApiError:
             return (await self._give_up_hard_delete(seen)).with_events(*notices)
-        left = plan.soft_deletion_message(seen.blockers, seen.now + remaining)
-        waiting = self._saying_what_is_left(seen, _of_users(seen.blockers), left, within=remaining.total_seconds())
+        left = plan.soft_deletion_message(seen.blockers, seen.now + step.remaining)
+        within = step.until_next.total_seconds()
+        waiting = self._saying_what_is_left(seen, _of_users(seen.blockers), left, within=within)
         return waiting.with_events(*notices)
 
     def _saying_what_is_left(
