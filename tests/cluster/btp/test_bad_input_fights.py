@@ -24,6 +24,7 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from tests.cluster.btp import priority_class
 from tests.cluster.btp.beginnings import provisioned, ready
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
@@ -120,6 +121,19 @@ async def test_what_is_deleted_again_at_once_comes_back_after_the_pause(
         await then.becomes(SERVICES, SERVICE, partial(is_another, old), "be made again")
 
     await then.event("ChangedByOthers", saying=[SERVICE, "restored every", "audit log"])
+
+
+@pytest.mark.req("R-110")
+async def test_a_fight_over_an_object_hides_not_that_the_operand_does_not_become_ready(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await priority_class.is_missing(given.client)
+    await running.start(ReadyTimeout=f"{FIGHT_SECONDS + 2:.0f}s")  # longer than the pause between two restorations
+
+    async with stranger(given.client):
+        await given.btp_operator()
+        await then.shows("Error", "ProvisioningFailed", saying=["timed out", OPERAND])
 
 
 def is_another(old: Unstructured, seen: Unstructured | None) -> bool:

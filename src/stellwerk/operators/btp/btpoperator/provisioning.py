@@ -22,7 +22,7 @@ from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS, Live
 from stellwerk.apply.set.model.owner import LabelOwner
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
-from stellwerk.apply.set.plan.actions import Action, Create, Update
+from stellwerk.apply.set.plan.actions import Action, Create, Remove, Update
 from stellwerk.apply.set.plan.stage import Throttled
 from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
@@ -84,6 +84,8 @@ class ModuleProgress:
     release: ModuleRelease
     written: bool
     unready: UnreadyObject | None
+    changed: bool = False
+    """Whether something was written that is no mere restoration of what others had changed or deleted."""
     held_until: float | None = None
     """When an object that others keep changing may be restored again, on the clock's seconds."""
     fights: tuple[str, ...] = ()
@@ -167,10 +169,12 @@ class Provisioner:
         self.memory.keep_only({desired.address for desired in wanted})
         policies = await self._drop_network_policies(operator)
         restarted, self._restarted = self._restarted, ""
+        carried = (*(early.carried if early is not None else ()), *progress.carried)
         return ModuleProgress(
             release,
-            bool(progress.carried or outdated or (early is not None and early.carried)) or policies,
+            bool(carried or outdated) or policies,
             self._first_unready(wanted),
+            changed=any(_changes(each.action) for each in carried),
             held_until=min((each.until for each in progress.throttled), default=None),
             fights=tuple(map(_fight, progress.throttled)),
             renewed=certificates.renewed,
@@ -380,6 +384,11 @@ def _texts(config: Unstructured | None) -> dict[str, str]:
 def _restores(action: Action) -> TypeGuard[Create | Update]:
     """Whether an action restores what another client changed."""
     return isinstance(action, Create | Update) and action.restores
+
+
+def _changes(action: Action) -> bool:
+    """Whether an action makes an object other than it was, instead of restoring it."""
+    return isinstance(action, Create | Update | Remove) and not action.restores
 
 
 def _restored(action: Create | Update) -> str:

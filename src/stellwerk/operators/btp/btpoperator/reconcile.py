@@ -200,8 +200,9 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
     async def _bring_up(self, seen: Snapshot, wanted: BtpCredentials) -> Next[BtpOperatorStatus]:
         progress = await self.provisioner.bring_up(seen.operator, wanted)
-        if progress.written:
+        if progress.changed:
             self.memos.of(seen.operator.key).waiting_since = None
+        if progress.written:  # a restoration starts no new wait, which another client could then prolong without end
             return Next[BtpOperatorStatus].now().with_events(*events.of_progress(progress))
         if progress.unready is not None:
             return await self._wait_for_module(seen, progress)
