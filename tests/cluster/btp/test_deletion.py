@@ -11,7 +11,7 @@ from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Namespace, Secret, Service, ServiceAccount
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.btp.api import HARD_DELETE_STARTED_ANNOTATION, BtpOperator
 from stellwerk.testing.eventually import eventually
 from tests.cluster.btp.beginnings import RETRY, provisioned
@@ -174,11 +174,16 @@ async def test_a_sweep_that_is_called_off_leaves_no_clock_running(running: Runni
         operators, "btpoperator", lambda cr: cr is not None and started in cr.metadata.annotations, "note the start"
     )
 
-    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "no"})
+    soft = "operator.kyma-project.io/soft-delete-started-at"
+    called_off: JsonObject = {"labels": {"force-delete": "no"}, "annotations": {soft: datetime.now(UTC).isoformat()}}
+    await given.client.patch(operators, "btpoperator", "kyma-system", MergePatch({"metadata": called_off}))
 
     await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
     await then.becomes(
-        operators, "btpoperator", lambda cr: cr is not None and started not in cr.metadata.annotations, "forget it"
+        operators,
+        "btpoperator",
+        lambda cr: cr is not None and not {started, soft} & cr.metadata.annotations.keys(),
+        "forget both",
     )
 
 

@@ -92,6 +92,25 @@ async def test_a_soft_deletion_that_fails_again_and_again_brings_the_module_back
 
 
 @pytest.mark.req("R-112")
+async def test_a_soft_deletion_that_began_early_and_failed_is_soft_again(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    instances = "serviceinstances.services.cloud.sap.com"
+    sweep, cut = requests("deletecollection", instances), requests("patch", instances)
+
+    with proxy.on_requests(cut, AnswerInstead(403, message="not this one"), always):
+        with proxy.on_requests(sweep, AnswerInstead(500), always):
+            await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+            await then.shows("Error", "ResourceRemovalFailed", saying=["not this one"])
+        await then.has_shown(("Error", "ResourceRemovalFailed"), ("Deleting", "SoftDeleting"))
+
+    await then.is_gone()
+
+
+@pytest.mark.req("R-112")
 async def test_a_module_that_fails_while_users_block_its_removal_hides_not_what_blocks(
     running: Running, given: Given, then: Then, module: Module
 ) -> None:

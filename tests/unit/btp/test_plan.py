@@ -22,6 +22,7 @@ from stellwerk.operators.btp.reasons import FACTS, Reason
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FINALIZER = "operator.kyma-project.io/btp-manager"
 STARTED = "operator.kyma-project.io/hard-delete-started-at"
+SOFT = "operator.kyma-project.io/soft-delete-started-at"
 GOOD = BtpCredentials(namespace="kyma-system", cluster_id="one", operand_data={})
 MISSING = SecretProblem(Reason.MissingSecret, "sap-btp-manager Secret in kyma-system namespace not found")
 CALM = CredentialsComparison(wanted=GOOD, namespace="kyma-system", config_cluster_id="one", initial_cluster_id=None)
@@ -429,6 +430,25 @@ TAMPERED = [
 @pytest.mark.parametrize("tampered", TAMPERED, ids=lambda text: text[:30])
 def test_a_start_that_somebody_tampered_with_counts_as_now(tampered: str) -> None:
     assert plan.next_step(seen(forced(started=tampered), blockers=USED)) == hard_delete(20, bindings_alone=10)
+
+
+def test_a_soft_deletion_that_failed_is_not_hard_again_although_there_is_time_left() -> None:
+    notes = {STARTED: "2026-01-01T11:59:00+00:00", SOFT: "2026-01-01T11:59:01+00:00"}
+    shown = [Reason.ResourceRemovalFailed, Reason.HardDeleting]
+    failed, repeated = (
+        operator(one, deleted=True, labels={"force-delete": "true"}, annotations=notes) for one in shown
+    )
+
+    assert plan.next_step(seen(failed, blockers=USED)) == plan.SetStatus(Reason.HardDeleting)
+    assert plan.next_step(seen(repeated, blockers=USED)) == plan.SetStatus(Reason.SoftDeleting)
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize("tampered", TAMPERED, ids=lambda text: text[:30])
+def test_a_note_of_a_soft_deletion_that_is_not_ours_cuts_no_time_short(tampered: str) -> None:
+    noted = operator(Reason.HardDeleting, deleted=True, labels={"force-delete": "true"}, annotations={SOFT: tampered})
+
+    assert plan.next_step(seen(noted, blockers=USED)) == hard_delete(20, bindings_alone=10)
 
 
 def test_soft_deletion_goes_on_until_nothing_is_left() -> None:

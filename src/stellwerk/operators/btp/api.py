@@ -51,6 +51,8 @@ DISABLE_NETWORK_POLICIES_ANNOTATION = f"{GROUP}/btp-operator-disable-network-pol
 
 HARD_DELETE_STARTED_ANNOTATION = f"{GROUP}/hard-delete-started-at"
 """Ours: when the sweep over instances and bindings began (RFC 3339), so that a restart does not restart the clock."""
+SOFT_DELETE_STARTED_ANNOTATION = f"{GROUP}/soft-delete-started-at"
+"""Ours: when the sweep was first given up (RFC 3339), so that a failure does not make the deletion hard again."""
 
 PROBE_STATUS_ANNOTATION = "tls-probe-status"
 PROBE_HASH_ANNOTATION = "tls-probe-hash"

@@ -32,7 +32,7 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.plan import hard_delete_start
+from stellwerk.operators.btp.btpoperator.plan import hard_delete_start, soft_delete_start
 from stellwerk.operators.btp.btpoperator.provisioning import module_set
 from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.settings import Settings
@@ -86,16 +86,27 @@ class Removal:
         """
         if hard_delete_start(operator, self.clock.now()) is not None:
             return False
-        await self._note(operator, self.clock.now().isoformat(timespec="seconds"))
+        await self._note(operator, {api.HARD_DELETE_STARTED_ANNOTATION: self._now()})
         return True
+
+    async def note_soft(self, operator: BtpOperator) -> None:
+        """Remember on the CR that the sweep was given up: what fails after that does not make the deletion hard again.
+
+        The condition cannot remember it, because it then shows the failure.
+        """
+        if soft_delete_start(operator, self.clock.now()) is None:
+            await self._note(operator, {api.SOFT_DELETE_STARTED_ANNOTATION: self._now()})
 
     async def forget_start(self, operator: BtpOperator) -> None:
         """The sweep was called off: one that begins later has its whole time again."""
-        if api.HARD_DELETE_STARTED_ANNOTATION in operator.metadata.annotations:
-            await self._note(operator, None)
+        notes = (api.HARD_DELETE_STARTED_ANNOTATION, api.SOFT_DELETE_STARTED_ANNOTATION)
+        if any(name in operator.metadata.annotations for name in notes):
+            await self._note(operator, dict.fromkeys(notes))
 
-    async def _note(self, operator: BtpOperator, started: str | None) -> None:
-        notes: JsonObject = {api.HARD_DELETE_STARTED_ANNOTATION: started}
+    def _now(self) -> str:
+        return self.clock.now().isoformat(timespec="seconds")
+
+    async def _note(self, operator: BtpOperator, notes: JsonObject) -> None:
         metadata: JsonObject = {"uid": operator.metadata.uid, "annotations": notes}
         name, namespace = operator.metadata.name, operator.metadata.namespace
         written = await self.client.patch(BtpOperator, name, namespace, MergePatch({"metadata": metadata}))

@@ -336,7 +336,7 @@ def _deletion(seen: Snapshot) -> Step:
     if seen.reason == Reason.SoftDeleting:
         return SoftDelete()
     used = seen.now - (hard_delete_start(seen.operator, seen.now) or seen.now)
-    if used >= seen.hard_delete_timeout:
+    if used >= seen.hard_delete_timeout or soft_delete_start(seen.operator, seen.now) is not None:
         return SetStatus(Reason.SoftDeleting)
     bindings_alone = seen.hard_delete_timeout * BINDINGS_FIRST - used if seen.blockers.bindings else timedelta()
     return HardDelete(seen.hard_delete_timeout - used, max(bindings_alone, timedelta()))
@@ -378,12 +378,25 @@ def waiting_message(shown: str, what: str, why: str) -> str:
 
 
 def hard_delete_start(operator: BtpOperator, now: datetime) -> datetime | None:
-    """When the sweep over instances and bindings began; None before that.
+    """When the sweep over instances and bindings began; None before that."""
+    return _noted_time(operator, api.HARD_DELETE_STARTED_ANNOTATION, now)
 
-    It begins after the CR was deleted, and has begun before now. A time that is none, or another one, was not written
-    by us: it would cut the users' time short, or never let it end.
+
+def soft_delete_start(operator: BtpOperator, now: datetime) -> datetime | None:
+    """When the sweep was given up; None before that.
+
+    From then on the operand may be gone, and without it nothing that the sweep deletes would go.
     """
-    text = operator.metadata.annotations.get(api.HARD_DELETE_STARTED_ANNOTATION, "")
+    return _noted_time(operator, api.SOFT_DELETE_STARTED_ANNOTATION, now)
+
+
+def _noted_time(operator: BtpOperator, annotation: str, now: datetime) -> datetime | None:
+    """The time of a step of the deletion; None where it was not noted.
+
+    A step begins after the CR was deleted, and has begun before now. A time that is none, or another one, was not
+    written by us: it would cut the users' time short, or never let it end.
+    """
+    text = operator.metadata.annotations.get(annotation, "")
     try:
         start = datetime.fromisoformat(text) if text else None
     except ValueError:

@@ -353,6 +353,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         return Next(self._status(seen, Reason(seen.reason), message), within if within < inf else None)
 
     async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        await _told(self.removal.note_soft(seen.operator), RemovalFailed)
         resisting = await self.removal.resisting()
         return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*events.given_up(resisting))
 
