@@ -10,7 +10,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
 from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
-from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
+from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, RequestFault, always, requests
 from tests.cluster.btp.beginnings import ready
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
@@ -41,6 +41,23 @@ async def test_a_sweep_that_the_api_server_fails_becomes_soft_at_once(
         await then.is_gone()
 
     await then.has_shown(("Deleting", "HardDeleting"), ("Deleting", "SoftDeleting"))
+
+
+@pytest.mark.parametrize("slow", [AnswerInstead(504), CutConnection()], ids=["answers late", "does not answer"])
+async def test_a_sweep_for_which_the_api_server_is_too_slow_is_tried_again_and_stays_hard(
+    running: Running, given: Given, then: Then, proxy: FaultProxy, slow: RequestFault
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    sweep = requests("deletecollection", "serviceinstances.services.cloud.sap.com")
+
+    with proxy.on_requests(sweep, slow, always):
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.shows("Deleting", "HardDeleting", saying=["Waiting for 1 instance(s)"])
+    await then.is_gone()
+
+    assert "SoftDeleting" not in {shown.reason for shown in then.history.of()}
 
 
 @pytest.mark.req("R-112")

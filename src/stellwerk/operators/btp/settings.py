@@ -162,7 +162,10 @@ TABLE = SettingsTable(
             "HardDeleteTimeout", "How long instances and bindings may take before finalizers are cut.", _not_negative
         ),
         _time("HardDeleteCheckInterval", "Accepted for compatibility: the end of instances is watched, not polled."),
-        _time("DeleteRequestTimeout", "How long asking for the end of all instances or bindings may take."),
+        _time(
+            "DeleteRequestTimeout",
+            "How long one pass may ask for the deletion of instances and bindings, at most 2m; the next one goes on.",
+        ),
         _time("StatusUpdateTimeout", "Accepted for compatibility: status writes are tried again by the engine."),
         _time("StatusUpdateCheckInterval", "Accepted for compatibility: status writes are tried again by the engine."),
         _time("CaCertificateExpiration", "Lifetime of the webhooks' certificate authority.", has_flag=False),

@@ -25,7 +25,16 @@ from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, StatusError, Undecodable, Unexplained
+from stellwerk.kube.types.errors import (
+    ApiError,
+    NotFound,
+    NotServed,
+    ServerTimeout,
+    StatusError,
+    Undecodable,
+    Unexplained,
+    Unreachable,
+)
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, PartialObjectMetadata, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
@@ -45,6 +54,8 @@ SOFT_DELETED_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfigur
 NAMED_RESISTING = 3
 """How many bindings, and how many instances, are quoted when the hard way is given up."""
 NAMED_CHARACTERS = 60
+SWEEP_SECONDS = 120.0
+"""For how long one pass asks for deletions at most: a pass that takes too long fails, and the next one goes on."""
 CUT_SECONDS = 60.0
 """For how long one pass cuts finalizers. A user may have ten thousand objects, and a pass that takes too long fails."""
 
@@ -112,21 +123,28 @@ class Removal:
         written = await self.client.patch(BtpOperator, name, namespace, MergePatch({"metadata": metadata}))
         self.observer.caches.operators.expect(operator.key, written.metadata.resource_version)
 
-    async def sweep(self, *, with_instances: bool) -> None:
-        """Delete all bindings, and all instances where these do not wait for bindings any more. Raises ApiError."""
-        limit = self.settings().delete_request_timeout.total_seconds()
-        try:
-            async with asyncio.timeout(limit):
-                await self._sweep(ServiceBinding)
-                if with_instances:
-                    await self._sweep(ServiceInstance)
-        except TimeoutError:
-            return  # slow, not failed: what was not asked for yet is asked for in the next pass
+    async def sweep(self, *, with_instances: bool) -> bool:
+        """Delete all bindings, and all instances where these do not wait for bindings any more.
 
-    async def _sweep(self, kind: type[User]) -> None:
-        users = self.observer.caches.of_users(kind)
+        Returns whether every request was answered in time; what was not is for the next pass. Raises ApiError for what
+        the API server refuses.
+        """
+        try:
+            async with asyncio.timeout(sweep_seconds(self.settings())):
+                bindings = await self._sweep(ServiceBinding)
+                instances = not with_instances or await self._sweep(ServiceInstance)
+        except TimeoutError:
+            return False
+        return bindings and instances
+
+    async def _sweep(self, kind: type[User]) -> bool:
+        users, answered = self.observer.caches.of_users(kind), True
         for namespace in sorted({user.metadata.namespace for user in users if not user.metadata.is_terminating}):
-            await self.client.delete_collection(metadata_of(kind), namespace)
+            try:
+                await self.client.delete_collection(metadata_of(kind), namespace)
+            except (Unreachable, ServerTimeout):
+                answered = False  # slow, not refused: a soft deletion would leave services behind for no reason
+        return answered
 
     async def resisting(self) -> Sequence[str]:
         """What the hard delete did not delete, some of each kind, with its own message: "Kind place/name: why"."""
@@ -332,6 +350,11 @@ async def is_forced_still(client: Client, operator: BtpOperator) -> bool:
     if found is None or found.metadata.uid != operator.metadata.uid:
         return False
     return found.metadata.is_terminating and found.metadata.labels.get(api.FORCE_DELETE_LABEL) == "true"
+
+
+def sweep_seconds(settings: Settings) -> float:
+    """For how long one pass asks for deletions (pure)."""
+    return min(settings.delete_request_timeout.total_seconds(), SWEEP_SECONDS)
 
 
 def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:

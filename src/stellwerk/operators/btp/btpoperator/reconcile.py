@@ -334,11 +334,11 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         begins = await self.removal.note_start(seen.operator)
         notices = (events.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
         try:
-            await self.removal.sweep(with_instances=not step.bindings_alone)
+            answered = await self.removal.sweep(with_instances=not step.bindings_alone)
         except ApiError:
             return (await self._give_up_hard_delete(seen)).with_events(*notices)
         left = plan.soft_deletion_message(seen.blockers, seen.now + step.remaining)
-        within = step.until_next.total_seconds()
+        within = min(step.until_next.total_seconds(), inf if answered else RESIST_SECONDS)
         waiting = self._saying_what_is_left(seen, _of_users(seen.blockers), left, within=within)
         return waiting.with_events(*notices)
 
