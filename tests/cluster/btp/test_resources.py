@@ -8,11 +8,12 @@ import pytest
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.apps import Deployment
-from stellwerk.api.core import ConfigMap, Service
+from stellwerk.api.core import ConfigMap, Secret, Service
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
-from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.api import VERSIONS_NAME, BtpOperator
+from stellwerk.operators.btp.module import version_record
 from tests.cluster.btp import priority_class
 from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
@@ -205,6 +206,29 @@ async def test_a_new_version_with_renamed_objects_leaves_none_of_the_old(
         "record the new version",
     )
     assert isinstance(record, Unstructured)
+
+
+async def test_a_damaged_record_of_versions_stops_neither_the_module_nor_its_removal(
+    running: Running, given: Given, then: Then
+) -> None:
+    damaged: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": VERSIONS_NAME, "namespace": "kyma-system"},
+        "data": {"currentChartVersion": "v1", "currentGvks": "a: [", "oldChartVersion": "v0", "oldGvks": "text"},
+    }
+    await given.replace(ConfigMap, damaged)
+
+    await provisioned(running, given, then)
+
+    written = await given.client.get(ConfigMap, VERSIONS_NAME, "kyma-system")
+    assert version_record.parse(written.data).current_version != "v1"
+    await running.stop()
+    await given.data_on(ConfigMap, VERSIONS_NAME, currentGvks="a: [")
+    await given.client.delete(Secret, "sap-btp-manager", "kyma-system")  # nothing but the removal reads the record
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await running.start()
+    await then.is_gone()
 
 
 async def test_manifests_that_lack_a_required_resource_are_named(

@@ -6,6 +6,7 @@ watched with everything else: when a user deletes it, it is written again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -21,9 +22,11 @@ from stellwerk.operators.btp.btpoperator.observe import Observer
 from stellwerk.operators.btp.errors import NotRecorded, OrphansUnknown, RecordUnread
 from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import ModuleRelease
-from stellwerk.operators.btp.module.version_record import CredentialsSecret, VersionRecord
+from stellwerk.operators.btp.module.version_record import CredentialsSecret, DamagedRecord, VersionRecord
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.operators.btp.watches import USUAL_KINDS
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -50,6 +53,20 @@ class VersionHistory:
             self._record = version_record.parse(found.data) if found is not None else None
         return self._record
 
+    async def _usable(self, *, needed: bool) -> VersionRecord | None:
+        """The record; a damaged one counts as none where it is not needed. Raises StepFailed.
+
+        Only a chart needs it, because it has no list of what former versions had. Without a chart it is written again
+        with the next installation, and what a skipped version left may stay.
+        """
+        try:
+            return await self.record()
+        except DamagedRecord as damage:
+            if needed:
+                raise
+            _log.warning("The record of applied versions is ignored: %s", damage)
+            return None
+
     async def foresee(self, release: ModuleRelease) -> None:
         """Before anything of a release is written: note its unusual kinds, so that no crash makes us forget them.
 
@@ -58,7 +75,7 @@ class VersionHistory:
         unusual = _unusual(release.kinds)
         if not unusual and not release.from_chart:
             return
-        record = await self.record()
+        record = await self._usable(needed=release.from_chart)
         if any(record is None or gvk not in record.kinds for gvk in unusual):
             await self._keep(version_record.before_apply(record, release.version, release.kinds))
 
@@ -67,7 +84,7 @@ class VersionHistory:
 
         Returns whether it replaced another version.
         """
-        former = await self.record()
+        former = await self._usable(needed=release.from_chart)
         record = version_record.after_apply(former, release.version, release.kinds)
         record = replace(record, credentials=credentials or record.credentials)
         await self._keep(record)
@@ -76,7 +93,8 @@ class VersionHistory:
 
     async def leftovers(self, release: ModuleRelease, wanted: Collection[Address]) -> Mapping[Address, Live]:
         """What other versions left. Kinds without a watch are listed, once for each record. Raises StepFailed."""
-        record = version_record.after_apply(await self.record(), release.version, release.kinds)
+        former = await self._usable(needed=release.from_chart)
+        record = version_record.after_apply(former, release.version, release.kinds)
         unwatched = await self._unwatched(record) if _kinds(record) != self._searched else {}
         return version_record.stale(
             {**self.observer.removable(), **unwatched},
@@ -86,8 +104,11 @@ class VersionHistory:
         )
 
     async def watch_all(self) -> None:
-        """Watch every recorded kind: after a restart only the usual ones are. Raises StepFailed."""
-        record = await self.record()
+        """Watch every recorded kind: after a restart only the usual ones are. Raises StepFailed.
+
+        A removal does not wait for a damaged record: what it names is unknown for good.
+        """
+        record = await self._usable(needed=False)
         if record is not None:
             await self.observer.caches.cover((await self._served(_unusual(record.kinds))).values())
 

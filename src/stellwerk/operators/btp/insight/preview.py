@@ -38,7 +38,7 @@ from stellwerk.operators.btp.module import rehearsal, version_record
 from stellwerk.operators.btp.module.chart import Charts
 from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, ModuleRelease
 from stellwerk.operators.btp.module.source import ReleaseSupplier
-from stellwerk.operators.btp.module.version_record import VersionRecord
+from stellwerk.operators.btp.module.version_record import DamagedRecord, VersionRecord
 from stellwerk.operators.btp.settings import TABLE, CrSelection, ModuleSource, Settings
 from stellwerk.operators.btp.watches import MODULE_KINDS
 from stellwerk.render.worker.renderer import Renderer
@@ -81,7 +81,7 @@ class BtpPreviewInput:
         await self._check_leads(operator, settings)
         wanted = await self._credentials(settings)
         release = await ReleaseSupplier(lambda: settings, Charts(self.renderer, self.client)).current(operator, wanted)
-        record = await self._record(settings)
+        record = await self._record(settings, needed=release.from_chart)
         after = version_record.after_apply(record, release.version, release.kinds)
         module = await self._module(after, settings.chart_namespace)
         authority, webhook = await self._certificates(settings)
@@ -159,9 +159,14 @@ class BtpPreviewInput:
             raise SecretUnusable(found)
         return found
 
-    async def _record(self, settings: Settings) -> VersionRecord | None:
+    async def _record(self, settings: Settings, *, needed: bool) -> VersionRecord | None:
         found = await self.client.find(ConfigMap, api.VERSIONS_NAME, settings.chart_namespace)
-        return version_record.parse(found.data) if found is not None else None
+        try:
+            return version_record.parse(found.data) if found is not None else None
+        except DamagedRecord:
+            if needed:
+                raise
+            return None  # as the operator does
 
     # ---- what is there
 
