@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stellwerk.operators.btp.btpoperator import certificates
-from stellwerk.operators.btp.btpoperator.certificates import Renewal, RenewalDecision, SecretKeyPair
+from stellwerk.operators.btp.btpoperator.certificates import Boundaries, Renewal, RenewalDecision, SecretKeyPair
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WEEK = timedelta(hours=-168)
+WEEK = Boundaries(authority=timedelta(hours=-168), webhook=timedelta(hours=-168))
 GOOD = SecretKeyPair(ends=NOW + timedelta(days=365))
 UNREADABLE = replace(GOOD, ends=None)
 NO_KEY = replace(GOOD, has_key=False)
@@ -25,7 +25,7 @@ EXPIRED = SecretKeyPair(ends=NOW - timedelta(seconds=1))
 def decide(
     authority: SecretKeyPair | None, webhook: SecretKeyPair | None, *, chain_holds: bool = True
 ) -> RenewalDecision:
-    return certificates.decide(authority, webhook, chain_holds=chain_holds, now=NOW, boundary=WEEK)
+    return certificates.decide(authority, webhook, chain_holds=chain_holds, now=NOW, boundaries=WEEK)
 
 
 @pytest.mark.parametrize("authority", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EXPIRED])
@@ -78,6 +78,31 @@ def test_the_certificate_is_for_the_service_in_its_namespace() -> None:
 def test_a_certificate_may_end_at_any_date(ends: datetime, boundary: timedelta) -> None:
     one = replace(GOOD, ends=ends)
 
-    decision = certificates.decide(one, one, chain_holds=True, now=NOW, boundary=boundary)
+    boundaries = Boundaries(authority=boundary, webhook=boundary)
+    decision = certificates.decide(one, one, chain_holds=True, now=NOW, boundaries=boundaries)
 
     assert (decision.renewal is Renewal.NOTHING) == (ends.year == 9999)
+
+
+@pytest.mark.parametrize("hours", [1, 24, 168, 503, 505, 87_600])
+@pytest.mark.parametrize("boundary", [timedelta(), timedelta(hours=-168), timedelta(hours=-2_562_047)])
+def test_a_new_certificate_of_any_lifetime_is_kept_and_renewed_before_its_end(hours: int, boundary: timedelta) -> None:
+    lifetime = timedelta(hours=hours)
+    boundaries = Boundaries.of(boundary, authority_lifetime=lifetime, webhook_lifetime=lifetime)
+    new = SecretKeyPair(ends=NOW + lifetime)
+
+    def renewal(passed: timedelta) -> Renewal:
+        return certificates.decide(new, new, chain_holds=True, now=NOW + passed, boundaries=boundaries).renewal
+
+    assert renewal(timedelta()) is Renewal.NOTHING
+    assert renewal(lifetime / 2) is Renewal.NOTHING
+    assert renewal(lifetime + timedelta(seconds=1)) is Renewal.BOTH
+    assert (renewal(lifetime - timedelta(seconds=1)) is Renewal.BOTH) == (boundary < timedelta())
+
+
+def test_each_certificate_has_a_boundary_of_its_own_lifetime_and_a_long_one_the_configured() -> None:
+    week, day = timedelta(hours=-168), timedelta(hours=24)
+
+    boundaries = Boundaries.of(week, authority_lifetime=timedelta(days=3650), webhook_lifetime=day)
+
+    assert boundaries == Boundaries(authority=week, webhook=timedelta(hours=-8))

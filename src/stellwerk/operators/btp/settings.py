@@ -172,7 +172,7 @@ TABLE = SettingsTable(
         _time("WebhookCertificateExpiration", "Lifetime of the webhooks' certificate.", has_flag=False),
         _time(
             "ExpirationBoundary",
-            "How long before its end a certificate is renewed, as a negative duration.",
+            "How long before its end a certificate is renewed, as a negative duration. At most a third of its life.",
             _boundary,
             has_flag=False,
         ),

@@ -20,6 +20,30 @@ from stellwerk.operators.btp import api
 CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY = "ca.crt", "ca.key"
 WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY = "tls.crt", "tls.key"
 
+RENEWED_IN_LAST = 3
+"""Certificates are renewed in the last third of their configured lifetime at the earliest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundaries:
+    """How long before its end each certificate counts as expired; negative, as `ExpirationBoundary` is."""
+
+    authority: timedelta
+    webhook: timedelta
+
+    @classmethod
+    def of(cls, boundary: timedelta, *, authority_lifetime: timedelta, webhook_lifetime: timedelta) -> Boundaries:
+        """From the settings.
+
+        A lifetime that is not longer than the boundary would make every new certificate one that is about to expire:
+        each pass would renew it, and the module would never be ready. What a present certificate itself lasts for does
+        not matter: one that another client made for a few days is renewed within the boundary, as by the original.
+        """
+        return cls(
+            authority=max(boundary, -authority_lifetime / RENEWED_IN_LAST),
+            webhook=max(boundary, -webhook_lifetime / RENEWED_IN_LAST),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretKeyPair:
@@ -56,16 +80,16 @@ def decide(
     *,
     chain_holds: bool,
     now: datetime,
-    boundary: timedelta,
+    boundaries: Boundaries,
 ) -> RenewalDecision:
     """Whether to renew certificates.
 
     None is an absent Secret. `chain_holds`: the webhook's certificate verifies against the CA, the CA is one,
-    and the certificate is none. `boundary` is negative: how long before its end a certificate counts as expired.
+    and the certificate is none.
     """
-    if why := _flaw(authority, now, boundary):
+    if why := _flaw(authority, now, boundaries.authority):
         return RenewalDecision(Renewal.BOTH, f"{api.CA_SECRET_NAME} {why}")
-    if why := _flaw(webhook, now, boundary):
+    if why := _flaw(webhook, now, boundaries.webhook):
         return RenewalDecision(Renewal.WEBHOOK, f"{api.WEBHOOK_SECRET_NAME} {why}")
     if not chain_holds:
         return RenewalDecision(Renewal.BOTH, f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}")

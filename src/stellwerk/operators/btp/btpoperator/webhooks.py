@@ -26,6 +26,7 @@ from stellwerk.operators.btp.btpoperator.certificates import (
     CA_PRIVATE_KEY_KEY,
     WEBHOOK_CERTIFICATE_KEY,
     WEBHOOK_PRIVATE_KEY_KEY,
+    Boundaries,
     Renewal,
     RenewalDecision,
 )
@@ -100,7 +101,7 @@ class Webhooks:
         """The present certificates, and which of them to renew."""
         authority = authority_in(await self._read(api.CA_SECRET_NAME))
         webhook = webhook_in(await self._read(api.WEBHOOK_SECRET_NAME))
-        decision = judged(authority, webhook, now=self.clock.now(), boundary=self.settings().expiration_boundary)
+        decision = judged(authority, webhook, now=self.clock.now(), settings=self.settings())
         return decision, authority, webhook
 
     async def _read(self, name: str) -> Secret | None:
@@ -163,13 +164,18 @@ def _pair_in(secret: Secret | None, certificate: str, key: str) -> certs.KeyPair
 
 
 def judged(
-    authority: certs.KeyPair | None, webhook: certs.KeyPair | None, *, now: datetime, boundary: timedelta
+    authority: certs.KeyPair | None, webhook: certs.KeyPair | None, *, now: datetime, settings: Settings
 ) -> RenewalDecision:
-    """Which of the present certificates to renew. `boundary` is negative: how long before its end one is expired."""
+    """Which of the present certificates to renew."""
     holds = bool(authority and webhook) and certs.chain_holds(
         webhook.certificate if webhook else b"", authority.certificate if authority else b""
     )
-    return certificates.decide(_facts(authority), _facts(webhook), chain_holds=holds, now=now, boundary=boundary)
+    boundaries = Boundaries.of(
+        settings.expiration_boundary,
+        authority_lifetime=settings.ca_certificate_expiration,
+        webhook_lifetime=settings.webhook_certificate_expiration,
+    )
+    return certificates.decide(_facts(authority), _facts(webhook), chain_holds=holds, now=now, boundaries=boundaries)
 
 
 def documents_of(authority: certs.KeyPair, webhook: certs.KeyPair, namespace: str) -> tuple[Document, ...]:

@@ -261,8 +261,7 @@ def _image(release: ModuleRelease, operand: Unstructured | None) -> str:
 def _renewed(
     authority: certs.KeyPair | None, webhook: certs.KeyPair | None, settings: Settings
 ) -> dict[ObjectRef, str]:
-    boundary = settings.expiration_boundary
-    decision = webhooks.judged(authority, webhook, now=datetime.now(UTC), boundary=boundary)
+    decision = webhooks.judged(authority, webhook, now=datetime.now(UTC), settings=settings)
     names = {
         Renewal.NOTHING: (),
         Renewal.WEBHOOK: (api.WEBHOOK_SECRET_NAME,),
