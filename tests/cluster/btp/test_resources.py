@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret, Service
 from stellwerk.api.networking import NetworkPolicy
@@ -27,6 +28,7 @@ DEPLOYMENTS = unstructured(Deployment.resource)
 SERVICES = unstructured(Service.resource)
 POLICIES = unstructured(NetworkPolicy.resource)
 CONFIG_MAPS = unstructured(ConfigMap.resource)
+INSTANCE_CRD = "serviceinstances.services.cloud.sap.com"
 OPT_OUT = "operator.kyma-project.io/btp-operator-disable-network-policies"
 
 
@@ -206,6 +208,27 @@ async def test_a_new_version_with_renamed_objects_leaves_none_of_the_old(
         "record the new version",
     )
     assert isinstance(record, Unstructured)
+
+
+async def test_a_list_of_deletions_takes_no_definition_that_users_have_objects_of(
+    running: Running, given: Given, then: Then, module: Module
+) -> None:
+    await provisioned(running, given, then)
+    await given.service_instance("db")
+    await running.stop()
+    await given.client.create(ConfigMap, {"metadata": {"name": "former", "namespace": "kyma-system"}})
+    module.remove(CustomResourceDefinition.resource, INSTANCE_CRD)
+    module.list_for_deletion("apiextensions.k8s.io/v1", "CustomResourceDefinition", INSTANCE_CRD)
+    module.list_for_deletion("v1", "ConfigMap", "former")
+
+    await running.start(ReadyStateRequeueInterval="1s")
+
+    await then.disappears(CONFIG_MAPS, "former")
+    definition = await given.client.get(CustomResourceDefinition, INSTANCE_CRD)
+    assert not definition.metadata.is_terminating
+    await then.service_instance_survives("db")
+    await given.no_instances()
+    await then.disappears(unstructured(CustomResourceDefinition.resource), INSTANCE_CRD, "")
 
 
 async def test_a_damaged_record_of_versions_stops_neither_the_module_nor_its_removal(

@@ -220,12 +220,15 @@ def _reconciler(
 
     history = VersionHistory(client, observer, settings)
     fights = manager.metrics.drift_throttled
-    provisioner = Provisioner(client, observer, webhooks, settings, image, clock, source, history, fights)
+    removal = Removal(client, observer, settings, clock)
+    provisioner = Provisioner(
+        client, observer, webhooks, settings, image, clock, source, history, removal.users_have_nothing, fights
+    )
     return BtpReconciler(
         client=client,
         observer=observer,
         provisioner=provisioner,
-        removal=Removal(client, observer, settings, clock),
+        removal=removal,
         diagnosis=OperandDiagnosis(client, observer),
         status_writer=StatusWriter(client=client, clock=clock),
         settings=settings,

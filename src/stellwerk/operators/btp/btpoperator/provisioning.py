@@ -9,7 +9,7 @@ has changed is shown before it is mended, because that is what the published rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -42,7 +42,9 @@ from stellwerk.operators.btp.errors import (
     ApplyFailed,
     ModuleUnreadable,
     OutdatedNotDeleted,
+    RemovalFailed,
 )
+from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import ModuleRelease
 from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.reasons import Reason
@@ -120,6 +122,8 @@ class Provisioner:
     clock: Clock
     source: ReleaseSupplier
     history: VersionHistory
+    users_have_nothing: Callable[[], Awaitable[bool]]
+    """Whether the API server knows no service instance and no binding. Raises ApiError, and RemovalFailed."""
     on_throttled: Callable[[int], None]
     """Called with the number of objects that others change again and again."""
     memory: ObservedState = field(default_factory=ObservedState)
@@ -307,13 +311,24 @@ class Provisioner:
             if address is None or self._is_known_absent(address):
                 continue
             try:
+                if await self._is_spared(address):
+                    continue
                 if await self._delete_by_name(address):
                     deleted.append(address.ref)
-            except ApiError as error:
+            except (ApiError, RemovalFailed) as error:
                 failed.append((address.ref, str(error)))
         if failed:
             raise OutdatedNotDeleted(failed)
         return tuple(deleted)
+
+    async def _is_spared(self, address: Address) -> bool:
+        """Whether an outdated object is the definition of a kind that users have objects of.
+
+        With it all services of the cluster would go, so the caches alone must not decide that there are none.
+        """
+        if address.ref not in version_record.USERS_DEFINITIONS:
+            return False
+        return self.observer.users_may_have_objects() or not await self.users_have_nothing()
 
     async def _address(self, document: Document) -> Address | None:
         """Where the object would be; None for a kind that is not served, of which nothing can be left."""

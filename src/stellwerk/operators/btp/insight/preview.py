@@ -203,8 +203,12 @@ class BtpPreviewInput:
         served = await discover.served(documents, self.client.mapper)
         here = [document for document in documents if served.keys() >= {*kinds_of([document])}]
         addresses = [one.address for one in desired_set(here, served, namespace=settings.chart_namespace)]
+        if any(address.ref in version_record.USERS_DEFINITIONS for address in addresses):
+            spared = version_record.spared(has_users_objects=await self._has_users_objects())
+            addresses = [address for address in addresses if address.ref not in spared]
         there = await together(addresses, self._is_there) if addresses else []
-        return {one.ref: "an older version had it" for one, is_there in zip(addresses, there, strict=True) if is_there}
+        there_now = zip(addresses, there, strict=True)
+        return {address.ref: "an older version had it" for address, is_there in there_now if is_there}
 
     async def _is_there(self, address: Address) -> bool:
         found = await self.client.find(metadata_of(address.resource), address.key.name, address.key.namespace)
