@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -374,10 +374,24 @@ def test_a_required_value_that_is_no_text_is_named(key: str) -> None:
 
 
 @pytest.mark.req("R-413")
-def test_a_cluster_id_with_control_characters_is_named() -> None:
-    assert (
-        problem({**COMPLETE, "cluster_id": "one\0two"}) == "value of cluster_id has characters that cannot be printed"
+def test_a_cluster_id_that_no_environment_variable_can_have_is_named() -> None:
+    assert problem({**COMPLETE, "cluster_id": "one\0two"}) == "value of cluster_id has a NUL character"
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize("cluster_id", ["one\n", "one two", "\x1b[31mone", "ä"])
+def test_a_cluster_id_that_the_operand_accepts_is_passed_on_as_it_is_and_does_not_get_into_messages(
+    cluster_id: str,
+) -> None:
+    wanted = good(cluster_id=cluster_id)
+    former = CredentialsComparison(
+        wanted=wanted, namespace=wanted.namespace, config_cluster_id="former", initial_cluster_id=None
     )
+
+    assert wanted.cluster_id == cluster_id
+    assert replace(former, config_cluster_id=cluster_id, initial_cluster_id=cluster_id).drift is None
+    assert former.drift is not None
+    assert former.drift.message == "cluster ID changed from former to a value that is no cluster ID"
 
 
 @pytest.mark.req("R-505")

@@ -106,9 +106,10 @@ def _complaints(data: Mapping[str, str], default_namespace: str) -> list[str]:
     complaints = [f"key(s) {', '.join(absent)} not found"] if absent else []
     complaints += [f"missing value(s) for {', '.join(empty)} key(s)"] if empty else []
     complaints += [f"value(s) of {', '.join(garbled)} key(s) not readable as text"] if garbled else []
-    cluster_id = _text(data.get(CLUSTER_ID_KEY, ""))
-    if cluster_id and not cluster_id.isprintable():
-        complaints += [f"value of {CLUSTER_ID_KEY} has characters that cannot be printed"]
+    if "\0" in (_text(data.get(CLUSTER_ID_KEY, "")) or ""):
+        # The operand gets it as an environment variable, which takes any other text, also with a newline at its end. It
+        # is passed on as it is: the operand has stored it in this form, and does not start with another one.
+        complaints += [f"value of {CLUSTER_ID_KEY} has a NUL character"]
     namespace = _text(data.get(CREDENTIALS_NAMESPACE_KEY, ""))
     if namespace and namespace != default_namespace:
         complaints += [f"value of {CREDENTIALS_NAMESPACE_KEY} {why}" for why in _of_namespace(namespace)]
@@ -126,6 +127,10 @@ def _of_namespace(namespace: str) -> Iterator[str]:
 def is_cluster_id(text: str) -> bool:
     """Whether a text that others may have written is fit for an annotation and a message, as any cluster ID is."""
     return re.fullmatch(r"[!-~]{1,253}", text) is not None
+
+
+def _shown(cluster_id: str | None) -> str:
+    return cluster_id if cluster_id and is_cluster_id(cluster_id) else "a value that is no cluster ID"
 
 
 def _text(value: str) -> str | None:
@@ -251,8 +256,8 @@ class CredentialsComparison:
         return None
 
     def _other_cluster_id(self, old: str | None) -> Drift:
-        shown = old if old and is_cluster_id(old) else "a value that is no cluster ID"
-        return Drift(Reason.ClusterIdChanged, f"cluster ID changed from {shown} to {self.wanted.cluster_id}")
+        former, wanted = _shown(old), _shown(self.wanted.cluster_id)
+        return Drift(Reason.ClusterIdChanged, f"cluster ID changed from {former} to {wanted}")
 
     @property
     def preparation(self) -> Preparation:
