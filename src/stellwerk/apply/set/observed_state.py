@@ -16,7 +16,7 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.model.confirmation import Confirmation, Live
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
-from stellwerk.apply.set.plan.actions import Action, Remove, Update
+from stellwerk.apply.set.plan.actions import Action, Create, Remove, Update
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
@@ -33,6 +33,9 @@ class DeletedObject:
     gone: bool
     at: float
     """When, on the clock's seconds."""
+    may_have_successor: bool = False
+    """Whether a creation of another object of this name has been sent since. Its answer may have been lost, so only
+    the API server knows whether there is an object now."""
 
 
 @dataclass(slots=True)
@@ -95,11 +98,19 @@ class ObservedSet:
             self._confirm(carried.address, carried.confirmation)
 
     def begin(self, actions: Iterable[Action]) -> None:
-        """What is about to be taken over: until the server has answered to the end, it may be half done."""
+        """Note what is about to be created or taken over: before the server answers it may be done, or half done."""
         for action in actions:
             last = self._memory.confirmations.get(action.address)
             if isinstance(action, Update) and action.claimed and last is not None:
                 self._memory.confirmations[action.address] = replace(last, is_interrupted=True)
+            elif isinstance(action, Create):
+                self._expect_successor(ObjectIdentity.of(action.address.ref))
+
+    def _expect_successor(self, identity: ObjectIdentity) -> None:
+        self.absent.discard(identity)
+        removed = self._memory.removed.get(identity)
+        if removed is not None:
+            self._memory.removed[identity] = replace(removed, may_have_successor=True)
 
     def forget(self, before: Inventory, after: Inventory) -> None:
         """What has left the set: nothing that is remembered of it may be held against a successor."""
@@ -116,13 +127,13 @@ class ObservedSet:
         is in etcd may come back from a backup."""
         seen, is_recent = self.seen.get(identity), self._clock - removed.at < BELIEVED_SECONDS
         if seen is None:
-            self.absent.add(identity)
+            self._lose(identity, is_sure=not removed.may_have_successor)
             if not is_recent and identity not in self._resources:
                 del self._memory.removed[identity]
         elif seen.live.metadata.uid != removed.uid or not (is_recent or seen.live.metadata.is_terminating):
             del self._memory.removed[identity]
         elif removed.gone:
-            self._lose(identity, is_sure=True)
+            self._lose(identity, is_sure=not removed.may_have_successor)
         else:
             self.seen[identity] = LiveObject(seen.address, self._terminating(seen.live))
 

@@ -73,6 +73,21 @@ def test_what_we_asked_to_go_is_going_though_a_cache_does_not_show_it_yet() -> N
     assert sight(memory, None, clock=5000.0).absent == {THING.identity}
 
 
+@pytest.mark.req("R-106")
+@pytest.mark.parametrize("shown", [None, SHOWN], ids=["nothing", "what we deleted"])
+def test_what_we_deleted_is_not_known_to_be_gone_once_its_creation_was_sent_and_not_answered(
+    shown: Live | None,
+) -> None:
+    view, memory = after(ActionResult(REMOVE, None))
+    view.begin([Create(THING.desired, UpdatePolicy.RECREATE)])
+    assert view.absent == set()
+    for clock in (101.0, 5000.0):
+        later = sight(memory, shown if clock == 101.0 else None, clock=clock)
+        assert (later.seen, later.absent) == ({}, set())
+    later.learn(THING.identity, ActionResult(LookUp(THING.address), None))
+    assert later.absent == {THING.identity}
+
+
 @pytest.mark.req("R-105")
 def test_another_object_of_the_same_name_is_none_that_we_deleted() -> None:
     _, memory = after(ActionResult(REMOVE, None))
