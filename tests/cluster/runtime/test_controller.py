@@ -19,6 +19,7 @@ from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, metada
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import Controller, only_status_changed
+from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Severity
 from stellwerk.testing.cluster import AuditLog
@@ -242,6 +243,49 @@ async def test_a_key_is_not_looked_at_again_before_its_own_writes_are_visible(
     await client.create(Lamp, lamp("hall", namespace))
     await works.rests(passes=41)
     assert written_numbers == list(range(1, 41))
+
+
+@pytest.mark.req("R-104")
+async def test_the_first_status_of_a_process_does_not_replace_one_that_arrives_during_the_pass(
+    client: Client, namespace: str, start: Start
+) -> None:
+    """The last status of a former leader reaches the cache after the pass has begun with an older one."""
+
+    async def count_seen(obj: Lamp) -> Next[LampStatus]:
+        if not passes:
+            version = await StatusWriter(client=client).write(obj, shining(obj))
+            assert version is not None
+            await works.controller.primary.wait_for(obj.key, version, 20)
+        passes.append(obj.status)
+        return Next.done(obj.status or shining(obj, False))
+
+    passes: list[LampStatus | None] = []
+    works = await start(Electrician(count_seen))
+    await client.create(Lamp, lamp("hall", namespace))
+    await works.rests(passes=2)
+    status = await shown(client, "hall", namespace)
+    assert status is not None
+    assert status.shines
+    assert (passes[0], passes[-1]) == (None, status)
+
+
+async def test_the_first_status_of_a_process_follows_what_the_pass_itself_has_written(
+    client: Client, namespace: str, start: Start, audit: AuditLog
+) -> None:
+    """Also where the cache shows that write before the pass ends."""
+
+    async def adopt(obj: Lamp) -> Next[LampStatus]:
+        if not finalizer.present(obj, "engine.test/lamp"):
+            held = await finalizer.add(client, obj, "engine.test/lamp")
+            await works.controller.primary.wait_for(obj.key, held.metadata.resource_version, 20)
+        return await switch(obj)
+
+    works = await start(Electrician(adopt))
+    await client.create(Lamp, lamp("hall", namespace))
+    audit.mark()
+    assert await seen_status(client, "hall", namespace)
+    requests = audit.entries(lambda entry: entry.namespace == namespace and entry.resource == "lamps")
+    assert [entry.verb for entry in requests if entry.is_write and entry.verb != "create"] == ["patch", "update"]
 
 
 @pytest.mark.req("R-106")

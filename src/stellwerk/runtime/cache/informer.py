@@ -346,6 +346,8 @@ class Informer(Generic[T]):
         """
         write = self._progress.expect(key, version_number(resource_version))
         notes = _notes.get()
+        if notes is not None and notes.primary is self:
+            notes.versions[key] = resource_version
         if write is not None and notes is not None:
             notes.writes.append(write)
 
@@ -550,12 +552,20 @@ def wrote_own_object(obj: HasMetadata) -> None:
         notes.primary.expect(obj.key, obj.metadata.resource_version)
 
 
+def own_version(key: ObjectKey) -> str:
+    """The resourceVersion of the last write of the pass under way to this object of its kind; empty without one."""
+    notes = _notes.get()
+    return notes.versions.get(key, "") if notes is not None else ""
+
+
 class _Notes:
     """What a pass has written so far."""
 
     def __init__(self, primary: Informer[T]) -> None:
         self.primary = primary
         self.writes: list[OwnChange] = []
+        self.versions: dict[ObjectKey, str] = {}
+        """Of objects of the primary kind, also where its cache shows them already."""
 
 
 _notes: ContextVar[_Notes | None] = ContextVar("own writes of the current pass", default=None)

@@ -34,7 +34,7 @@ from stellwerk.kube.types.errors import ApiError, Forbidden, causes
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unreadable
 from stellwerk.kube.types.object_meta import Record
-from stellwerk.runtime.cache.informer import Delta, Informer, noting_own_writes
+from stellwerk.runtime.cache.informer import Delta, Informer, noting_own_writes, own_version
 from stellwerk.runtime.cache.read_your_writes import OwnChange, OwnEnd
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.control import secrecy
@@ -482,7 +482,13 @@ class Controller(Generic[K, S]):
             await self._announce(obj, notice, _LEVELS[notice.severity])
 
     def _version_of(self, obj: K) -> str:
-        """The resourceVersion of the object after what the pass itself has written to it; empty where it is gone."""
+        """The resourceVersion of the object whose status is replaced; empty for the one that the pass has seen.
+
+        The first status of a process may only follow what the pass has seen and written. The cache may show more by
+        the end of the pass: the last status of a former leader.
+        """
+        if not self._write_status.has_written(obj):
+            return own_version(obj.key)
         written = self.primary.expected(obj.key)
         if isinstance(written, OwnEnd):
             return ""

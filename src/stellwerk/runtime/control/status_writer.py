@@ -141,6 +141,10 @@ class StatusWriter:
                     raise
             await self.clock.sleep(delay)
 
+    def has_written(self, obj: Kind) -> bool:
+        """Whether this process has written the status of the object before."""
+        return obj.metadata.uid in self._written
+
     def forget(self, uid: str) -> None:
         """The object is gone."""
         self._written.discard(uid)
@@ -151,7 +155,7 @@ class StatusWriter:
         except NotFound:
             return None
         except Conflict as conflict:
-            if obj.metadata.uid not in self._written:
+            if not self.has_written(obj):
                 return await self._seen_anew(obj, status, conflict)
         return await self._patch(obj, status)
 
