@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stellwerk.api.coordination import LeaseSpec
-from stellwerk.runtime.process.leader import Fence, LeadershipLost, Observation, Terms, new_identity
-from stellwerk.testing.clock import FakeClock
+from stellwerk.api.coordination import Lease, LeaseSpec
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.runtime.process.leader import Fence, LeaderElector, LeadershipLost, Observation, Terms, new_identity
+from stellwerk.testing.clock import FakeClock, SimulatedLoop
 
 HELD = LeaseSpec(holder_identity="other", lease_duration_seconds=15, lease_transitions=3)
 
@@ -120,3 +129,73 @@ def test_terms_that_contradict_are_refused(duration: float, deadline: float, ret
 
 def test_two_processes_of_one_machine_have_two_identities() -> None:
     assert new_identity() != new_identity()
+
+
+class LoopClock:
+    """The time of the event loop."""
+
+    def now(self) -> datetime:
+        return datetime(2030, 1, 1, tzinfo=UTC) + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclass
+class OneLease:
+    """An API server with one Lease, which takes `seconds` for each answer and leaves one renewal unanswered."""
+
+    seconds: float = 0.0
+    unanswered: int = 0
+    """Which renewal, counted from 1; 0 for none."""
+    renewals: int = 0
+    version: int = 0
+    lease: Lease | None = None
+
+    async def find(self, *_: object) -> Lease | None:
+        await asyncio.sleep(self.seconds)
+        return self.lease
+
+    async def create(self, _: object, body: JsonObject, namespace: str) -> Lease:
+        return await self._stored(body["spec"])
+
+    async def patch(self, _kind: object, _name: str, _namespace: str, patch: MergePatch) -> Lease:
+        self.renewals += 1
+        if self.renewals == self.unanswered:
+            await asyncio.Event().wait()
+        return await self._stored(dig(patch.body, "spec"))
+
+    async def _stored(self, spec: object) -> Lease:
+        await asyncio.sleep(self.seconds)
+        self.version += 1
+        metadata = {"name": "lease", "namespace": "here", "resourceVersion": str(self.version)}
+        self.lease = msgspec.convert({"metadata": metadata, "spec": spec}, Lease)
+        return self.lease
+
+
+@pytest.mark.req("R-301")
+@pytest.mark.parametrize(
+    "server",
+    [OneLease(), OneLease(unanswered=1), OneLease(unanswered=7), OneLease(seconds=2.4)],
+    ids=["quick", "the first renewal hangs", "a later renewal hangs", "slow"],
+)
+def test_the_fence_stays_open_for_a_minute_of_the_default_terms(server: OneLease) -> None:
+    async def lead() -> set[float]:
+        elector = LeaderElector(cast(Client, server), "lease", "here", clock=LoopClock())
+        closed = set[float]()
+
+        async def work() -> None:
+            for tenth in range(600):
+                await asyncio.sleep(0.1)
+                if not elector.fence.is_open:
+                    closed.add(tenth / 10)
+
+        await elector.run(work)
+        return closed
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        assert runner.run(lead()) == set()
+    assert server.renewals > 5

@@ -12,6 +12,9 @@ lease duration may take it. Three decisions make "at a time" true:
 - The fence closes after half the lease duration if the renew deadline is later than that. client-go's 10 s of 15 s bear
   a candidate whose clock runs half as fast again; half bears one that runs twice as fast.
 
+One renewal that is not answered must not close the fence: it is given up early enough for another one, which a leader
+sends after a quarter of the usual pause.
+
 A renewal counts from when it was sent, not from when it was answered: candidates may have seen it at any time
 between. The elector's own client must be one without the fence, for a candidate has to write in order to lead.
 """
@@ -69,6 +72,25 @@ class Terms:
     def writing_seconds(self) -> float:
         """For how long after a renewal was sent writes are allowed."""
         return min(self.renew_deadline_seconds, self.lease_duration_seconds / 2)
+
+    @property
+    def attempt_seconds(self) -> float:
+        """How long an attempt to acquire may take."""
+        return self.renew_deadline_seconds / 2
+
+    @property
+    def renewal_seconds(self) -> float:
+        """How long a renewal may take: so long that another one can be answered before the fence closes.
+
+        Where the pause takes up more than half of that time, there is none for another one.
+        """
+        pause, limit = self.retry_seconds, self.writing_seconds
+        return min(self.attempt_seconds, (limit - pause) / 2) if pause <= limit / 2 else self.attempt_seconds
+
+    @property
+    def hurry_seconds(self) -> float:
+        """The pause of a leader after a renewal that failed."""
+        return self.retry_seconds / 4
 
 
 class Fence:
@@ -213,7 +235,7 @@ class LeaderElector:
         """Return when the lease is ours. Failures of the API server are waited out."""
         _log.info("waiting for lease %s as %s", self.key, self.identity)
         while not await self._attempt():
-            await self._pause()
+            await self._pause(self.terms.retry_seconds)
         self._leads = True
         self._report(True)
         self._send_event("became leader")
@@ -248,18 +270,20 @@ class LeaderElector:
 
     async def _keep(self) -> None:
         """Renew until that fails for too long. Raises LeadershipLost."""
+        renewed = True
         while True:
-            await self._pause()
+            await self._pause(self.terms.retry_seconds if renewed else self.terms.hurry_seconds)
             # Looked at before the attempt: a process that was frozen must not renew what it has long lost.
-            if not self.is_leader or not await self._attempt():
+            renewed = self.is_leader and await self._attempt()
+            if not renewed:
                 self._lose_if_due()
 
-    async def _pause(self) -> None:
+    async def _pause(self, seconds: float) -> None:
         try:
-            await self._clock.sleep(self.terms.retry_seconds)
+            await self._clock.sleep(seconds)
         except BaseException as raised:
             self._report_unexpected(raised)
-            await asyncio.sleep(self.terms.retry_seconds)
+            await asyncio.sleep(seconds)
 
     def _report_unexpected(self, raised: BaseException) -> None:
         self._border.report("lease", f"lease {self.key}", surprise(raised))
@@ -282,8 +306,9 @@ class LeaderElector:
 
     async def _attempt(self) -> bool:
         """One try to acquire or renew, bounded in time. Returns whether the lease is ours."""
+        renews = self._leads and self._lease is not None
         try:
-            async with asyncio.timeout(self.terms.renew_deadline_seconds / 2):
+            async with asyncio.timeout(self.terms.renewal_seconds if renews else self.terms.attempt_seconds):
                 leads = await self._renew() or await self._take()
             self._refusal = ""
             return leads
