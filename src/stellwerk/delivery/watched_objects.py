@@ -120,8 +120,8 @@ class OwnedObjects:
         """The objects of one owner. Complete for the places that are covered."""
         found: dict[ObjectIdentity, LiveObject] = {}
         for place, informer in self._watches.items():
-            if _is_forbidden(informer):
-                continue  # it shows what there was when the right was taken away
+            if _is_outdated(informer):
+                continue
             for obj in informer.store.by(_OWNER, label_value):
                 address = Address(place.resource, obj.key)
                 found[ObjectIdentity.of(address.ref)] = LiveObject(address, obj)
@@ -139,13 +139,13 @@ class OwnedObjects:
     def find(self, address: Address) -> Live | None:
         """An object of any owner. Meaningful for the places that are covered."""
         informer = self._watch_of(address)
-        return informer.store.get(address.key) if informer is not None and not _is_forbidden(informer) else None
+        return informer.store.get(address.key) if informer is not None and not _is_outdated(informer) else None
 
     def expect(self, carried: Iterable[ActionResult]) -> None:
         """What was written must be seen before the next pass on its set."""
         for each in carried:
             informer = self._watch_of(each.address)
-            if informer is None or _is_forbidden(informer):
+            if informer is None or _is_outdated(informer):
                 continue  # no cache will ever show it
             if isinstance(each.action, Remove) and each.live is None and not each.stays:
                 if each.address.key in informer.store:
@@ -292,6 +292,12 @@ async def _settled(informer: Informer[T]) -> None:
 
 def _is_forbidden(informer: Informer[Live]) -> bool:
     return informer.parked is not None and informer.parked.is_forbidden
+
+
+def _is_outdated(informer: Informer[Live]) -> bool:
+    """Whether the cache shows what there was when the right to watch was taken away, or when this version of the kind
+    was served last: the objects may be gone, or be watched in another version."""
+    return informer.parked is not None and (informer.parked.is_forbidden or informer.parked.is_not_served)
 
 
 async def read(

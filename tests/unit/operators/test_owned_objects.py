@@ -1,4 +1,4 @@
-"""The watches of the objects that a set owns, when the right to watch them is taken away."""
+"""The watches of the objects that a set owns, when they cannot be watched any more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import live_view
 from stellwerk.apply.set.model.owner import mark
 from stellwerk.delivery.watched_objects import OwnedObjects, Place
@@ -19,9 +20,17 @@ from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.testing.clock import FakeClock
 
 
-@pytest.mark.req("R-206")
-async def test_owners_whose_objects_are_watched_no_longer_are_woken_and_not_held_back() -> None:
-    """They may wait for the end of an object, which nothing tells them now."""
+@pytest.mark.req("R-206", "R-207")
+@pytest.mark.parametrize(
+    "parked",
+    [
+        WatchSuspended("not permitted", is_forbidden=True),
+        WatchSuspended("no such version", is_not_served=True),
+    ],
+    ids=["a right is missing", "the version is no longer served"],
+)
+async def test_owners_whose_objects_are_watched_no_longer_are_woken_and_not_held_back(parked: WatchSuspended) -> None:
+    """They may wait for the end of an object, which no watch shows now."""
     labels: JsonObject = {mark(RECONCILER): "owner"}
     metadata: JsonObject = {"namespace": "shop", "name": "one", "uid": "u1", "resourceVersion": "1", "labels": labels}
     woken: list[str] = []
@@ -38,8 +47,9 @@ async def test_owners_whose_objects_are_watched_no_longer_are_woken_and_not_held
         maps.take(Synced((live,), "1"))
         woken.clear()
         maps.expect(live.key, "9")
-        maps.take(WatchSuspended("not permitted", is_forbidden=True))
+        maps.take(parked)
 
         assert woken == ["owner"]
         assert maps.expected(live.key) is None
-        assert owned.of("owner") == {}, "what it shows is outdated: it is read one by one"
+        assert owned.of("owner") == {}, "what the cache shows is outdated"
+        assert owned.find(Address(ConfigMap.resource, live.key)) is None
