@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 
 import pytest
-from tests.cluster.apply.object_sets import CONFIG_MAPS, Place, R, annotated, joined
+from tests.cluster.apply.object_sets import CONFIG_MAPS, DEFINITIONS, Place, R, annotated, joined
 from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import InvalidSet, Obstacle
 from stellwerk.apply.set.model.policy import DeletePolicy, Policies, TypePattern, UpdatePolicy
+from stellwerk.apply.set.model.resource_lookup import resources_of
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Remove
-from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.client.patch import JsonPatch, MergePatch, replace
 from stellwerk.kube.types.errors import Unexplained
-from stellwerk.kube.types.model import unstructured
+from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.testing.eventually import eventually
 
 FOREIGN = INSTANCE.replace("name: one", "name: foreign")
@@ -311,6 +313,46 @@ async def test_a_definition_that_is_gone_with_its_instances_does_not_stop_the_de
         return False
 
     await eventually(is_done, describe="a set without its definition to be gone")
+
+
+@pytest.mark.req("R-207")
+async def test_an_object_whose_version_is_no_longer_served_is_deleted_in_another_one(place: Place) -> None:
+    schema = "schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}"
+    second = f"\n  - {{name: v2, served: true, storage: false, {schema}}}\n"
+    place.kubectl("apply", "-f", "-", stdin=DEFINITION.rstrip() + second)
+    kept = place.new_set()
+
+    async def is_served() -> bool:
+        with suppress(InvalidSet):
+            await kept.wanted(INSTANCE)
+            return await place.others.mapper.other_versions(place.things) == ["v2"]
+        return False
+
+    await eventually(is_served, describe="the kind to be served")
+    await kept.rolled_out(INSTANCE)
+    former = await kept.resources(())
+    seen = await kept.seen(former)
+    unserved = JsonPatch([replace("/spec/versions/0/served", False)])
+    await place.others.patch(metadata_of(DEFINITIONS), f"things.{place.group}", "", unserved)
+
+    async def is_refused() -> bool:
+        with suppress(Unexplained):  # the API server still lists the version, and no longer serves it
+            progress = await (await kept.object_set()).delete(kept.inventory, seen, former)
+            (failure,) = progress.failures
+            assert (failure.obstacle, len(progress.inventory)) == (Obstacle.OUTAGE, 1)
+            assert "as v2 now" in failure.cause
+            return True
+        return False
+
+    async def is_unlisted() -> bool:
+        return not await place.others.mapper.serves(place.things)
+
+    await eventually(is_refused, describe="a deletion in the former version")
+    await eventually(is_unlisted, describe="discovery without the former version")
+    now = await resources_of((), kept.inventory, place.others.mapper)
+    assert (await (await kept.object_set()).delete(kept.inventory, await kept.seen(now), now)).done
+    view = unstructured(dataclasses.replace(place.things, version="v2"))
+    assert await place.others.find(view, "one", place.namespace) is None
 
 
 async def test_a_namespace_that_is_being_deleted_is_named(place: Place) -> None:

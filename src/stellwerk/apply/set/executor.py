@@ -105,10 +105,10 @@ class Executor:
             return replaced(done, remarks=server_warnings.shown(action.address, heard)) if heard else done
         except NotServed as error:
             if isinstance(action, Remove | RemoveFinalizer | LookUp):
-                return ActionResult(action, None)  # the kind is gone, and all its objects with it
+                return await self._unserved(action, verb)
             return failure_of(action.address, verb, error)
         except _OutdatedView as error:
-            return WriteFailure(action.address.ref, verb, Obstacle.OUTAGE, str(error), "", Unreachable(str(error)))
+            return _outdated(action, verb, str(error))
         except _NotAsSeen:
             pass
         except ApiError as error:
@@ -121,6 +121,18 @@ class Executor:
         if isinstance(action, Remove) and found is not None and self._is_successor(found, action.uid):
             return _made_anew(action)
         return ActionResult(action, found, done=False)
+
+    async def _unserved(self, action: Action, verb: str) -> ActionResult | WriteFailure:
+        """A kind that is gone took all its objects with it. They exist where only this version of it is gone: then the
+        next pass meets them in another one."""
+        resource = action.address.resource
+        try:
+            others = await self.client.mapper.other_versions(resource)
+        except ApiError as error:
+            return failure_of(action.address, "get", error)
+        if others:
+            return _outdated(action, verb, f"the API server serves {resource.gvk} as {others[0]} now")
+        return ActionResult(action, None)
 
     def _is_successor(self, found: Live, uid: str) -> bool:
         """Whether it is another object, and yet one of a set of ours."""
@@ -265,8 +277,6 @@ class Executor:
         key = address.key
         try:
             return bool(await self.client.delete(metadata_of(address.resource), key.name, key.namespace, dry_run=True))
-        except NotServed:
-            return False  # the kind is gone, and all its objects with it
         except BadRequest:
             return False  # some webhook refuses rehearsals; then the reading has to do
 
@@ -299,6 +309,11 @@ def _made_anew(action: Remove) -> WriteFailure:
     cause = "it was created again in the meantime"
     error = Conflict(Status(message=cause, code=HTTPStatus.CONFLICT))
     return WriteFailure(action.address.ref, "delete", Obstacle.CHANGED, cause, "", error)
+
+
+def _outdated(action: Action, verb: str, cause: str) -> WriteFailure:
+    """What was decided from is out of date in a way that reading the object does not mend; the next pass may."""
+    return WriteFailure(action.address.ref, verb, Obstacle.OUTAGE, cause, "", Unreachable(cause))
 
 
 class _NotAsSeen(Exception):

@@ -124,6 +124,13 @@ class ResourceMapper:
         self._check_fresh(resource.group, resource.version)
         return False
 
+    async def other_versions(self, resource: Resource) -> list[str]:
+        """The other versions in which the server has this kind now. Raises ApiError where that is unknown."""
+        await self._refresh()
+        kind = (resource.group, resource.kind)
+        served = [each.version for each in self._all if (each.group, each.kind) == kind]
+        return [version for version in served if version != resource.version]
+
     def undiscovered(self) -> list[tuple[str, str]]:
         """The groups and versions of which no kind is known, though there may be some."""
         known = {(resource.group, resource.version) for resource in self._all}
