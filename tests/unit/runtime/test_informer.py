@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -348,6 +349,23 @@ def test_a_pass_collects_what_it_has_written() -> None:
     assert not writes[0].is_visible
     others.take(Bookmark("7"))
     assert writes[0].is_visible
+
+
+def test_writes_that_the_cache_shows_take_no_memory_though_no_pass_asks_for_them() -> None:
+    """As of Jobs in namespaces that come and go."""
+    things = informer()
+    things.take(Synced((), "1"))
+    tracemalloc.start()
+    try:
+        for number in range(2, 50_002):
+            things.expect(ObjectKey("here", f"job-{number}"), str(number))
+            things.take(Bookmark(str(number)))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 1_000_000
+    things.expect(A, "60000")
+    assert things.expected(A) is not None
 
 
 _names = st.sampled_from("abc")

@@ -21,6 +21,8 @@ from stellwerk.kube.types.identifiers import ObjectKey
 
 _MOST_DIGITS = 40
 """Versions of etcd have at most 19; a server of a tenant may answer with any number of them."""
+_FEW = 1_000
+"""Up to this number, writes that the cache shows are kept until their key is asked about."""
 
 
 class CacheProgress:
@@ -33,6 +35,7 @@ class CacheProgress:
         self._expected: dict[ObjectKey, int] = {}
         self._ends: dict[ObjectKey, OwnEnd] = {}
         self._given_up = 0
+        self._most_expected = _FEW
 
     def has_reached(self, version: int) -> bool:
         """Whether the cache shows everything up to this version."""
@@ -73,7 +76,15 @@ class CacheProgress:
         if self.has_reached(version):
             return None
         self._expected[key] = max(version, self._expected.get(key, 0))
+        if len(self._expected) > self._most_expected:
+            self._drop_reached()
         return OwnWrite(self, version, self._given_up)
+
+    def _drop_reached(self) -> None:
+        """Many keys are asked about only once, such as those of Jobs that are gone. All are looked at when their number
+        has doubled, so a write pays for two on average."""
+        self._expected = {key: version for key, version in self._expected.items() if not self.has_reached(version)}
+        self._most_expected = max(_FEW, 2 * len(self._expected))
 
     def expect_end(self, key: ObjectKey, uid: str) -> OwnEnd:
         """Note that this process has ended the object, which the cache still shows."""
