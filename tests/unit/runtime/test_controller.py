@@ -284,6 +284,42 @@ async def test_a_controller_that_is_stopped_waits_for_passes_without_a_worker() 
     assert reconciler.served == ["slow"] * 3
 
 
+@pytest.mark.req("R-512")
+async def test_a_controller_that_runs_again_works_on_the_keys_that_were_under_way() -> None:
+    """One pass is cut short, and one has ended and waits until its write is visible."""
+    client = nowhere()
+    stones, others = Informer(client, Stone), Informer(client, Stone)
+    for each in (stones, others):
+        each.take(Synced((stone(1), stone(2)), "10"))
+    names: list[str] = []
+    is_cut = False
+
+    class Cut(SimpleReconciler[Stone, Record]):
+        async def reconcile(self, obj: Stone) -> Next[Record]:
+            names.append(obj.metadata.name)
+            if not is_cut and obj == stone(1):
+                await asyncio.Event().wait()
+            if not is_cut:
+                others.expect(obj.key, "11")
+            return Next.done()
+
+    controller = Controller("stones", stones, Cut(), write_status=StatusWriter(client=client), workers=2)
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: sorted(names) == ["stone-1", "stone-2"], within=20)
+    running.cancel()
+    await asyncio.wait([running])
+    names.clear()
+    is_cut = True
+
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: names == ["stone-1"], within=20)
+    stones.take(Changed(stone(2, version=11)))
+    await eventually(lambda: names == ["stone-1", "stone-2"], within=20)
+    controller.stop()
+    async with asyncio.timeout(20):
+        await running
+
+
 async def test_losing_the_lead_ends_passes_without_a_worker() -> None:
     class Loses(Hanging):
         async def reconcile(self, stone: Stone) -> Next[Record]:

@@ -295,14 +295,14 @@ class Controller(Generic[K, S]):
 
     async def _serve(self, key: ObjectKey) -> None:
         """One turn of a worker: a pass on the key's object, or the end of its memory, or neither yet."""
-        await self.primary.history.common()
-        unseen = self.primary.expected(key)
-        if unseen is not None:
-            self.queue.add(key)
-            self._done_when_visible(key, [unseen])
-            return
         writes: Sequence[OwnChange] = ()
         try:
+            await self.primary.history.common()
+            unseen = self.primary.expected(key)
+            if unseen is not None:
+                self.queue.add(key)
+                writes = [unseen]
+                return
             with noting_own_writes(self.primary) as writes:
                 await self._look_at(key)
         except BaseException as raised:
@@ -311,7 +311,9 @@ class Controller(Generic[K, S]):
             self.queue.add_backed_off(key)
         finally:
             self.checkpoints.forget(key)
-        self._done_when_visible(key, writes)
+            if self._ending:
+                self.queue.add(key)  # where `run` is called again, what was cut short begins again
+            self._done_when_visible(key, writes)
 
     def _surprise(self, raised: BaseException) -> Exception:
         """As `tasks.surprise`. Only the controller cancels a worker: before its end, code of the pass did."""
@@ -530,7 +532,7 @@ class Controller(Generic[K, S]):
     def _done_when_visible(self, key: ObjectKey, writes: Sequence[OwnChange]) -> None:
         """Give the key back to the queue once the caches show what was written."""
         pending = [write for write in writes if not write.is_visible]
-        if pending and self._landing is not None:
+        if pending and self._landing is not None and not self._ending:
             self.queue.land(key)
             self._landing.start(self._land(key, pending), f"{self.name} {key} becomes visible")
         else:
@@ -542,10 +544,13 @@ class Controller(Generic[K, S]):
                 for write in writes:
                     await write.visible()
         except TimeoutError:
-            _log.warning("%s: the caches do not show what was written for %s; going on without", self.name, key)
+            waits = self.primary.expected(key) is not None
+            what = "still waiting" if waits else "going on without"
+            _log.warning("%s: the caches do not show what was written for %s; %s", self.name, key, what)
         except BaseException as raised:
             self._border.report("landing", f"{self.name} {key}", surprise(raised))
-        self.queue.done(key, landed=True)
+        finally:
+            self.queue.done(key, landed=True)
 
     def _on_primary(self, delta: Delta[K]) -> None:
         if delta.old is not None and delta.new is not None and self._is_ignored(delta.old, delta.new):
