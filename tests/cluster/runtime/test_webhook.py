@@ -22,7 +22,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.runtime.certificates import certs
-from stellwerk.runtime.certificates.store import Profile, Registration, ServingCertificates
+from stellwerk.runtime.certificates.store import Profile, Registration, ServingCertificates, trust
 from stellwerk.runtime.serving.http import ListenAddress
 from stellwerk.runtime.serving.webhook import (
     Admission,
@@ -281,6 +281,29 @@ async def test_certificates_are_replaced_without_a_refused_call(scene: Scene) ->
     await caller
     assert not refused
     assert calls > 20
+
+
+@pytest.mark.req("R-706")
+async def test_a_new_authority_settles_again_where_another_client_had_replaced_the_trust_in_it(scene: Scene) -> None:
+    replica = await scene.replica()
+    await scene.register(replica)
+    before = await scene.secret()
+    await scene.client.patch(Secret, SECRET, scene.namespace, MergePatch({"data": {"ca.key": "anVuaw=="}}))
+    await replica.certificates.check()
+    for registration in scene.registrations:
+        found = await scene.client.get(registration.view, scene.name)
+        former = JsonPatch(trust(found.body, before["ca.crt"]))
+        await scene.client.patch(registration.view, scene.name, "", former)
+
+    await scene.clock.advance(61)
+    await replica.certificates.check()
+    restored = await scene.secret()
+    assert await scene.bundles() == {restored["ca.crt"]} != {before["ca.crt"]}
+    assert restored["tls.crt"] == before["tls.crt"], "not all API servers may know the new authority"
+
+    await scene.clock.advance(61)
+    await replica.certificates.check()
+    assert (await scene.secret())["tls.crt"] != before["tls.crt"]
 
 
 @pytest.mark.req("R-706")

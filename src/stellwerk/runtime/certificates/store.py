@@ -231,6 +231,10 @@ class ServingCertificates:
         secret = await self._client.find(Secret, self._secret.name, self._secret.namespace)
         holding = _read(secret) if secret is not None else self._holding
         now = self._clock.now()
+        if holding is not None and any(
+            found is not None and trust(found.body, holding.bundle) for _, found in registered
+        ):
+            self._trusted = None  # callers may have learned of the other bundle: they have to settle again
         step = next_step(holding, self._profile, now=now, trusted_since=self._trusted_since(holding))
         holding = await asyncio.to_thread(made, step, holding, self._profile, now)
         if step is not CertificateStep.NOTHING or secret is None:
