@@ -79,9 +79,32 @@ def test_what_is_over_is_made_anew() -> None:
 
 
 @pytest.mark.req("R-302")
-@pytest.mark.parametrize("hours", [-48, -1, 1])
-def test_a_clock_that_jumps_makes_nothing_anew(hours: int) -> None:
+@pytest.mark.parametrize("hours", [-1.9, -1, 1, 48])
+def test_a_clock_that_jumps_makes_nothing_anew(hours: float) -> None:
     assert step(FRESH, days=hours / 24) is CertificateStep.NOTHING
+
+
+@pytest.mark.req("R-302")
+@pytest.mark.req("R-706")
+def test_certificates_of_a_clock_that_was_ahead_are_replaced_once_and_cost_no_caller_its_trust() -> None:
+    """It may also be our own clock that was set back: callers then go on with what they know."""
+    ahead = store.made(CertificateStep.EVERYTHING, None, PROFILE, NOW + timedelta(days=3))
+    assert step(ahead) is CertificateStep.AUTHORITY
+    joined = store.made(CertificateStep.AUTHORITY, ahead, PROFILE, NOW)
+    assert (joined.leaf, joined.authorities[1:]) == (ahead.leaf, ahead.authorities)
+    assert step(joined) is CertificateStep.NOTHING, "the new authority is not known for long enough"
+    assert step(joined, trusted_days=-1) is CertificateStep.LEAF
+    repaired = store.made(CertificateStep.LEAF, joined, PROFILE, NOW)
+    assert certs.chain_holds(repaired.leaf.certificate, repaired.authorities[0], NOW)
+    for days in (0, 3):
+        assert step(repaired, days=days, trusted_days=-1) is CertificateStep.NOTHING, "the replica ahead accepts it"
+
+
+@pytest.mark.req("R-706")
+def test_a_leaf_of_a_clock_that_was_ahead_is_replaced_at_once() -> None:
+    renewed = store.made(CertificateStep.LEAF, FRESH, PROFILE, NOW + timedelta(days=300))
+    assert step(renewed) is CertificateStep.LEAF
+    assert step(store.made(CertificateStep.LEAF, renewed, PROFILE, NOW)) is CertificateStep.NOTHING
 
 
 @pytest.mark.req("R-706")

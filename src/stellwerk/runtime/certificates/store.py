@@ -9,8 +9,9 @@ of a replacement matters, and each step waits for the one before to be visible e
 The old authority stays in the bundle with the new one until a later replacement; a replica that still presents the
 old leaf is trusted all the time. Where the process is, is not remembered but read off the Secret: `next_step` is pure.
 
-Everything is replaced after 60% of its life, well before the two thirds at which others begin to warn. A Secret that
-a user has deleted is written again from memory, because API servers would not trust a new authority at once.
+Everything is replaced after 60% of its life, well before the two thirds at which others begin to warn, and where it is
+not valid yet, because the clock of its maker was ahead. A Secret that a user has deleted is written again from memory,
+because API servers would not trust a new authority at once.
 """
 
 from __future__ import annotations
@@ -98,11 +99,13 @@ def next_step(
     can_sign = certs.key_fits(holding.newest)
     if not _is_usable(holding, profile, now):
         return CertificateStep.LEAF if can_sign else CertificateStep.EVERYTHING
-    if not can_sign or certs.facts(holding.newest).used_life(now) >= RENEW_AT:
+    newest, leaf = certs.facts(holding.newest), certs.facts(holding.leaf)
+    if not can_sign or not _has_begun(newest, now) or newest.used_life(now) >= RENEW_AT:
         return CertificateStep.AUTHORITY
     by_newest = certs.chain_holds(holding.leaf.certificate, holding.authorities[0])
     if by_newest:
-        return CertificateStep.LEAF if certs.facts(holding.leaf).used_life(now) >= RENEW_AT else CertificateStep.NOTHING
+        is_due = not _has_begun(leaf, now) or leaf.used_life(now) >= RENEW_AT
+        return CertificateStep.LEAF if is_due else CertificateStep.NOTHING
     settled = trusted_since is not None and (now - trusted_since).total_seconds() >= profile.settle_seconds
     return CertificateStep.LEAF if settled else CertificateStep.NOTHING
 
@@ -289,11 +292,7 @@ class Unsettled(ApiError):
 
 
 def _is_usable(holding: Holding, profile: Profile, now: datetime) -> bool:
-    """Whether callers who trust the bundle accept the leaf, and it has all names.
-
-    That it may begin in the future is not asked: then our own clock was set back, and a new one would begin earlier
-    than any clock needs, again and again.
-    """
+    """Whether callers who trust the bundle accept the leaf, now or when it begins, and it has all names."""
     facts = certs.facts(holding.leaf)
     trusted = any(
         _signs((authority,), now) and certs.chain_holds(holding.leaf.certificate, authority)
@@ -306,6 +305,16 @@ def _signs(authorities: Sequence[bytes], now: datetime) -> bool:
     """Whether the first is an authority that is not over."""
     facts = certs.facts(KeyPair(authorities[0] if authorities else b"", b""))
     return facts.is_authority and _lives(facts, now)
+
+
+def _has_begun(facts: certs.Facts, now: datetime) -> bool:
+    """Whether it is valid already. Otherwise the clock of its maker was ahead, and callers refuse it until then; or our
+    own clock was set back, so its replacement takes the order that costs no caller its trust.
+
+    The replica whose clock is ahead accepts what replaces it, so replicas do not replace certificates by turns, unless
+    their clocks differ by more than `RENEW_AT` of a leaf's life.
+    """
+    return facts.begins is not None and facts.begins <= now
 
 
 def _lives(facts: certs.Facts, now: datetime) -> bool:
