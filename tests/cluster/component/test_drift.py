@@ -56,6 +56,26 @@ async def test_the_component_may_have_its_objects_put_back_more_often(
 
 
 @pytest.mark.req("R-110")
+async def test_a_field_changed_after_a_calm_interval_is_reported_and_put_back_at_the_next(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"one.yaml": config_map("one")})
+    await running.start()
+    await given.component()
+    await then.ready()
+    for _ in range(7):  # calm passes, the last of them after the interval
+        await running.waits(minutes=11)
+        await running.rests()
+    await given.written_by("other", "one", a="changed")
+    await then.event("DriftDetected", about="comp", saying="one")
+    await running.rests()
+    assert (await then.config("one")).data == {"a": "changed"}
+    for _ in range(6):
+        await running.waits(minutes=11)
+    await then.config_holds("one", {"a": "b"})
+
+
+@pytest.mark.req("R-110")
 async def test_a_deleted_object_is_made_again_at_once(given: Given, running: Running, then: Then) -> None:
     await given.source({"one.yaml": config_map("one")})
     await running.start()

@@ -214,6 +214,7 @@ class _Pass:
             absent=self._sight.absent,
             in_use=self._in_use,
             confirmations=object_set.memory.confirmations,
+            checked=object_set.memory.checked,
             now=object_set.now,
             clock=object_set.clock,
         )
@@ -235,6 +236,7 @@ class _Pass:
                 if not await announce(inventory):
                     return SetProgress(inventory, must_be_saved=True)
                 announce = None
+            self._sight.note_checked(stage.checked)
             self._sight.forget(inventory, stage.inventory)
             inventory = stage.inventory
             if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):

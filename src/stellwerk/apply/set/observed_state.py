@@ -43,6 +43,9 @@ class ObservedState:
     """What a process remembers of a set from pass to pass. Losing it costs a few requests and nothing else."""
 
     confirmations: dict[Address, Confirmation] = field(default_factory=dict)
+    checked: dict[Address, datetime] = field(default_factory=dict)
+    """When an object was last due and as wanted. Its status keeps the time of the last write only: a check must not
+    cost a write, and an object that was calm for an interval would be due in every pass."""
     removed: dict[ObjectIdentity, DeletedObject] = field(default_factory=dict)
     """Objects that we asked the server to delete: caches may show them for a while as they were, and when a cache that
     has shown one shows it no more, it is gone."""
@@ -55,6 +58,7 @@ class ObservedState:
     def clear(self) -> None:
         """Drop everything: the set is gone."""
         self.confirmations.clear()
+        self.checked.clear()
         self.removed.clear()
 
 
@@ -112,6 +116,10 @@ class ObservedSet:
         if removed is not None:
             self._memory.removed[identity] = replace(removed, may_have_successor=True)
 
+    def note_checked(self, addresses: Iterable[Address]) -> None:
+        """Objects that were due and are as wanted: they are due again after an interval."""
+        self._memory.checked.update(dict.fromkeys(addresses, self._now))
+
     def forget(self, before: Inventory, after: Inventory) -> None:
         """What has left the set: nothing that is remembered of it may be held against a successor."""
         if len(before) == len(after):
@@ -120,7 +128,9 @@ class ObservedSet:
         for entry in before:
             resource = self._resources.get(entry.identity)
             if entry.identity not in kept and resource is not None:
-                self._memory.confirmations.pop(Address(resource, entry.key), None)
+                address = Address(resource, entry.key)
+                self._memory.confirmations.pop(address, None)
+                self._memory.checked.pop(address, None)
 
     def _correct(self, identity: ObjectIdentity, removed: DeletedObject) -> None:
         """What we have deleted ourselves is known better than by a cache that lags behind; for a while, because what

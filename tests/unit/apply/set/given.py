@@ -153,6 +153,7 @@ class World:
     clock: float = 100.0
     seen: dict[ObjectIdentity, LiveObject] = field(default_factory=dict)
     confirmations: dict[Address, Confirmation] = field(default_factory=dict)
+    checked: dict[Address, datetime] = field(default_factory=dict)
     absent: set[ObjectIdentity] = field(default_factory=set)
     in_use: dict[ObjectIdentity, str] = field(default_factory=dict)
     unserved: set[GroupVersionKind] = field(default_factory=set)
@@ -179,6 +180,7 @@ class World:
             absent=self.absent,
             in_use=self.in_use,
             confirmations=self.confirmations,
+            checked=self.checked,
             now=self.now,
             clock=self.clock,
         )
@@ -216,6 +218,7 @@ class World:
     def carry_out(self, stage: Stage) -> Inventory:
         """Do what a stage says. The inventory after it."""
         self.before(stage)
+        self.checked.update(dict.fromkeys(stage.checked, self.now))
         changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         known = stage.inventory.by_identity()
         for action in stage.actions:

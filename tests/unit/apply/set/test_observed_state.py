@@ -53,6 +53,15 @@ def test_when_we_last_restored_an_object_is_not_forgotten_with_the_next_write() 
     assert memory.confirmations[THING.address].restored_at == 50.0
 
 
+def test_when_an_object_was_last_checked_is_forgotten_with_the_object() -> None:
+    memory = ObservedState()
+    view = sight(memory, SHOWN)
+    view.note_checked([THING.address])
+    assert memory.checked == {THING.address: NOW}
+    view.forget(registered([THING]), Inventory())
+    assert memory.checked == {}
+
+
 # ---- deletions
 
 

@@ -453,6 +453,23 @@ def test_what_others_change_stays_until_the_reapply_interval_is_over() -> None:
 
 
 @pytest.mark.req("R-110")
+def test_what_others_change_after_calm_intervals_stays_until_the_next_interval() -> None:
+    obj, world = one(config_map(reapply_interval="1m")), World()
+    inventory, _ = world.roll([obj], registered([obj]))
+    for _ in range(2):
+        world.passes(60)
+        inventory, _ = world.roll([obj], inventory)
+    world.put(obj, live(obj.desired, KUBECTL, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
+    world.passes(59)
+    inventory, _ = world.roll([obj], inventory)
+    assert [*map(type, world.carried)] == [Create]
+    assert [*drifted([obj], world.state(inventory))] == [obj.address]
+    world.passes(1)
+    world.roll([obj], inventory)
+    assert [*map(type, world.carried)] == [Create, Update]
+
+
+@pytest.mark.req("R-110")
 def test_what_others_change_is_restored_at_once_where_the_operator_says_so() -> None:
     obj, world = one(config_map(update_policy="ssa-merge")), World(options=ApplyOptions(repairs_drift=True))
     written(obj, world)

@@ -47,7 +47,9 @@ def next_stage(wanted: Sequence[DesiredObject], inventory: Inventory, state: Pla
     """What can be done now. `inventory` has been registered with `wanted`."""
     steps = _Steps(wanted, inventory, state)
     stage = _written(steps, wanted, inventory, state)
-    return plan_prune.of_unwanted(steps.inventory(), state) if stage is None else stage
+    if stage is None:
+        stage = plan_prune.of_unwanted(steps.inventory(), state)
+    return replace(stage, checked=tuple(steps.checked)) if steps.checked else stage
 
 
 def of_part(wanted: Sequence[DesiredObject], inventory: Inventory, state: PlanInput) -> Stage | None:
@@ -134,6 +136,8 @@ class _Steps:
         self._changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         self._last_order = max((obj.directive.apply_order for obj in wanted), default=0)
         self._reached: list[DesiredObject] = []
+        self.checked: list[Address] = []
+        """Objects that were due and are as wanted."""
         self._types = inventory.managed_types
         self._ranks: dict[GroupVersionKind, int] = {}
 
@@ -195,6 +199,8 @@ class _Steps:
             decision = decide(obj, entry, self._state)
             if decision.entry is not entry:
                 self._changes[obj.identity] = decision.entry
+            if decision.is_checked:
+                self.checked.append(obj.address)
             if not decision.waits:
                 continue
             waiting = Unready(obj.desired.ref, decision.waits)

@@ -59,6 +59,8 @@ class PlanInput:
     in_use: Mapping[ObjectIdentity, str] = field(default_factory=dict)
     """Definitions of which others still have instances, and a sentence about them."""
     confirmations: Mapping[Address, Confirmation] = field(default_factory=dict)
+    checked: Mapping[Address, datetime] = field(default_factory=dict)
+    """When an object was last due and as wanted, so that nothing was written."""
     now: datetime
     clock: float
     """The same moment on the clock of the confirmations, in seconds."""

@@ -9,9 +9,10 @@ Whether a live object is as wanted is decided by the first that applies:
 4. it does not carry our marks, or not the digest of what is wanted: it is written;
 5. its time has come, and it is proved not to be as we left it: it is written.
 
-What others change is taken back only when an object's reapply interval has passed, unless the operator's policy differs
-(`Habits.repairs_drift`); what they delete, and marks that they take off, are restored at once, because without the
-marks an object is lost to us. None of it more often than every `FIGHT_SECONDS` (R-110).
+What others change is taken back only when an object's reapply interval has passed since its last write, or since it was
+last due and found as wanted, unless the operator's policy differs (`ApplyOptions.repairs_drift`); what they delete, and
+marks that they take off, are restored at once, because without the marks an object is lost to us. None of it more often
+than every `FIGHT_SECONDS` (R-110).
 
 With `Recreate`, an object is deleted and created again for a changed manifest, for a reconcile policy that changes from
 or to `once` (specification 5: an upgrade hook runs at the first upgrade), and for a field that is proved to differ. It
@@ -65,6 +66,8 @@ class ObjectDecision:
     """Whether the object must not be touched. `waits` is the cause."""
     throttled: Throttled | None = None
     """Set where the object waits because others change it again and again."""
+    is_checked: bool = False
+    """Whether the object was due and is as wanted: its reapply interval begins again, without a write."""
 
 
 def decide(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> ObjectDecision:
@@ -82,7 +85,8 @@ def decide(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> Objec
     update = _update(obj, entry, live, last, state, standing)
     if update is not None:
         return _updated(obj, entry, live, update, last, state)
-    return _assessed(obj, _recalled(entry, live), live, last, state)
+    decision = _assessed(obj, _recalled(entry, live), live, last, state)
+    return replace(decision, is_checked=True) if _has_interval(obj, state) and _is_due(obj, entry, state) else decision
 
 
 def _recalled(entry: InventoryEntry, live: Live) -> InventoryEntry:
@@ -200,7 +204,14 @@ def _unmarked(found: str) -> str:
 def _is_due(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> bool:
     if state.options.repairs_drift or entry.last_applied_at is None:
         return True
-    return state.now - entry.last_applied_at >= timedelta(seconds=obj.directive.reapply_seconds)
+    since = max(entry.last_applied_at, state.checked.get(obj.address, entry.last_applied_at))
+    return state.now - since >= timedelta(seconds=obj.directive.reapply_seconds)
+
+
+def _has_interval(obj: DesiredObject, state: PlanInput) -> bool:
+    """Whether the object is compared with its manifest at its reapply interval only."""
+    by_digest = state.owner.evidence is Evidence.DIGEST and obj.digest != APPLIED_ONCE
+    return by_digest and not state.options.repairs_drift
 
 
 def _is_of_another_hand(obj: DesiredObject, live: Live, state: PlanInput) -> bool:

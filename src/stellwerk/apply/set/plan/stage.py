@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.plan.actions import Action
 from stellwerk.kube.types.identifiers import ObjectRef
@@ -54,6 +55,8 @@ class Stage:
     """Nothing has to be written for the next stage."""
     again_at: float | None = None
     """When to look again though nothing changes, on the clock's seconds."""
+    checked: tuple[Address, ...] = ()
+    """Objects that were due and are as wanted."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
