@@ -128,6 +128,16 @@ def status_of(generation: int, artifact: Published, namespace: str) -> JsonObjec
     }
 
 
+def completed(namespace: str) -> JsonObject:
+    """The entry of a hook that has done its work under the original."""
+    return {
+        "group": "", "version": "v1", "kind": "ConfigMap", "namespace": namespace, "name": "done",
+        "adoptionPolicy": "IfUnowned", "reconcilePolicy": "OnObjectOrComponentChange", "updatePolicy": "SsaOverride",
+        "deletePolicy": "Delete", "applyOrder": 0, "deleteOrder": 0, "phase": "Completed",
+        "digest": f"{digest('done')}@{digest('component')}",
+    }  # fmt: skip
+
+
 async def identities(client: Client, namespace: str) -> dict[str, str]:
     """The uids of the objects, their replica sets and pods."""
     pods = (await client.list(metadata_of(Pod), namespace)).items
@@ -175,19 +185,51 @@ async def _is_ours(client: Client, namespace: str) -> bool:
 
 
 @pytest.mark.req("R-306")
+async def test_an_installation_that_the_original_has_begun_goes_on_and_repeats_no_hook(
+    given: Given, running: Running, then: Then, admin: Client, component_cluster: LocalCluster
+) -> None:
+    files = {
+        "done.yaml": config("done", purge_order="0", reconcile_policy="on-object-or-component-change"),
+        "waits.yaml": config("waits"),
+    }
+    artifact = await given.source(files, revision="r1")
+    created = await given.component()
+    whole = status_of(created.metadata.generation, artifact, given.namespace)
+    moment = whole["lastObservedAt"]
+    applied = ("appliedGeneration", "lastAppliedAt", "lastAppliedDigest", "lastAppliedRevision")
+    left: JsonObject = {
+        **{name: value for name, value in whole.items() if name not in applied},
+        "revision": 1,
+        "state": "Processing",
+        "processingSince": moment,
+        "conditions": [
+            {"type": "Ready", "status": "Unknown", "reason": "Processing", "message": "", "lastTransitionTime": moment}
+        ],
+        "inventory": [completed(given.namespace)],
+    }
+    await admin.patch(
+        metadata_of(Component), "comp", given.namespace, MergePatch({"status": left}), subresource="status"
+    )
+    audit = AuditLog(component_cluster)
+    await running.start()
+    taken = await then.ready()
+    assert taken.status.revision == 1, "an installation is no upgrade"
+    assert {item.name: item.phase for item in taken.status.inventory} == {"done": "Completed", "waits": "Ready"}
+    mine = audit.entries(lambda entry: entry.user == "component-operator" and entry.namespace == given.namespace)
+    assert not [entry for entry in mine if entry.is_write and entry.name == "done"]
+
+
+@pytest.mark.req("R-306")
 async def test_a_job_that_ran_under_the_original_runs_again_for_the_next_change_and_not_for_the_take_over(
     given: Given, running: Running, then: Then, admin: Client, component_cluster: LocalCluster
 ) -> None:
     files = {"done.yaml": config("done", purge_order="0", reconcile_policy="on-object-or-component-change")}
     artifact = await given.source(files, revision="r1")
     created = await given.component()
-    done: JsonObject = {
-        "group": "", "version": "v1", "kind": "ConfigMap", "namespace": given.namespace, "name": "done",
-        "adoptionPolicy": "IfUnowned", "reconcilePolicy": "OnObjectOrComponentChange", "updatePolicy": "SsaOverride",
-        "deletePolicy": "Delete", "applyOrder": 0, "deleteOrder": 0, "phase": "Completed",
-        "digest": f"{digest('done')}@{digest('component')}",
-    }  # fmt: skip
-    left: JsonObject = {**status_of(created.metadata.generation, artifact, given.namespace), "inventory": [done]}
+    left: JsonObject = {
+        **status_of(created.metadata.generation, artifact, given.namespace),
+        "inventory": [completed(given.namespace)],
+    }
     await admin.patch(
         metadata_of(Component), "comp", given.namespace, MergePatch({"status": left}), subresource="status"
     )

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.unit.component.given import ITEM, component
 
+from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.model import JsonObject
@@ -154,6 +155,44 @@ def test_what_the_original_has_applied_is_begun_anew_only_where_something_change
     begun = status_plan.start_content(component(status=status, generation=generation), SOURCE, "a" * 64)
     assert begun.is_new is is_new
     assert status_plan.record_attempt(begun.status, ARTIFACT).revision == (1 if is_new else 0)
+
+
+@pytest.mark.req("R-306")
+@pytest.mark.parametrize(
+    ("changed", "is_new"),
+    [
+        ({}, False),
+        ({"observedGeneration": 1}, True),
+        ({"lastAttemptedDigest": "sha256:2"}, True),
+        ({"lastAttemptedRevision": "another"}, True),
+        ({"lastProcessingDigest": "e" * 64}, True),
+        ({"processingDigest": "f" * 40, "lastProcessingDigest": "f" * 40}, True),
+    ],
+    ids=["nothing has changed", "the spec has", "the artifact has", "its revision has", "not rendered yet", "ours"],
+)
+def test_what_the_original_is_applying_goes_on_with_its_revision_where_nothing_changed(
+    changed: JsonObject, is_new: bool
+) -> None:
+    status: dict[str, Any] = {
+        "observedGeneration": 2,
+        "processingDigest": "f" * 64,
+        "lastProcessingDigest": "f" * 64,
+        "processingSince": "2026-01-01T00:00:00Z",
+        "revision": 1,
+        "lastAttemptedDigest": ARTIFACT.digest,
+        "lastAttemptedRevision": ARTIFACT.revision,
+    } | changed
+    one = component(status=status, generation=2)
+    begun = status_plan.start_content(one, SOURCE, "a" * 64)
+    assert (begun.is_new, begun.digest) == (is_new, "a" * 40)
+    assert status_plan.is_unchanged(one, ARTIFACT) is not is_new
+    attempted = status_plan.record_attempt(begun.status, ARTIFACT)
+    assert attempted.revision == (2 if is_new else 1)
+    assert attempted.processing_since == (None if is_new else one.status.processing_since)
+    if not is_new:  # a pass that fails now is still a take-over
+        assert attempted.processing_digest == status["processingDigest"]
+    applied = status_plan.with_content(attempted, Inventory(), begun.digest)
+    assert (applied.processing_digest, applied.last_processing_digest) == ("a" * 40, "a" * 40)
 
 
 def test_each_content_that_is_rendered_raises_the_revision_once() -> None:

@@ -209,7 +209,7 @@ class ComponentPass:
             files,
             target,
             self.memo.observed,
-            save=partial(self._save_inventory, reason),
+            save=partial(self._save_inventory, reason, content.digest),
             seal=lambda packed: seals.append(self._sealed(signet, packed)),
             weigh=partial(services.weights.hold, self.key),
         )
@@ -220,7 +220,7 @@ class ComponentPass:
         reports.chart_warns(self.component, reported, deployed.chart_warnings, revision)
         if deployed.progress.done:
             self.draft = status_plan.sealed(status_plan.applied(self.draft, signet), seals)
-        return await self._progressed(deployed.progress, reason, target)
+        return await self._progressed(deployed.progress, reason, target, content.digest)
 
     async def _begin(self, resolved: Resolved, offer: SourceStatus) -> DeploymentContent:
         """What is worked on from now on."""
@@ -230,7 +230,7 @@ class ComponentPass:
         begun = status_plan.start_content(self.component, offer, digest)
         self.draft = begun.status
         is_restart = begun.is_new and bool(self.component.status.processing_digest)
-        return DeploymentContent(offer.artifact, resolved, begun.status.processing_digest, is_restart=is_restart)
+        return DeploymentContent(offer.artifact, resolved, begun.digest, is_restart=is_restart)
 
     async def _add_finalizer(self) -> None:
         """Have our finalizer on the Component."""
@@ -268,11 +268,11 @@ class ComponentPass:
         self.draft = status_plan.sealing(self.draft, seal)
         return seal
 
-    async def _save_inventory(self, reason: Reason, inventory: Inventory) -> bool:
+    async def _save_inventory(self, reason: Reason, digest: str, inventory: Inventory) -> bool:
         """Save the inventory before its objects are touched. Returns False where the pass has to end for that."""
         size = status_size_limit.ENTRY_BYTES * len(inventory)
         await threads.run_if_large(size, lambda: status_size_limit.check(self.component, inventory))
-        self.draft = status_plan.with_inventory(self.draft, inventory)
+        self.draft = status_plan.with_content(self.draft, inventory, digest)
         return await self._save(self.report(PassReport(reason=reason)))
 
     async def _save(self, status: ComponentStatus) -> bool:
@@ -283,10 +283,10 @@ class ComponentPass:
         self.component, self.draft = saved, saved.status
         return True
 
-    async def _progressed(self, progress: SetProgress, reason: Reason, target: Target) -> Answer:
+    async def _progressed(self, progress: SetProgress, reason: Reason, target: Target, digest: str) -> Answer:
         # Each step takes its time where the inventory has thousands of objects, and the event loop has others to serve.
         await asyncio.sleep(0)
-        self.draft = status_plan.with_inventory(self.draft, progress.inventory)
+        self.draft = status_plan.with_content(self.draft, progress.inventory, digest)
         await asyncio.sleep(0)
         if progress.failures:
             self.services.reports.carried(self.component, self.memo.reported, progress)

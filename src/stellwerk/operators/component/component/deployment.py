@@ -388,10 +388,10 @@ def _post_build(component: Component, resolved: Resolved) -> RenderPostBuild:
 def _known(
     component: Component, content: DeploymentContent, wanted: Sequence[DesiredObject]
 ) -> tuple[Inventory, tuple[DesiredObject, ...]]:
-    """What the set holds, and what is new to it (pure). What an original was done with, and is wanted just so, is
-    done."""
+    """What the set holds, and what is new to it (pure). What has done its work under an original, and is wanted just
+    so, has done it."""
     known = inventory_codec.read(component.status.inventory)
-    if status_plan.is_applied(component, content.artifact):
+    if status_plan.is_unchanged(component, content.artifact):
         known = taken_over(wanted, known)
     return known, newcomers(wanted, known)
 

@@ -113,6 +113,8 @@ class Begun:
     """The status with the content that is worked on now."""
 
     status: ComponentStatus
+    digest: str
+    """Its fingerprint."""
     is_new: bool
     """Whether the content is another one than before."""
 
@@ -120,19 +122,42 @@ class Begun:
 def start_content(component: Component, source: SourceStatus, digest: str) -> Begun:
     """The status as work on a content begins. `digest` is its fingerprint (`digests.of_component`).
 
-    Content that the original finished is not started again: its fingerprints mean the same.
+    Content that the original finished, or was applying, is not started again: its fingerprints mean the same. The
+    status keeps the original's until the inventory has ours (`with_content`), so that a pass that fails before is
+    still a take-over.
     """
     status, digest = component.status, digest[:_DIGEST_LENGTH]
     asked = reconcile_request.asked(component.metadata)
     base = msgspec.structs.replace(status, source_ref=source, last_handled_reconcile_at=asked)
     if status.processing_digest == digest:
-        return Begun(base, is_new=False)
-    if len(status.processing_digest) == _FOREIGN_DIGEST_LENGTH and is_applied(component, source.artifact):
-        return Begun(
-            msgspec.structs.replace(base, processing_digest=digest, last_processing_digest=digest), is_new=False
-        )
+        return Begun(base, digest, is_new=False)
+    if _is_of_the_original(status) and is_unchanged(component, source.artifact):
+        taken = msgspec.structs.replace(base, last_processing_digest=status.processing_digest)
+        return Begun(taken, digest, is_new=False)
     fresh = msgspec.structs.replace(base, processing_digest=digest, processing_since=None)
-    return Begun(fresh, is_new=True)
+    return Begun(fresh, digest, is_new=True)
+
+
+def _is_of_the_original(status: ComponentStatus) -> bool:
+    return len(status.processing_digest) == _FOREIGN_DIGEST_LENGTH
+
+
+def is_unchanged(component: Component, artifact: Artifact | None) -> bool:
+    """Whether this spec and this artifact are those that were brought to Ready, or that the original was applying."""
+    return is_applied(component, artifact) or (
+        _is_of_the_original(component.status) and _is_attempted(component, artifact)
+    )
+
+
+def _is_attempted(component: Component, artifact: Artifact | None) -> bool:
+    """Whether the revision was raised for this spec and this artifact."""
+    status = component.status
+    return (
+        status.observed_generation == component.metadata.generation
+        and status.last_processing_digest == status.processing_digest
+        and artifact is not None
+        and (status.last_attempted_digest, status.last_attempted_revision) == (artifact.digest, artifact.revision)
+    )
 
 
 def is_applied(component: Component, artifact: Artifact | None) -> bool:
@@ -223,6 +248,13 @@ def with_inventory(status: ComponentStatus, inventory: Inventory) -> ComponentSt
     return msgspec.structs.replace(
         status, inventory=inventory_codec.write(inventory), inventory_summary=inventory_codec.summary(inventory)
     )
+
+
+def with_content(status: ComponentStatus, inventory: Inventory, digest: str) -> ComponentStatus:
+    """The status with the objects of a content as they are now. Its fingerprint replaces that of the original, whose
+    fingerprints in the inventory are replaced, too."""
+    shown = with_inventory(status, inventory)
+    return msgspec.structs.replace(shown, processing_digest=digest, last_processing_digest=digest)
 
 
 def waiting(status: ComponentStatus, now: datetime) -> ComponentStatus:

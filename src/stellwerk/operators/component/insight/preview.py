@@ -104,7 +104,7 @@ class ComponentPreviewInput:
         assert offer.artifact is not None  # an offer has one
         digest = digests.of_component(component, {**resolved.digests, "/sourceRef": offer.digest})
         begun = status_plan.start_content(component, offer, digest)
-        content = DeploymentContent(offer.artifact, resolved, begun.status.processing_digest)
+        content = DeploymentContent(offer.artifact, resolved, begun.digest)
         status = status_plan.record_attempt(begun.status, offer.artifact)
         cluster = await facts_of(self.client) if self.client is not None else UNKNOWN_CLUSTER
         request = request_of(component, status, content, files, cluster, layers_of(component, resolved))
