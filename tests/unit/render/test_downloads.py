@@ -532,6 +532,18 @@ async def test_a_redirect_with_the_digest_leads_to_the_artifact(server: Artifact
     assert server.count("v2.tar.gz", "HEAD") == 0
 
 
+async def test_the_header_of_a_redirect_is_not_looked_for_at_the_artifact_that_has_its_own(
+    server: ArtifactServer, downloads: Downloads
+) -> None:
+    latest = server.publish("latest", b"", behaviour=Redirect(to="/v2.tar.gz", carries_headers=True))
+    v2 = server.publish("v2.tar.gz", TREE)
+    found = await downloads.head(f"{server.url}/latest", rules=HERE)
+    assert found.digest == latest.etag != v2.etag
+    assert await downloads.fetch(found.url, found.digest, rules=HERE, digest_header="etag")
+    other = downloads.fetch(found.url, '"older"', rules=HERE, digest_header="etag")
+    assert "has changed" in await failure(other, WrongDigest)
+
+
 @pytest.mark.parametrize(
     ("path", "header", "kind", "why"),
     [

@@ -48,6 +48,7 @@ with lazy_imports(__name__):
 
 _LONGEST_HEADER = 1_024
 _MOST_NAMES = 10_000
+_MOST_POINTED = 1_000
 _CHUNK = 64 * 1024
 
 
@@ -118,6 +119,8 @@ class Downloads:
             tenant_capacity=budget.kept_bytes * 3 // 4,
         )
         self._names: OrderedDict[_CacheKey, str] = OrderedDict()
+        self._pointed: OrderedDict[_CacheKey, None] = OrderedDict()
+        """Artifacts whose digest came from the headers of a redirect to them."""
         self._slots = asyncio.Semaphore(budget.calls)
         self._tenants: dict[str, _Slots] = {}
         self._weights = _Weights(budget.bytes_under_way)
@@ -137,6 +140,7 @@ class Downloads:
         await self._client.close()
         self._kept.clear()
         self._names.clear()
+        self._pointed.clear()
 
     async def fetch(
         self,
@@ -151,8 +155,9 @@ class Downloads:
         """The files behind a URL. Raises a `SourceError`.
 
         `digest`: what the content must have (`sha256:<hex>`). With `digest_header` it may also be a word such as an
-        ETag, which changes with the content; the header must still carry it, if it is there at all. A digest that
-        cannot be checked is refused. Without a digest nothing is kept. `tenant`: on whose behalf, for a fair share.
+        ETag, which changes with the content; the header must still carry it, if it is there at all, unless a redirect
+        to the artifact carried it (`head`): the artifact's own header is another one. A digest that cannot be checked
+        is refused. Without a digest nothing is kept. `tenant`: on whose behalf, for a fair share.
         """
         name = _CacheKey(url, digest, _fingerprint(credentials))
         if (found := self._find(name)) is not None:
@@ -160,8 +165,9 @@ class Downloads:
         Verifier(digest, strict=not digest_header)  # refuses what cannot be checked before anything is called
         call = HttpCall.of("GET", url, rules, credentials)
         rules.check_url(call.url)  # before the shelf is asked: what must not be called is not served from there either
+        header = "" if name in self._pointed else digest_header
         return await self._flights.join(
-            name, lambda: self._fetch(name, call, tenant, digest_header), name=f"download {shown_url(url)}"
+            name, lambda: self._fetch(name, call, tenant, header), name=f"download {shown_url(url)}"
         )
 
     def has(self, url: str, digest: str, *, credentials: OriginCredentials | None = None) -> bool:
@@ -198,11 +204,21 @@ class Downloads:
                             raise _missing(response, revision_header)
                         artifact = HttpArtifact(str(target or call.url), found, revision)
                         _check_discretion(call, artifact, asked_for)
+                        self._note_pointed(artifact, credentials, is_pointed=target is not None)
                         return artifact
                     if target is None:
                         raise _missing(response, digest_header)
                 call = replace(call, url=target)
         raise http.too_many_redirects(call)
+
+    def _note_pointed(self, artifact: HttpArtifact, credentials: OriginCredentials | None, *, is_pointed: bool) -> None:
+        """Remember whether the headers were those of a redirect to the artifact, for the download that follows."""
+        name = _CacheKey(artifact.url, artifact.digest, _fingerprint(credentials))
+        self._pointed.pop(name, None)
+        if is_pointed:
+            self._pointed[name] = None
+            while len(self._pointed) > _MOST_POINTED:
+                self._pointed.popitem(last=False)
 
     # ---- one download
 
