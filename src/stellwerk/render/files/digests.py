@@ -9,15 +9,15 @@ from stellwerk.render.errors import WrongDigest
 
 _LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 _FORM = re.compile(r"(sha256|sha384|sha512):([0-9a-fA-F]+)")
-_CLAIM = re.compile(r"\s*(?:[a-z0-9+._-]+=?:|(?:sha|md|blake|crc|adler)-?\d)", re.IGNORECASE)
-"""How a digest begins, whatever its algorithm and spelling. An ETag is in quotes and begins otherwise."""
+_CLAIM = re.compile(r"\s*(?:sha256|sha384|sha512)\s*:", re.IGNORECASE)
+"""How a digest in our form begins. Web servers have others (`x-goog-hash`, `content-digest`, `digest`)."""
 
 
 class Verifier:
     """Compares content, as it comes, with the digest that was promised for it.
 
-    A digest that cannot be checked is refused: it would pass for one that was. A word without the form of a digest (an
-    ETag, a revision) promises nothing about the content; `strict` refuses that, too.
+    One in our form that cannot be checked is refused: it would pass for one that was. Any other word (an ETag, a digest
+    in the form of a web server) only changes with the content; `strict` refuses that, too.
     """
 
     def __init__(self, promised: str, *, strict: bool = False) -> None:
