@@ -274,6 +274,21 @@ def test_what_a_cache_does_not_show_is_looked_up_before_it_is_forgotten() -> Non
     assert (stage.done, left) == (True, Inventory())
 
 
+@pytest.mark.req("R-104")
+@pytest.mark.parametrize(
+    ("text", "looked_up"), [(config_map(delete_policy="orphan"), 0), (definition(delete_policy="orphan"), 1)]
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_is_to_stay_is_not_looked_up_unless_it_may_have_our_finalizer(
+    text: str, looked_up: int, whole: bool
+) -> None:
+    world, inventory = built(text)
+    world.seen.clear()
+    left, stage = world.take_away(inventory) if whole else world.roll((), registered((), inventory))
+    assert [type(action) for action in world.carried] == [LookUp] * looked_up
+    assert (stage.done, left) == (True, Inventory())
+
+
 def test_what_was_found_by_the_look_up_is_deleted() -> None:
     world, inventory = built(config_map())
     obj = one(config_map())

@@ -5,8 +5,8 @@ nothing of the set is in it any more. The next wave waits until the one before i
 
 An object is deleted only while it is ours: what carries another owner's label, or none, or has another uid than the one
 that was written last, was taken over or replaced by another client, and is orphaned. What a cache does not show is
-looked up before it is forgotten, because a cache may be older than the object. A definition stays as long as others
-have instances: with it, those would be deleted.
+looked up before it is forgotten, because a cache may be older than the object, unless it is to stay. A definition stays
+as long as others have instances: with it, those would be deleted.
 """
 
 from __future__ import annotations
@@ -115,10 +115,12 @@ class _PruneWalk:
         return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again, again_at=self._again_at)
 
     def _drop_from_inventory(self, entry: InventoryEntry) -> None:
-        """Gone, or only hidden. What has done its work was seen to be gone when that was saved."""
+        """Gone, or only hidden. What has done its work was seen to be gone when that was saved. What is to stay is not
+        looked up, because that needs the right to delete it; only of a definition would our finalizer have to go."""
         resource = self._state.resources.get(entry.identity)
         is_gone = entry.phase is Phase.COMPLETED or entry.identity in self._state.absent
-        if is_gone or resource is None or not _fits(entry, resource):
+        stays = _orphans(entry, whole=self._whole) and not is_definition(entry.gvk)
+        if is_gone or stays or resource is None or not _fits(entry, resource):
             self._changes[entry.identity] = None
         else:
             self._actions.append(LookUp(Address(resource, entry.key)))
