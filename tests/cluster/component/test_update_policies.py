@@ -70,6 +70,21 @@ async def test_each_object_is_created_and_changed_in_the_way_that_it_asks_for(
     assert same == {"replaced", "merged", "overridden"}
 
 
+async def test_what_others_add_to_an_object_that_is_replaced_goes_at_the_next_reapply(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"one.yaml": config_map("one", a="b")})
+    await running.start()
+    await given.component(updatePolicy="Replace", reapplyInterval="15m")
+    await then.ready()
+    await given.written_by("other", "one", added="by other")
+    await running.waits(minutes=11)
+    await running.rests()
+    assert (await then.config("one")).data == {"a": "b", "added": "by other"}
+    await running.waits(minutes=11)
+    await then.config_holds("one", {"a": "b"})
+
+
 async def test_a_whole_replacement_keeps_the_finalizers_of_others(given: Given, running: Running, then: Then) -> None:
     await given.source({"one.yaml": config_map("one", a="old")}, revision="r1")
     await running.start()

@@ -38,6 +38,7 @@ from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import FieldManager
 
 THEIR_DIGEST = "ab" * 32
+OTHER = FieldManager(manager="other", operation="Update")
 CHANGED_BY_HAND = {"data": {"A": "by hand"}}
 
 
@@ -467,6 +468,45 @@ def test_what_others_change_after_calm_intervals_stays_until_the_next_interval()
     world.passes(1)
     world.roll([obj], inventory)
     assert [*map(type, world.carried)] == [Create, Update]
+
+
+@pytest.mark.req("R-110")
+@pytest.mark.parametrize("repairs", [False, True])
+def test_what_others_add_to_an_object_that_is_replaced_goes_at_the_reapply_interval(repairs: bool) -> None:
+    obj = one(config_map(update_policy="replace", reapply_interval="1m"))
+    world = World(options=ApplyOptions(repairs_drift=repairs))
+    written(obj, world)
+    added = live(obj.desired, OTHER, version="2", more={"data": {"B": "added"}})
+    world.put(obj, added)
+    world.passes(59)
+    assert decided(obj, world).action is None
+    world.passes(1)
+    update = update_of(decided(obj, world))
+    assert (update.update, update.why, update.restores) == (UpdatePolicy.REPLACE, "changed by other", True)
+    written(obj, world, added)  # it still names the other
+    assert decided(obj, world).action is None
+
+
+@pytest.mark.req("R-110")
+@pytest.mark.parametrize(
+    ("policy", "managers"),
+    [
+        ("replace", (FieldManager(manager=R, operation="Update"),)),
+        ("replace", (FieldManager(manager="kube-controller-manager", operation="Update"),)),
+        ("replace", (FieldManager(manager="other", operation="Update", subresource="status"),)),
+        ("replace", (FieldManager(manager="other", operation="Update", only_holds=True),)),
+        ("ssa-merge", (FieldManager(manager="other", operation="Update"),)),
+    ],
+    ids=["ours", "control plane", "status", "finalizers", "another policy"],
+)
+def test_an_object_that_is_replaced_is_calm_where_others_added_nothing_to_take_away(
+    policy: str, managers: tuple[FieldManager, ...]
+) -> None:
+    obj, world = one(config_map(update_policy=policy, reapply_interval="1m")), World()
+    written(obj, world)
+    world.put(obj, live(obj.desired, *managers, version="2", more={"data": {"B": "added"}}))
+    world.passes(60)
+    assert decided(obj, world).action is None
 
 
 @pytest.mark.req("R-110")

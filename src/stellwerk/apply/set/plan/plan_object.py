@@ -7,7 +7,8 @@ Whether a live object is as wanted is decided by the first that applies:
 2. it belongs to another owner now, and may not be taken back: nothing is done, and that is a failure;
 3. it is being deleted: its end is waited for;
 4. it does not carry our marks, or not the digest of what is wanted: it is written;
-5. its time has come, and it is proved not to be as we left it: it is written.
+5. its time has come, and it is proved not to be as we left it, or (`Replace`) another client may have added something:
+   it is written.
 
 What others change is taken back only when an object's reapply interval has passed since its last write, or since it was
 last due and found as wanted, unless the operator's policy differs (`ApplyOptions.repairs_drift`); what they delete, and
@@ -194,7 +195,7 @@ def _update(
         return None
     if entry.last_applied_at is None and _is_of_another_hand(obj, live, state):
         return _changed(obj, live, last, state, found, "it was written by another hand")
-    return drift(obj, live, last, state)
+    return drift(obj, live, last, state) or _replaced(obj, entry, live, last, state)
 
 
 def _unmarked(found: str) -> str:
@@ -202,7 +203,11 @@ def _unmarked(found: str) -> str:
 
 
 def _is_due(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> bool:
-    if state.options.repairs_drift or entry.last_applied_at is None:
+    return state.options.repairs_drift or _is_interval_over(obj, entry, state)
+
+
+def _is_interval_over(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> bool:
+    if entry.last_applied_at is None:
         return True
     since = max(entry.last_applied_at, state.checked.get(obj.address, entry.last_applied_at))
     return state.now - since >= timedelta(seconds=obj.directive.reapply_seconds)
@@ -306,6 +311,25 @@ def drift(obj: DesiredObject, live: Live, last: Confirmation | None, state: Plan
     else:
         why = "it may have been changed" if comparison is None else ""
     return _update_of(obj, live, state, policy, why, differences, restores=known is not None) if why else None
+
+
+def _replaced(
+    obj: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
+) -> Update | None:
+    """The write that takes away what others have added to an object that is replaced as a whole; None where none did.
+
+    What an object has more than asked may be a default: only managedFields show whose it is. An entry of a client that
+    wrote the same values as we did stays after the write, so it is made at most once per interval.
+    """
+    if obj.directive.update is not UpdatePolicy.REPLACE or not _is_interval_over(obj, entry, state):
+        return None
+    known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(obj, last) else None
+    if known is not None and known.resource_version == live.metadata.resource_version:
+        return None
+    ours = state.owner.prefix
+    others = strangers(live.metadata.managers, ours, managed_fields.CONTROL_PLANE | {ours})
+    why = f"changed by {', '.join(others)}"
+    return _update_of(obj, live, state, UpdatePolicy.REPLACE, why, (), restores=known is not None) if others else None
 
 
 def _doubt(is_written: bool, known: Confirmation | None, comparison: FieldComparison | None, owned: bool) -> str:
