@@ -63,3 +63,7 @@ async def test_who_depends_on_a_suspended_component_stays_ready_and_others_are_t
     assert (await then.shows("Ready", "Ready", "app")).status.state == "Ready"
     assert then.reasons("app")[-1] == "Ready"
     assert then.reasons("app").count("Retrying") <= 1, "before base was ready for the first time"
+    await given.annotated("app", poke="1")  # a new content, of the same spec and artifact
+    await then.shows("Pending", "Retrying", "app", saying=f"{then.key('base')} not ready: it is suspended")
+    await given.component("base", path="base")
+    await then.ready("app")

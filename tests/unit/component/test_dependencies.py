@@ -59,8 +59,8 @@ class World:
     def blocking(self, name: str) -> list[str]:
         return [one.name for one in dependencies.blocking(self[name], self.graph)]
 
-    def check(self, name: str, artifact: Artifact | None = None) -> None:
-        dependencies.check(self[name], self.find, self.graph, artifact)
+    def check(self, name: str, artifact: Artifact | None = None, *, is_new: bool = False) -> None:
+        dependencies.check(self[name], self.find, self.graph, artifact, is_new=is_new)
 
     def open(self, name: str) -> list[ReadyRequirement]:
         return [*dependencies.check(self[name], self.find, self.graph, ARTIFACT)]
@@ -98,6 +98,8 @@ def test_a_suspended_dependency_leaves_those_ready_that_have_nothing_to_apply() 
     for waiting in (depending("a", "b"), ready("a", "b", revision="q")):
         with pytest.raises(DependencyNotReady, match="shop/b not ready: it is suspended"):
             World(waiting, suspended("b")).check("a", ARTIFACT)
+    with pytest.raises(DependencyNotReady, match="shop/b not ready: it is suspended"):
+        World(ready("a", "b"), suspended("b")).check("a", ARTIFACT, is_new=True)
     with pytest.raises(DependencyNotReady, match="not ready: its state is Error"):
         World(ready("a", "b"), depending("b", state="Error", observedGeneration=1)).check("a")
 

@@ -198,7 +198,7 @@ class ComponentPass:
         await self._add_finalizer()
         signet = await self._signet(target.identity)
         self.draft = status_plan.record_attempt(status_plan.applying(self.draft, signet), content.artifact)
-        await ready_expressions.check(self._requirements(content.artifact), services.holds)
+        await ready_expressions.check(self._requirements(content), services.holds)
         files = await self._files(source, content.artifact, resolved)
         reason = Reason.Restarting if content.is_restart else Reason.Processing
         seals: list[str] = []
@@ -238,11 +238,12 @@ class ComponentPass:
         if held is not self.component:
             self.component, self.memo.confirmed_uid = held, held.metadata.uid
 
-    def _requirements(self, artifact: Artifact) -> tuple[ready_expressions.ReadyRequirement, ...]:
+    def _requirements(self, content: DeploymentContent) -> tuple[ready_expressions.ReadyRequirement, ...]:
         """As `dependencies.check`; the dependency that the Component waits for is noted."""
         find = self.services.components.store.get
         try:
-            return dependencies.check(self.component, find, self.services.graph, artifact)
+            graph, is_new = self.services.graph, content.is_restart
+            return dependencies.check(self.component, find, graph, content.artifact, is_new=is_new)
         except DependencyNotReady as failure:
             self.services.waiting.note(self.component, failure.dependency, find)
             raise

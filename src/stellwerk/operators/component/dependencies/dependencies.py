@@ -36,10 +36,10 @@ def index_by_dependency(component: Component) -> Iterable[str]:
 
 
 def check(
-    component: Component, find: Find, graph: DependencyGraph, artifact: Artifact | None
+    component: Component, find: Find, graph: DependencyGraph, artifact: Artifact | None, *, is_new: bool = False
 ) -> tuple[ReadyRequirement, ...]:
-    """May the Component be applied? `artifact`: what its source offers now. Returns the expressions that are still to
-    be evaluated.
+    """May the Component be applied? `artifact`: what its source offers now. `is_new`: whether it is to get another
+    content than before. Returns the expressions that are still to be evaluated.
 
     Raises `InvalidSpec` where it lists too many; `DependencyCycle`; `DependencyNotReady` for the first that is absent,
     has not taken over the artifact of the common source yet, or is not ready.
@@ -57,14 +57,16 @@ def check(
         if one.ready_expr:
             open_.append(ready_expressions.asked(component, number, dependency))
         else:
-            _check_one(component, key, dependency, artifact)
+            _check_one(component, key, dependency, artifact, is_new=is_new)
     return tuple(open_)
 
 
-def _check_one(component: Component, key: ObjectKey, dependency: Component, artifact: Artifact | None) -> None:
+def _check_one(
+    component: Component, key: ObjectKey, dependency: Component, artifact: Artifact | None, *, is_new: bool
+) -> None:
     if artifact is not None and _share_source(component, dependency) and not _has_taken(dependency, artifact):
         raise DependencyNotReady(key, f"not synced: it has not taken over revision {artifact.revision} yet")
-    if not dependency.is_ready and not _may_rest(component, dependency, artifact):
+    if not dependency.is_ready and (is_new or not _may_rest(component, dependency, artifact)):
         raise DependencyNotReady(key, f"not ready{_state(dependency)}")
 
 
