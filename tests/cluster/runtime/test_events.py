@@ -138,13 +138,13 @@ async def test_one_object_may_send_25_at_once_and_then_one_in_five_minutes(
 ) -> None:
     subject = await config_map(client, namespace)
     for number in range(30):
-        sender.recorder.send(subject, Notice("Busy", f"number {number}", Severity.WARNING))
+        sender.recorder.send(subject, Notice("Busy", f"number {number}"))
     await eventually(lambda: sender.recorder.waiting == 0)
     assert len(await events(client, namespace, subject.metadata.uid)) == 25
     assert sender.count("rate") == 5
     await sender.clock.advance(301)
-    sender.recorder.send(subject, Notice("Busy", "number 30", Severity.WARNING))
-    sender.recorder.send(subject, Notice("Busy", "number 31", Severity.WARNING))
+    sender.recorder.send(subject, Notice("Busy", "number 30"))
+    sender.recorder.send(subject, Notice("Busy", "number 31"))
     await eventually(lambda: sender.recorder.waiting == 0)
     assert len(await events(client, namespace, subject.metadata.uid)) == 26
 

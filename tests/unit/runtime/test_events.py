@@ -66,9 +66,8 @@ async def test_one_noisy_object_does_not_silence_another(recorder: EventRecorder
     for number in range(100):
         recorder.send(subject("noisy"), Notice("Noise", str(number)))
     recorder.send(subject("quiet", "2"), Notice("Calm", "once"))
-    allowed = events.BURST - events.FOR_WARNINGS
-    assert recorder.waiting == allowed + 1
-    assert dropped(metrics, "rate") == 100 - allowed
+    assert recorder.waiting == events.BURST + 1
+    assert dropped(metrics, "rate") == 100 - events.BURST
 
 
 async def test_an_object_that_has_reported_much_may_still_warn(recorder: EventRecorder) -> None:

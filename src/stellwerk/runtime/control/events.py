@@ -5,8 +5,8 @@ courtesy to readers, and a reconcile must not fail for one. Three limits keep co
 client-go's:
 
 - The same again within six minutes is one Event with a growing series, not another Event.
-- One object may cause 25 Events at once and then one every five minutes; further ones are dropped. The last five are
-  for warnings: an object with much to report must still be able to report what went wrong.
+- One object may cause 25 Events at once and then one every five minutes; further ones are dropped. Five more may be
+  warnings: an object with much to report must still be able to report what went wrong.
 - The queue is bounded; when it is full, the newest are dropped: the first ones name the cause.
 
 Names are made from the object and the time, so that a write whose answer was lost can be sent again: the second one
@@ -105,7 +105,7 @@ class _Allowance:
         """Use up one token, if there is one."""
         self.tokens = min(float(BURST), self.tokens + (now - self.since) / REFILL_SECONDS)
         self.since = now
-        if self.tokens < (1 if is_warning else 1 + FOR_WARNINGS):
+        if self.tokens < (1 - FOR_WARNINGS if is_warning else 1):
             return False
         self.tokens -= 1
         return True
