@@ -95,7 +95,6 @@ async def _remove_outdated(
     """Delete what an earlier call has applied for these operators and this one does not."""
     # Not by version: the API server may list an object under another one than the chart has.
     wanted = {(obj.gvk.group, obj.gvk.kind, obj.key) for obj in map(Unstructured.of, objects)}
-    for resource, obj in await installations.installed(cluster, operators, objects):
-        if (resource.group, resource.kind, obj.key) not in wanted:
-            await installations.remove(cluster, resource, obj, dry_run=dry_run)
-            settings.show([f"{obj.ref} {'would be deleted (dry run)' if dry_run else 'is deleted'}"])
+    found = await installations.installed(cluster, operators, objects)
+    outdated = [each for each in found if (each[0].group, each[0].kind, each[1].key) not in wanted]
+    await installations.remove(cluster, outdated, dry_run=dry_run)

@@ -29,9 +29,7 @@ async def uninstall(cluster: ClusterSession, operators: tuple[str, ...], yes: bo
     if not dry_run:
         await _warn(cluster, specs)
         confirm.removal(f"{len(found)} objects of {names}", yes=yes)
-    for resource, obj in found:
-        await installations.remove(cluster, resource, obj, dry_run=dry_run)
-        settings.show([f"{obj.ref} {'would be deleted (dry run)' if dry_run else 'is deleted'}"])
+    await installations.remove(cluster, found, dry_run=dry_run)
 
 
 async def _warn(cluster: ClusterSession, operators: Sequence[OperatorSpec]) -> None:

@@ -33,7 +33,7 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
     chosen = operators or await _present(cluster, deployments)
     for operator in chosen or assembly.OPERATORS:
         spec, reader = assembly.OPERATORS[operator], ClusterReader(cluster.client)
-        installed = _by_process(spec, deployments)
+        installed = installations.by_process(spec, deployments)
         seen = [] if pre else [one for some in installed.values() for one in check_rules.of_deployments(some)]
         seen += await _prepared(reader, spec, installed)
         seen += [] if pre else await _leader(reader, spec.installation())
@@ -54,20 +54,13 @@ async def _server(cluster: ClusterSession) -> Found:
     return Found("API server", "good", f"{str(version or '').removeprefix('v')} at {cluster.client.config.server}")
 
 
-def _by_process(spec: OperatorSpec, deployments: Sequence[Unstructured]) -> dict[str, list[OperatorDeployment]]:
-    return {
-        each.name: check_rules.deployments_of(each.name, each.installation().original, deployments)
-        for each in spec.processes
-    }
-
-
 async def _present(cluster: ClusterSession, deployments: Sequence[Unstructured]) -> list[str]:
     """The operators of which the cluster has a Deployment or a kind: a cluster need not have all of them."""
     served = set(await cluster.client.mapper.all())
     return [
         name
         for name, spec in assembly.OPERATORS.items()
-        if any(_by_process(spec, deployments).values())
+        if any(installations.by_process(spec, deployments).values())
         or any(row.resource in served for row in kinds.OWN if row.operator.name == name)
     ]
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from stellwerk.cli.objects import check_rules
 from stellwerk.cli.objects.check_rules import INSTALLER, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession
+from stellwerk.cli.shell import settings
 from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import Resource
@@ -55,14 +56,17 @@ async def deployments(cluster: ClusterSession) -> list[Unstructured]:
     return []
 
 
+def by_process(operator: OperatorSpec, among: Sequence[Unstructured]) -> dict[str, list[OperatorDeployment]]:
+    """The Deployments of each process of an operator, ours and those of the original. Pure."""
+    return {
+        each.name: check_rules.deployments_of(each.name, each.installation().original, among)
+        for each in operator.processes
+    }
+
+
 def running(operator: OperatorSpec, among: Sequence[Unstructured]) -> list[OperatorDeployment]:
     """The Deployments that run a process of an operator, without those of the original. Pure."""
-    found = [
-        each
-        for process in operator.processes
-        for each in check_rules.deployments_of(process.name, process.installation().original, among)
-    ]
-    return [each for each in found if not each.is_original]
+    return [each for some in by_process(operator, among).values() for each in some if not each.is_original]
 
 
 async def installed(
@@ -85,8 +89,11 @@ async def installed(
     return [(resource, obj) for resource, obj in found if obj.metadata.labels.get(_NAME) in owned or obj.ref in roles]
 
 
-async def remove(cluster: ClusterSession, resource: Resource, obj: Unstructured, *, dry_run: bool) -> None:
-    """Delete one object, unless it was replaced meanwhile. Raises ApiError."""
-    key = obj.key
-    target = metadata_of(resource)
-    await cluster.client.delete(target, key.name, key.namespace, uid=obj.metadata.uid, dry_run=dry_run)
+async def remove(cluster: ClusterSession, found: Iterable[tuple[Resource, Unstructured]], *, dry_run: bool) -> None:
+    """Delete objects, but none that was replaced meanwhile, and print each. Raises ApiError."""
+    for resource, obj in found:
+        key = obj.key
+        await cluster.client.delete(
+            metadata_of(resource), key.name, key.namespace, uid=obj.metadata.uid, dry_run=dry_run
+        )
+        settings.show([f"{obj.ref} {'would be deleted (dry run)' if dry_run else 'is deleted'}"])

@@ -21,7 +21,7 @@ from stellwerk.operators.cap.kinds.application import (
     UpgradeWindow,
     Weekday,
 )
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy
+from stellwerk.operators.cap.kinds.tenant import FAILED_STATES, CAPTenant, TenantState, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.tenant.plan import is_new
 from stellwerk.runtime import conditions
@@ -80,7 +80,7 @@ def has_failed_at_its_version(tenant: CAPTenant) -> bool:
     A status without a generation is of the original, which does not write one.
     """
     is_seen = tenant.status.observed_generation in (0, tenant.metadata.generation)
-    return is_seen and tenant.status.state in (TenantState.PROVISIONING_ERROR, TenantState.UPGRADE_ERROR)
+    return is_seen and tenant.status.state in FAILED_STATES
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,10 @@ class TenantState(StrEnum):
     UPGRADE_ERROR = "UpgradeError"
 
 
+FAILED_STATES = (TenantState.PROVISIONING_ERROR, TenantState.UPGRADE_ERROR)
+"""Those of a tenant whose last operation has failed. A deprovisioning that failed leaves the state Deleting."""
+
+
 class UpgradeStrategy(StrEnum):
     """Whether a tenant follows new versions."""
 

@@ -8,11 +8,9 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, UpgradePhase
 from stellwerk.operators.cap.kinds.status import READY
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState
+from stellwerk.operators.cap.kinds.tenant import FAILED_STATES, CAPTenant, TenantState
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.runtime import conditions
-
-FAILED_STATES = (TenantState.PROVISIONING_ERROR, TenantState.UPGRADE_ERROR)
 
 
 def has_failed(tenant: CAPTenant) -> bool:
