@@ -12,6 +12,7 @@ from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, un
 from stellwerk.operators.btp.btpoperator.observe import SecretReader
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.logs import Redactor
+from tests.cluster.btp import priority_class
 from tests.cluster.btp.beginnings import provisioned
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
@@ -106,6 +107,26 @@ async def test_a_changed_cluster_id_and_namespace_move_everything_and_clean_up(
     assert required.metadata.annotations["operator.kyma-project.io/previous-credentials-namespace"] == "kyma-system"
     assert required.metadata.annotations["operator.kyma-project.io/previous-cluster-id"] == "cluster-one"
     await then.operand_pods_are_others_than(before)
+
+
+async def test_a_second_move_before_the_first_has_ended_leaves_no_credentials_behind(
+    running: Running, given: Given, then: Then
+) -> None:
+    overtaken, last = await given.a_namespace("btp-overtaken"), await given.a_namespace("btp-last")
+    await provisioned(running, given, then)
+    await priority_class.is_missing(given.client)
+    await given.required_secret(credentials_namespace=overtaken)
+    await then.becomes(CONFIG_MAPS, CONFIG, says("RELEASE_NAMESPACE", overtaken), "name the first namespace")
+    await then.becomes(SECRETS, CREDENTIALS, holds("clientid", "client-one"), "be in the first namespace", overtaken)
+
+    await given.required_secret(credentials_namespace=last)
+    await then.becomes(CONFIG_MAPS, CONFIG, says("RELEASE_NAMESPACE", last), "name the second namespace")
+    await priority_class.exists(given.client)
+
+    await then.shows("Ready", "ReconcileSucceeded", within=90)
+    await then.exists(Secret, CREDENTIALS, last)
+    await then.disappears(SECRETS, CREDENTIALS, overtaken)
+    await then.disappears(SECRETS, CREDENTIALS)
 
 
 async def test_a_changed_cluster_id_alone_keeps_the_credentials(running: Running, given: Given, then: Then) -> None:

@@ -135,12 +135,13 @@ def secret(uid: str = "u-1", namespace: str = "ns", name: str = "sap-btp-service
 
 
 def test_the_record_keeps_the_credentials_secret_through_versions() -> None:
-    kept = replace(FIRST, credentials=CredentialsSecret("ns", "u-1"))
+    kept = replace(FIRST, credentials=CredentialsSecret("ns", "u-1"), moves=("begun", "overtaken"))
 
     assert version_record.parse(kept.data()) == kept
     assert version_record.after_apply(kept, "v2", [CONFIG_MAP]).credentials == kept.credentials
     assert version_record.after_apply(kept, "v1", [DEPLOYMENT]).credentials == kept.credentials
     assert version_record.before_apply(kept, "v2", [DEPLOYMENT]).credentials == kept.credentials
+    assert version_record.after_apply(kept, "v2", [CONFIG_MAP]).moves == kept.moves
 
 
 @pytest.mark.parametrize("text", ["", "ns", "ns/", "/u-1", "/"])
@@ -155,6 +156,8 @@ def test_only_the_recorded_secret_holds_the_credentials() -> None:
     assert version_record.holds_credentials(secret(), recorded)
     assert not version_record.holds_credentials(secret(uid="u-2"), recorded)
     assert not version_record.holds_credentials(secret(namespace="other"), recorded)
+    assert version_record.holds_credentials(secret(uid="u-2", namespace="begun"), recorded, ["begun"])
+    assert not version_record.holds_credentials(secret(uid="u-2", namespace="begun", name="x"), recorded, ["begun"])
 
 
 @pytest.mark.req("R-306")

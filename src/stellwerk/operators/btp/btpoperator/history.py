@@ -67,17 +67,20 @@ class VersionHistory:
             _log.warning("The record of applied versions is ignored: %s", damage)
             return None
 
-    async def foresee(self, release: ModuleRelease) -> None:
-        """Before anything of a release is written: note its unusual kinds, so that no crash makes us forget them.
+    async def foresee(self, release: ModuleRelease, credentials_namespace: str) -> None:
+        """Before anything of a release is written: note its unusual kinds and where the operand's credentials move.
 
-        A chart is not begun at all while the record is of no use. Raises StepFailed.
+        So no crash and no later move makes us forget them. A chart is not begun at all while the record is of no use.
+        Raises StepFailed.
         """
-        unusual = _unusual(release.kinds)
-        if not unusual and not release.from_chart:
+        unusual, begins = _unusual(release.kinds), self.observer.begins_move(credentials_namespace)
+        if not unusual and not release.from_chart and not begins:
             return
         record = await self._usable(needed=release.from_chart)
-        if any(record is None or gvk not in record.kinds for gvk in unusual):
-            await self._keep(version_record.before_apply(record, release.version, release.kinds))
+        if begins or any(record is None or gvk not in record.kinds for gvk in unusual):
+            noted = version_record.before_apply(record, release.version, release.kinds)
+            moves = (*noted.moves, credentials_namespace) if begins else noted.moves
+            await self._keep(replace(noted, moves=moves))
 
     async def applied(self, release: ModuleRelease, credentials: CredentialsSecret | None) -> bool:
         """A release is there and nothing else is left: record it, with the Secret of the operand's credentials.
@@ -86,7 +89,8 @@ class VersionHistory:
         """
         former = await self._usable(needed=release.from_chart)
         record = version_record.after_apply(former, release.version, release.kinds)
-        record = replace(record, credentials=credentials or record.credentials)
+        if credentials is not None:
+            record = replace(record, credentials=credentials, moves=())
         await self._keep(record)
         self._searched = _kinds(record)
         return former is not None and former.current_version != release.version

@@ -149,7 +149,8 @@ class Observer:
 
     async def comparison(self, wanted: BtpCredentials) -> CredentialsComparison:
         """What the required Secret asks for, compared with what the operand has. Raises StateUnread."""
-        namespace = credentials.operand_namespace(self._operand_secret_namespaces(), wanted)
+        found = tuple(self._operand_secret_namespaces())
+        namespace = credentials.operand_namespace(found, wanted)
         key = ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME)
         try:
             own = await self.secrets.read(self.caches.secrets.get(key))
@@ -159,6 +160,7 @@ class Observer:
         return CredentialsComparison(
             wanted=wanted,
             namespace=namespace,
+            found=found,
             config_cluster_id=self._configured_cluster_id(),
             initial_cluster_id=credentials.initial_cluster_id(own.data) if own else None,
         )
@@ -212,13 +214,24 @@ class Observer:
 
     def holds_credentials(self, secret: PartialObjectMetadata) -> bool:
         """Whether this is the operand's credentials Secret as an installation has left it."""
-        return version_record.holds_credentials(secret, self.recorded_credentials())
+        return version_record.holds_credentials(secret, self.recorded_credentials(), self._begun_moves())
 
     def recorded_credentials(self) -> version_record.CredentialsSecret | None:
         """The operand's credentials Secret that the record of the last installation names."""
+        return version_record.CredentialsSecret.parse(self._record().get(version_record.CREDENTIALS_SECRET, ""))
+
+    def begins_move(self, namespace: str) -> bool:
+        """Whether the operand's credentials are to be in a namespace where no record names them."""
+        recorded = self.recorded_credentials()
+        former = recorded.namespace if recorded is not None else self.settings().chart_namespace
+        return namespace not in (former, *self._begun_moves())
+
+    def _begun_moves(self) -> tuple[str, ...]:
+        return version_record.parse_moves(self._record().get(version_record.CREDENTIALS_MOVES, ""))
+
+    def _record(self) -> dict[str, str]:
         key = ObjectKey(self.settings().chart_namespace, api.VERSIONS_NAME)
-        record = self.caches.resources[ConfigMap.resource].store.get(key)
-        return version_record.CredentialsSecret.parse(_texts(record).get(version_record.CREDENTIALS_SECRET, ""))
+        return _texts(self.caches.resources[ConfigMap.resource].store.get(key))
 
     def present_credentials(self, namespace: str) -> version_record.CredentialsSecret | None:
         """The operand's credentials Secret that is in this namespace now, for the record."""
@@ -235,8 +248,9 @@ class Observer:
 
     def _credentials_namespaces(self, required: BtpCredentials | SecretProblem) -> tuple[str, ...]:
         recorded = self.recorded_credentials()
+        former = (recorded.namespace,) if recorded is not None else ()
         return credentials.possible_namespaces(
-            required, _texts(self._operand_config()), recorded.namespace if recorded is not None else ""
+            required, _texts(self._operand_config()), (*former, *self._begun_moves())
         )
 
     def _config_namespaces(self) -> set[str]:

@@ -159,7 +159,7 @@ class Provisioner:
 
     async def _bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
         release = await self.source.current(operator, credentials)
-        await self.history.foresee(release)
+        await self.history.foresee(release, credentials.namespace)
         outdated = await self._delete_outdated(release)
         early = await self._apply_early(release, operator, credentials) if await self.webhooks.are_due() else None
         certificates = await self.webhooks.settled()

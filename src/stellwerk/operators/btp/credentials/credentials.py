@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -218,6 +218,8 @@ class CredentialsComparison:
     wanted: BtpCredentials
     namespace: str
     """The namespace of the operand's credentials Secret; where it belongs when there is none."""
+    found: Collection[str] = ()
+    """All namespaces with a credentials Secret of the operand: also those of moves that a later one has overtaken."""
     config_cluster_id: str | None
     """In the operand's ConfigMap; None when there is no ConfigMap."""
     initial_cluster_id: str | None
@@ -286,10 +288,14 @@ class CredentialsComparison:
     def cleanup(self) -> Cleanup:
         """Take away what belongs to the old values."""
         id_changed = bool(self.config_cluster_id) and (self.config_differs or self.initial_differs)
-        if not self.namespace_changed and not id_changed:
-            return Cleanup()
-        old_credentials = (ObjectKey(self.namespace, api.OPERAND_SECRET_NAME),) if self.namespace_changed else ()
-        return Cleanup(secrets=(self._cluster_id_secret, *old_credentials))
+        former = sorted({self.namespace, *self.found} - {self.wanted.namespace})
+        stale_ids = sorted({*former, self.namespace}) if id_changed else former
+        return Cleanup(
+            secrets=(
+                *(ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME) for namespace in stale_ids),
+                *(ObjectKey(namespace, api.OPERAND_SECRET_NAME) for namespace in former),
+            )
+        )
 
     @property
     def _cluster_id_secret(self) -> ObjectKey:
@@ -297,13 +303,13 @@ class CredentialsComparison:
 
 
 def possible_namespaces(
-    wanted: BtpCredentials | SecretProblem, config: Mapping[str, str], recorded: str = ""
+    wanted: BtpCredentials | SecretProblem, config: Mapping[str, str], recorded: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Where the operand's credentials Secret may be: only an administrator of the chart namespace decides this.
 
-    `config` is the data of the operand's ConfigMap, `recorded` the namespace in the record of the last installation.
+    `config` is the data of the operand's ConfigMap, `recorded` the namespaces in the record of the last installation.
     """
-    named = {recorded, *(config.get(key, "") for key in NAMESPACE_KEYS)}
+    named = {*recorded, *(config.get(key, "") for key in NAMESPACE_KEYS)}
     if isinstance(wanted, BtpCredentials):
         named |= {wanted.namespace, wanted.previous_namespace}
     return tuple(sorted(namespace for namespace in named if name_validation.is_namespace(namespace)))

@@ -236,16 +236,19 @@ class BtpPreviewInput:
     async def _former_credentials(
         self, wanted: BtpCredentials, config: ConfigMap | None, record: VersionRecord | None
     ) -> dict[ObjectRef, str]:
-        recorded = record.credentials if record is not None else None
+        recorded, moves = (record.credentials, record.moves) if record is not None else (None, ())
         data = config.data if config is not None else {}
-        places = credentials.possible_namespaces(wanted, data, recorded.namespace if recorded is not None else "")
+        former = (recorded.namespace,) if recorded is not None else ()
+        places = credentials.possible_namespaces(wanted, data, (*former, *moves))
         there = [await self.client.find(metadata_of(Secret), api.OPERAND_SECRET_NAME, place) for place in places]
-        holding = [one.metadata.namespace for one in there if one and version_record.holds_credentials(one, recorded)]
+        ours = [one for one in there if one and version_record.holds_credentials(one, recorded, moves)]
+        holding = [one.metadata.namespace for one in ours]
         namespace = credentials.operand_namespace(holding, wanted)
         own = await self.client.find(Secret, api.CLUSTER_ID_SECRET_NAME, namespace)
         compared = CredentialsComparison(
             wanted=wanted,
             namespace=namespace,
+            found=holding,
             config_cluster_id=config.data.get("CLUSTER_ID") if config else None,
             initial_cluster_id=credentials.initial_cluster_id(own.data) if own else None,
         )

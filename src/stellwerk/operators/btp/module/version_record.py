@@ -32,6 +32,9 @@ OLD_VERSION, OLD_KINDS = "oldChartVersion", "oldGvks"
 CREDENTIALS_SECRET = "credentialsSecret"  # noqa: S105  # a key
 """Ours: which Secret holds the operand's credentials, as namespace and uid."""
 
+CREDENTIALS_MOVES = "credentialsMoves"
+"""Ours: to which namespaces the credentials began to move since, separated by commas. A later move may overtake one."""
+
 _DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 USERS_DEFINITIONS = (
     ObjectRef(_DEFINITION, ObjectKey("", f"serviceinstances.{api.SERVICES_GROUP}")),
@@ -71,15 +74,21 @@ class CredentialsSecret:
         return f"{self.namespace}/{self.uid}"
 
 
-def holds_credentials(secret: HasMetadata, recorded: CredentialsSecret | None) -> bool:
+def parse_moves(text: str) -> tuple[str, ...]:
+    """The namespaces to which a move of the credentials began, from the record."""
+    return tuple(namespace for namespace in text.split(",") if namespace)
+
+
+def holds_credentials(secret: HasMetadata, recorded: CredentialsSecret | None, moves: Collection[str] = ()) -> bool:
     """Whether a Secret is the operand's credentials Secret as an installation has left it.
 
-    Where there is no record yet, a former release or the original may have written it, and name and label decide.
+    Where there is no record yet, a former release or the original may have written it, and name and label decide. So
+    they do in a namespace of `moves`: the move began before the Secret had a uid.
     """
     metadata = secret.metadata
     if metadata.name != api.OPERAND_SECRET_NAME or metadata.labels.get(api.MANAGED_BY_LABEL) != api.OPERATOR_NAME:
         return False
-    return recorded is None or recorded == CredentialsSecret.of(secret)
+    return recorded is None or recorded == CredentialsSecret.of(secret) or metadata.namespace in moves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +101,8 @@ class VersionRecord:
     old_kinds: tuple[GroupVersionKind, ...]
     credentials: CredentialsSecret | None = None
     """None in the records of former releases."""
+    moves: tuple[str, ...] = ()
+    """Namespaces to which a move of the credentials began and, as far as is recorded, did not end."""
 
     @property
     def kinds(self) -> tuple[GroupVersionKind, ...]:
@@ -101,12 +112,14 @@ class VersionRecord:
     def data(self) -> dict[str, str]:
         """The ConfigMap's data."""
         credentials = {CREDENTIALS_SECRET: str(self.credentials)} if self.credentials else {}
+        moves = {CREDENTIALS_MOVES: ",".join(self.moves)} if self.moves else {}
         return {
             CURRENT_VERSION: self.current_version,
             CURRENT_KINDS: format_gvks(self.current_kinds),
             OLD_VERSION: self.old_version,
             OLD_KINDS: format_gvks(self.old_kinds),
             **credentials,
+            **moves,
         }
 
 
@@ -121,6 +134,7 @@ def parse(data: Mapping[str, str]) -> VersionRecord:
         old_version=data[OLD_VERSION],
         old_kinds=_kinds(data, OLD_KINDS),
         credentials=CredentialsSecret.parse(data.get(CREDENTIALS_SECRET, "")),
+        moves=parse_moves(data.get(CREDENTIALS_MOVES, "")),
     )
 
 
@@ -181,6 +195,7 @@ def after_apply(record: VersionRecord | None, version: str, kinds: Iterable[Grou
         old_version=record.current_version,
         old_kinds=record.current_kinds,
         credentials=record.credentials,
+        moves=record.moves,
     )
 
 
