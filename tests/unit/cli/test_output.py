@@ -8,12 +8,18 @@ from io import BytesIO, TextIOWrapper
 import pytest
 import yaml
 
+from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry
+from stellwerk.cli.objects import installations
+from stellwerk.cli.releases import delete
 from stellwerk.cli.shell import output
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.settings import Output
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.releases.release import Release
 
-EVIL: JsonObject = {"message": "\x1b[2J\x9b31m\u202egone", "größe": 3}
+STEERS = ("\x1b", "\x9b", "\u202e", "\xad", "\u180e", "\ufff9", "\U000e0041", "\ue000")
+EVIL: JsonObject = {"message": f"{''.join(STEERS)}gone", "größe": 3}
 
 
 class Stream(TextIOWrapper):
@@ -54,7 +60,7 @@ def test_on_a_terminal_nothing_can_steer_it(form: str, monkeypatch: pytest.Monke
     from stellwerk.cli.shell import jsonpath
 
     shown = printed(Output(form, jsonpath.parse(".message")), monkeypatch, terminal=True)
-    assert not {"\x1b", "\x9b", "\u202e"} & set(shown)
+    assert not {*STEERS} & set(shown)
 
 
 def test_a_program_gets_a_jsonpath_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,3 +88,13 @@ def test_a_text_of_several_lines_can_be_read_in_yaml_and_is_the_same() -> None:
     assert "script: |\n  one\n    two\n" in text
     assert "\x1b" not in text
     assert yaml.safe_load(text) == value
+
+
+@pytest.mark.parametrize("letter", STEERS)
+def test_the_names_of_removed_objects_cannot_steer_a_terminal(letter: str) -> None:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": f"a{letter}"}}
+    assert letter not in installations.removal_line(Unstructured.of({**role}), dry_run=True)
+    entry = InventoryEntry(gvk=GroupVersionKind("", "v1", "ConfigMap"), key=ObjectKey("shop", f"a{letter}"))
+    (line,) = delete.removal_lines(Release(key=ObjectKey("shop", "web"), inventory=Inventory((entry,))))
+    assert line.startswith("- ConfigMap shop/a")
+    assert letter not in line

@@ -13,6 +13,7 @@ from stellwerk.cli.objects import check_rules
 from stellwerk.cli.objects.check_rules import INSTALLER, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.shell import settings
+from stellwerk.cli.shell.text import escaped
 from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import Resource
@@ -96,4 +97,9 @@ async def remove(cluster: ClusterSession, found: Iterable[tuple[Resource, Unstru
         await cluster.client.delete(
             metadata_of(resource), key.name, key.namespace, uid=obj.metadata.uid, dry_run=dry_run
         )
-        settings.show([f"{obj.ref} {'would be deleted (dry run)' if dry_run else 'is deleted'}"])
+        settings.show([removal_line(obj, dry_run=dry_run)])
+
+
+def removal_line(obj: Unstructured, *, dry_run: bool) -> str:
+    """The line about an object that is removed. Pure: a ClusterRole may have almost any letter in its name."""
+    return f"{escaped(str(obj.ref))} {'would be deleted (dry run)' if dry_run else 'is deleted'}"

@@ -75,15 +75,20 @@ def _check(output: Output) -> None:
 
 
 def _print(text: str) -> None:
-    settings.show_exactly(_UNSAFE.sub(_visible, text) if sys.stdout.isatty() else text)
+    settings.show_exactly(_DOUBTFUL.sub(_visible, text) if sys.stdout.isatty() else text)
 
 
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-"""What can steer a terminal or mislead a reader. In JSON and YAML all of it can be written as `\\uXXXX`."""
+_DOUBTFUL = re.compile("[^\t\n -~]")
+"""What can steer a terminal or mislead a reader, and letters beyond ASCII, which are looked at one by one."""
 
 
 def _visible(found: re.Match[str]) -> str:
-    return f"\\u{ord(found.group()):04x}"
+    """The letter if it is harmless, else as JSON escapes it: JSON keeps its value."""
+    letter = found.group()
+    if text.is_harmless(letter):
+        return letter
+    units = letter.encode("utf-16-be", errors="surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
 def formatted(value: JsonObject, output: Output) -> str:

@@ -44,10 +44,11 @@ def escaped(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(letter if _is_harmless(letter) else _escape(letter) for letter in text)
+    return "".join(letter if is_harmless(letter) else _escape(letter) for letter in text)
 
 
-def _is_harmless(letter: str) -> bool:
+def is_harmless(letter: str) -> bool:
+    """Whether a letter takes its place on one line, and neither steers a terminal nor misleads a reader."""
     return letter == " " or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
