@@ -1,7 +1,7 @@
 """The inventory of a release, as JSON in its ConfigMap (pure).
 
 An API server validates a status, but not this JSON. A missing field is read as unknown; only an entry that does not
-identify its object makes the inventory unreadable.
+identify its object, or that no program has written, makes the inventory unreadable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ def read(kept: JsonValue) -> Inventory:
     """The inventory that a store holds. Raises ValueError."""
     if isinstance(kept, list):
         kept = [{**_UNSAID, **item} if isinstance(item, dict) else item for item in kept]
-    return inventory_codec.read(msgspec.convert(kept or [], tuple[Item, ...]))
+    items = msgspec.convert(kept or [], tuple[Item, ...])
+    if found := inventory_codec.complaint(items):
+        place, why = found
+        raise ValueError(f"entry {place + 1}: {why}")
+    return inventory_codec.read(items)
 
 
 def write(inventory: Inventory) -> list[JsonObject]:

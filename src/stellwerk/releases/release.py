@@ -19,7 +19,7 @@ from stellwerk.apply.set.model.inventory import Inventory, Phase
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.kube import yaml as kube_yaml
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, Listing
 from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.kube.yaml import UnreadableYaml
 from stellwerk.releases import inventory as inventories
@@ -98,15 +98,29 @@ class Release:
         return begun.now(ReleaseState.Processing, now)
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseListing:
+    """Releases by name, and why others cannot be read."""
+
+    releases: tuple[Release, ...]
+    problems: tuple[str, ...] = ()
+
+
 def config_name(release: str) -> str:
     """The ConfigMap that a release is kept in."""
     return f"{NAME_PREFIX}{release}"
 
 
 def read(found: ConfigMap) -> Release:
-    """The release that a ConfigMap holds. Raises UnreadableRelease."""
+    """The release that a ConfigMap holds. Raises UnreadableRelease.
+
+    Name and label must agree: one release is asked for by its name, and the objects of another would be deleted.
+    """
     metadata, data = found.metadata, found.data
-    key = ObjectKey(metadata.namespace, metadata.labels.get(LABEL) or metadata.name.removeprefix(NAME_PREFIX))
+    key = ObjectKey(metadata.namespace, metadata.name.removeprefix(NAME_PREFIX))
+    label = metadata.labels.get(LABEL) or key.name
+    if metadata.name != config_name(label):
+        raise UnreadableRelease(key, f"its ConfigMap {metadata.name} has the label of release {label!r}")
     if data.get("version", _VERSION) != _VERSION:
         raise UnreadableRelease(key, f"it was written in version {data['version']!r} of the store; ours is {_VERSION}")
     return Release(
@@ -120,6 +134,17 @@ def read(found: ConfigMap) -> Release:
         uid=metadata.uid,
         resource_version=metadata.resource_version,
     )
+
+
+def listing(found: Listing[ConfigMap]) -> ReleaseListing:
+    """The releases that ConfigMaps hold, by name. One that cannot be read hides no other."""
+    read_ones, problems = [], [str(odd) for odd in found.unreadable]
+    for config_map in found.items:
+        try:
+            read_ones.append(read(config_map))
+        except UnreadableRelease as error:
+            problems.append(str(error))
+    return ReleaseListing(tuple(sorted(read_ones, key=lambda release: release.key)), tuple(sorted(problems)))
 
 
 def written(release: Release) -> JsonObject:

@@ -13,7 +13,7 @@ from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.releases import release as releases
 from stellwerk.releases.errors import WorkedOn
-from stellwerk.releases.release import LABEL, RECONCILER, Release
+from stellwerk.releases.release import LABEL, RECONCILER, Release, ReleaseListing
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,9 @@ class ReleaseStore:
         found = await self.client.find(ConfigMap, releases.config_name(key.name), key.namespace)
         return releases.read(found) if found is not None else None
 
-    async def all(self, namespace: str = "") -> list[Release]:
-        """The releases of a namespace, or of all, by name. Raises UnreadableRelease, ApiError."""
-        found = (await self.client.list(ConfigMap, namespace, labels=LABEL)).items
-        return sorted((releases.read(one) for one in found), key=lambda one: one.key)
+    async def all(self, namespace: str = "") -> ReleaseListing:
+        """The releases of a namespace, or of all. Raises ApiError."""
+        return releases.listing(await self.client.list(ConfigMap, namespace, labels=LABEL, skip_unreadable=True))
 
     async def save(self, release: Release) -> Release:
         """The release as it is stored now. Raises WorkedOn where another client wrote it meanwhile."""

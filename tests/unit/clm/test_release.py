@@ -12,6 +12,7 @@ from stellwerk.api.core import ConfigMap
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ManagedType, Phase
 from stellwerk.apply.set.model.policy import DeletePolicy, UpdatePolicy
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.model import Listing
 from stellwerk.releases import release as releases
 from stellwerk.releases.errors import TooLate, UnreadableRelease
 from stellwerk.releases.release import Release, ReleaseState
@@ -62,8 +63,23 @@ def test_a_release_is_stored_under_the_names_of_clm() -> None:
     assert kept.data["creationTimestamp"] == "2026-05-01T12:30:15Z"
 
 
-def test_the_name_comes_from_the_label_because_names_may_hold_dots() -> None:
+def test_a_release_may_have_dots_in_its_name() -> None:
     assert releases.read(stored(RELEASE)).key == KEY
+
+
+@pytest.mark.req("R-505")
+@pytest.mark.parametrize("name", ["com.sap.cs.clm.release.other", "web.front"])
+def test_a_config_map_with_the_label_of_another_release_is_never_that_release(name: str) -> None:
+    found = stored(RELEASE)
+    renamed = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, name=name))
+    with pytest.raises(UnreadableRelease, match=r"has the label of release 'web\.front'"):
+        releases.read(renamed)
+
+
+def test_a_release_without_its_label_has_the_name_of_its_config_map() -> None:
+    found = stored(RELEASE)
+    bare = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, labels={}))
+    assert releases.read(bare).key == KEY
 
 
 def test_a_release_without_objects_is_held_until_it_is_being_deleted() -> None:
@@ -93,6 +109,8 @@ def test_a_next_revision_keeps_when_the_release_was_made() -> None:
         ({"creationTimestamp": "yesterday"}, "'yesterday' is no time"),
         ({"inventory": "["}, "inventory cannot be read"),
         ({"inventory": "- kind: 3\n"}, "inventory cannot be read"),
+        ({"inventory": "- {version: v1, kind: ConfigMap, name: a/../b}\n"}, "entry 1: its name cannot be 'a/../b'"),
+        ({"inventory": '- {version: v1, kind: ConfigMap, name: "a\\e[2J"}\n'}, "its name cannot be 'a\\x1b[2J'"),
     ],
 )
 def test_a_store_that_holds_something_else_is_named(changes: dict[str, str], why: str) -> None:
@@ -100,6 +118,13 @@ def test_a_store_that_holds_something_else_is_named(changes: dict[str, str], why
         releases.read(stored(RELEASE, **changes))
     assert str(caught.value).startswith("release shop/web.front cannot be read: ")
     assert why in str(caught.value)
+
+
+def test_a_release_that_cannot_be_read_hides_no_other_in_a_list() -> None:
+    other = replace(RELEASE, key=ObjectKey("shop", "api"))
+    found = releases.listing(Listing([stored(RELEASE), stored(RELEASE, revision="x"), stored(other)], "1"))
+    assert found.releases == (other, RELEASE)
+    assert found.problems == ("release shop/web.front cannot be read: its revision is 'x', which is no number",)
 
 
 def test_words_that_nobody_knows_never_make_an_object_one_that_may_be_deleted() -> None:
