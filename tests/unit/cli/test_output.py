@@ -92,8 +92,12 @@ def test_a_text_of_several_lines_can_be_read_in_yaml_and_is_the_same() -> None:
 
 @pytest.mark.parametrize("letter", STEERS)
 def test_the_names_of_removed_objects_cannot_steer_a_terminal(letter: str) -> None:
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": f"a{letter}"}}
-    assert letter not in installations.removal_line(Unstructured.of({**role}), dry_run=True)
+    role: JsonObject = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"a{letter}"},
+    }
+    assert letter not in installations.removal_line(Unstructured.of(role), dry_run=True)
     entry = InventoryEntry(gvk=GroupVersionKind("", "v1", "ConfigMap"), key=ObjectKey("shop", f"a{letter}"))
     (line,) = delete.removal_lines(Release(key=ObjectKey("shop", "web"), inventory=Inventory((entry,))))
     assert line.startswith("- ConfigMap shop/a")

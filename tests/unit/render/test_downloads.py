@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from stellwerk.local import certs
 from stellwerk.local.host.private_files import write_private
@@ -182,6 +183,49 @@ async def test_equal_content_of_several_urls_is_held_once(server: ArtifactServer
     one, other = server.publish("one", TREE), server.publish("other", TREE, form="zip")
     first = await downloads.fetch(one.url, one.digest, rules=HERE)
     assert await downloads.fetch(other.url, other.digest, rules=HERE) is first
+
+
+@pytest.mark.req("R-601", "R-604")
+async def test_what_was_fetched_under_other_egress_rules_is_not_served_from_memory(
+    server: ArtifactServer, downloads: Downloads
+) -> None:
+    artifact = server.publish("app.tar.gz", TREE)
+    strict = EgressRules(http=True)
+    await downloads.fetch(artifact.url, artifact.digest, rules=HERE)
+    assert downloads.has(artifact.url, artifact.digest, rules=HERE, tenant="any")
+    assert not downloads.has(artifact.url, artifact.digest, rules=strict)
+    await failure(downloads.fetch(artifact.url, artifact.digest, rules=strict), EgressRefused)
+    await failure(downloads.fetch(artifact.url, artifact.digest, rules=PUBLIC), EgressRefused)
+    assert server.count("app.tar.gz") == 1
+
+
+@pytest.mark.req("R-604")
+async def test_a_server_that_claims_an_etag_of_another_url_reaches_no_other_tenant(
+    server: ArtifactServer, downloads: Downloads
+) -> None:
+    server.publish("app.tar.gz", TREE)
+    evil = server.publish("evil", b"", behaviour=Redirect(to="/app.tar.gz", carries_headers=True))
+    claimed = await downloads.head(evil.url, rules=HERE, tenant="evil")
+    await downloads.fetch(claimed.url, claimed.digest, rules=HERE, tenant="evil", digest_header="etag")
+
+    fixed = server.publish("app.tar.gz", {"a.yaml": b"kind: Fixed\n"}, headers={"ETag": claimed.digest})
+    offered = await downloads.head(fixed.url, rules=HERE, tenant="victim")
+    assert (offered.url, offered.digest) == (claimed.url, claimed.digest)
+    assert not downloads.has(offered.url, offered.digest, rules=HERE, tenant="victim")
+    files = await downloads.fetch(offered.url, offered.digest, rules=HERE, tenant="victim", digest_header="etag")
+    assert dict(files) == {"a.yaml": b"kind: Fixed\n"}
+
+
+@pytest.mark.req("R-604")
+async def test_whether_a_redirect_carried_the_etag_is_remembered_by_tenant(
+    server: ArtifactServer, downloads: Downloads
+) -> None:
+    artifact = server.publish("app.tar.gz", TREE)
+    evil = server.publish("evil", b"", behaviour=Redirect(to="/app.tar.gz", carries_headers=True))
+    claimed = await downloads.head(evil.url, rules=HERE, tenant="evil")
+    assert claimed.url == artifact.url
+    fetch = downloads.fetch(claimed.url, claimed.digest, rules=HERE, tenant="victim", digest_header="etag")
+    assert "has changed" in await failure(fetch, WrongDigest)
 
 
 @pytest.mark.req("R-604")
@@ -534,6 +578,15 @@ async def test_a_redirect_with_the_digest_leads_to_the_artifact(server: Artifact
     found = await downloads.head(f"{server.url}/latest", rules=HERE, revision_header="x-revision")
     assert (found.url, found.digest) == (f"{server.url}/v2.tar.gz?signed=1", latest.etag)
     assert server.count("v2.tar.gz", "HEAD") == 0
+
+
+@pytest.mark.req("R-601")
+async def test_an_artifact_that_must_not_be_called_is_not_offered(server: ArtifactServer, downloads: Downloads) -> None:
+    artifact = server.publish("latest", b"", behaviour=Redirect(to="http://127.0.0.1:1/a", carries_headers=True))
+    port = URL(artifact.url).port
+    assert port is not None
+    rules = replace(HERE, ports=(port,))
+    assert "its port" in await failure(downloads.head(artifact.url, rules=rules), EgressRefused)
 
 
 async def test_the_header_of_a_redirect_is_not_looked_for_at_the_artifact_that_has_its_own(

@@ -115,8 +115,9 @@ async def test_what_must_not_be_called_is_not_served_from_disk_either(server: Ar
     async with Downloads(shelf=shelf) as downloads:
         await downloads.fetch(artifact.url, artifact.digest, rules=HERE)
     async with Downloads(shelf=shelf) as downloads:
-        with pytest.raises(EgressRefused):
-            await downloads.fetch(artifact.url, artifact.digest, rules=PUBLIC)
+        for rules in (PUBLIC, EgressRules(http=True)):
+            with pytest.raises(EgressRefused):
+                await downloads.fetch(artifact.url, artifact.digest, rules=rules)
 
 
 # ---- the shelf itself

@@ -49,3 +49,11 @@ class Verifier:
             raise WrongDigest(
                 f"the content has the digest {found}, but {self._algorithm}:{self._expected} was promised"
             )
+
+
+def is_verifiable(promised: str) -> bool:
+    """Whether content can be compared with the digest. Not so a word such as an ETag, or a digest that is refused."""
+    try:
+        return Verifier(promised).verifies
+    except WrongDigest:
+        return False

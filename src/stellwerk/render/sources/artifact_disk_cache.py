@@ -1,14 +1,16 @@
 """Artifacts on disk, so that a restart does not fetch everything again from servers that may be down just then.
 
     shelf = Shelf(folder, most_bytes=512 * 2**20)
-    await shelf.take(url, digest, tenant) -> Received | None
-    await shelf.put(url, digest, received, tenant)
+    await shelf.take(place, digest, tenant) -> Received | None
+    await shelf.put(place, digest, received, tenant)
+
+`place` is any text that identifies the origin of the artifact and who may read it.
 
 It is a convenience and never a reason to fail: a disk that is full, read-only, slow or broken is counted, logged once,
 and left alone for a minute, while artifacts come by the network as before. Its content is trusted no more than what
 a server sends: it is compared with the promised digest each time it is read, and what does not fit is thrown away. So
-only artifacts with a digest that can be verified are kept, found again by URL and digest together, because who knows a
-digest has not shown that it may read the content. What was fetched with credentials does not go to disk.
+only artifacts with a digest that can be verified are kept, found again by place and digest together, because who knows
+a digest has not shown that it may read the content. What was fetched with credentials does not go to disk.
 
 Files are written under another name, synced and renamed: a crash leaves the old file, the new one, or none. Only the
 process's user can look into the folder. Where room is needed, what was read longest ago goes. A tenant fills three
@@ -96,21 +98,21 @@ class Shelf:
         self._rests_until = {"read": float("-inf"), "write": float("-inf")}
         self._writing = threading.Lock()
 
-    async def take(self, url: str, digest: str, tenant: str = "") -> Received | None:
+    async def take(self, place: str, digest: str, tenant: str = "") -> Received | None:
         """What was put there for any tenant; None where there is nothing, or nothing that can be used."""
-        path = self._path(url, digest, tenant)
+        path = self._path(place, digest, tenant)
         found = await self._try("read", lambda: self._read(path, digest) or self._read_of_others(path, digest))
         self._tell("hit" if found is not None else "miss")
         return found
 
-    async def put(self, url: str, digest: str, received: Received, tenant: str = "") -> None:
+    async def put(self, place: str, digest: str, received: Received, tenant: str = "") -> None:
         """Keep an artifact, at the expense of those that were not read for longest, the tenant's own first."""
-        path = self._path(url, digest, tenant)
+        path = self._path(place, digest, tenant)
         if await self._try("write", lambda: self._write(path, received)):
             self._tell("stored")
 
-    def _path(self, url: str, digest: str, tenant: str) -> Path:
-        what = hashlib.sha256(f"{url}\0{digest.lower()}".encode()).hexdigest()
+    def _path(self, place: str, digest: str, tenant: str) -> Path:
+        what = hashlib.sha256(f"{place}\0{digest.lower()}".encode()).hexdigest()
         return self._folder / f"{what}.{hashlib.sha256(tenant.encode()).hexdigest()[:16]}"
 
     async def _try(self, verb: Literal["read", "write"], work: Callable[[], T | None]) -> T | None:

@@ -6,8 +6,10 @@
 
 A URL is fetched once, however many ask for it, and kept unpacked for an hour after it was last asked for, as far as
 memory allows. Errors are not kept. A tenant that knows a digest has not shown that it may read the content: what was
-fetched is found again under URL, digest and credentials together. Equal content of several URLs is held once. With a
-`Shelf`, artifacts survive a restart of the process.
+fetched is found again under URL, digest, credentials and egress rules together, because addresses are checked when a
+socket is connected and never again. Only a digest that the content was compared with is found by other tenants: any
+other word (an ETag) is a claim, and a tenant's own server may claim it of another server's URL. Equal content of
+several URLs is held once. With a `Shelf`, artifacts survive a restart of the process.
 
 A server that hangs delays only requests for the same: there is no lock around a call, one tenant has only
 so many of the slots, each tenant has one that no other can take, and where calls under way hold too much memory it is
@@ -34,7 +36,7 @@ from stellwerk.render.blocking_calls import beside
 from stellwerk.render.bounded_cache import LIFE_SECONDS, Kept
 from stellwerk.render.errors import BadArchive, IncompleteAnswer, RepeatedLogin, Unavailable, WrongDigest
 from stellwerk.render.files.archive import unpack
-from stellwerk.render.files.digests import Verifier
+from stellwerk.render.files.digests import Verifier, is_verifiable
 from stellwerk.render.files.files import Files
 from stellwerk.render.files.limits import LIMITS, ArchiveLimits
 from stellwerk.render.sources import http
@@ -84,6 +86,20 @@ class _CacheKey(NamedTuple):
     url: str
     digest: str
     credentials: str
+    rules: EgressRules
+    tenant: str
+    """Empty where the digest was compared with the content: then all tenants find it."""
+
+    @classmethod
+    def of(
+        cls, url: str, digest: str, rules: EgressRules, tenant: str, credentials: OriginCredentials | None
+    ) -> _CacheKey:
+        return cls(url, digest, _fingerprint(credentials), rules, "" if is_verifiable(digest) else tenant)
+
+    @property
+    def place(self) -> str:
+        """The name of the artifact on the shelf, less its digest: the URL, and who may read it."""
+        return f"{self.url} {self.rules}"
 
 
 class Downloads:
@@ -159,20 +175,28 @@ class Downloads:
         to the artifact carried it (`head`): the artifact's own header is another one. A digest that cannot be checked
         is refused. Without a digest nothing is kept. `tenant`: on whose behalf, for a fair share.
         """
-        name = _CacheKey(url, digest, _fingerprint(credentials))
+        call = HttpCall.of("GET", url, rules, credentials)
+        rules.check_url(call.url)  # before memory and shelf: what must not be called is not served from there either
+        name = _CacheKey.of(url, digest, rules, tenant, credentials)
         if (found := self._find(name)) is not None:
             return found
         Verifier(digest, strict=not digest_header)  # refuses what cannot be checked before anything is called
-        call = HttpCall.of("GET", url, rules, credentials)
-        rules.check_url(call.url)  # before the shelf is asked: what must not be called is not served from there either
         header = "" if name in self._pointed else digest_header
         return await self._flights.join(
             name, lambda: self._fetch(name, call, tenant, header), name=f"download {shown_url(url)}"
         )
 
-    def has(self, url: str, digest: str, *, credentials: OriginCredentials | None = None) -> bool:
+    def has(
+        self,
+        url: str,
+        digest: str,
+        *,
+        rules: EgressRules,
+        tenant: str = "",
+        credentials: OriginCredentials | None = None,
+    ) -> bool:
         """Whether `fetch` would find the files without a call."""
-        return self._find(_CacheKey(url, digest, _fingerprint(credentials))) is not None
+        return self._find(_CacheKey.of(url, digest, rules, tenant, credentials)) is not None
 
     async def head(
         self,
@@ -196,6 +220,8 @@ class Downloads:
             for _ in range(http.MOST_REDIRECTS + 1):
                 async with self._client.hop(call) as response:
                     target = http.target_of(response)
+                    if target is not None:
+                        rules.check_url(target)  # nothing is offered that could not be fetched
                     if response.status >= 400 or response.status < 200:
                         raise http.refused(response, "HEAD")
                     if found := _header(response, digest_header):
@@ -204,16 +230,16 @@ class Downloads:
                             raise _missing(response, revision_header)
                         artifact = HttpArtifact(str(target or call.url), found, revision)
                         _check_discretion(call, artifact, asked_for)
-                        self._note_pointed(artifact, credentials, is_pointed=target is not None)
+                        name = _CacheKey.of(artifact.url, artifact.digest, rules, tenant, credentials)
+                        self._note_pointed(name, is_pointed=target is not None)
                         return artifact
                     if target is None:
                         raise _missing(response, digest_header)
                 call = replace(call, url=target)
         raise http.too_many_redirects(call)
 
-    def _note_pointed(self, artifact: HttpArtifact, credentials: OriginCredentials | None, *, is_pointed: bool) -> None:
+    def _note_pointed(self, name: _CacheKey, *, is_pointed: bool) -> None:
         """Remember whether the headers were those of a redirect to the artifact, for the download that follows."""
-        name = _CacheKey(artifact.url, artifact.digest, _fingerprint(credentials))
         self._pointed.pop(name, None)
         if is_pointed:
             self._pointed[name] = None
@@ -223,7 +249,7 @@ class Downloads:
     # ---- one download
 
     async def _fetch(self, name: _CacheKey, call: HttpCall, tenant: str, digest_header: str) -> Files:
-        shelf = self._shelf if call.credentials is None and Verifier(name.digest).verifies else None
+        shelf = self._shelf if call.credentials is None and is_verifiable(name.digest) else None
         async with self._slot(tenant) as slots:
             if shelf is not None and (files := await self._from(shelf, name, slots, tenant)) is not None:
                 return self._keep(name, files, tenant)
@@ -231,13 +257,13 @@ class Downloads:
                 got = await self._get(call, name.digest, digest_header, deadline)
             files = self._keep(name, await self._unpack(got, slots), tenant)
         if shelf is not None:  # what cannot be unpacked never comes here
-            await shelf.put(name.url, name.digest, got, tenant)
+            await shelf.put(name.place, name.digest, got, tenant)
         return files
 
     async def _from(self, shelf: Shelf, name: _CacheKey, slots: _Slots, tenant: str) -> Files | None:
         """The artifact on disk. One archive at a time is in memory, as with all that is unpacked."""
         async with slots.unpacking, self._unpacking:
-            got = await shelf.take(name.url, name.digest, tenant)
+            got = await shelf.take(name.place, name.digest, tenant)
             return None if got is None else await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
     async def _get(self, call: HttpCall, digest: str, digest_header: str, deadline: asyncio.Timeout) -> Received:

@@ -257,7 +257,7 @@ class ComponentPass:
         return await self.services.artifacts.offer(self.component, source, resolved.login)
 
     async def _files(self, source: sources.Source, artifact: Artifact, resolved: Resolved) -> Files:
-        if self.services.artifacts.has_to_call(source, artifact, resolved.login):
+        if self.services.artifacts.has_to_call(self.component, source, artifact, resolved.login):
             await self._enter(artifact.url, SourceSilent)
         return await self.services.artifacts.files(self.component, source, artifact, resolved.login)
 

@@ -52,12 +52,16 @@ class Artifacts:
             case _:
                 return await self._flux(source)
 
-    def has_to_call(self, source: Source, artifact: Artifact, login: LoginSecret | None = None) -> bool:
+    def has_to_call(
+        self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None = None
+    ) -> bool:
         """Whether `files` has to call a server. Raises InvalidCredentials."""
         if source.kind is SourceKind.Blueprint:
             return False
         shown = _shown(source, login) if source.repository is not None else None
-        return not self.downloads.has(artifact.url, artifact.digest, credentials=shown)
+        rules = self.tenant_rules if source.repository is not None else self.flux_rules
+        tenant = component.metadata.namespace
+        return not self.downloads.has(artifact.url, artifact.digest, rules=rules, tenant=tenant, credentials=shown)
 
     async def files(
         self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None = None
