@@ -75,6 +75,7 @@ def test_a_tenant_owns_a_secret_with_its_label_and_without_another_owner(
     assert subscription_objects.may_be_payload_of(tenant, secret) is may
     assert subscription_objects.lacks_owner(tenant, secret) is (may and not owners)
     assert not subscription_objects.lacks_owner(None, secret)
+    assert subscription_objects.may_hold_payload(secret, tenant.spec.tenant_id, ("later", tenant.metadata.name)) is may
 
 
 def test_the_secret_goes_with_its_tenant() -> None:

@@ -10,7 +10,7 @@ from tests.cluster.cap.subscription.bookshop import Bookshop, Serving
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -78,6 +78,32 @@ async def test_a_secret_that_is_not_the_payload_of_its_tenant_is_not_written_and
     tenant, contexts = await shop.tenant(), await shop.contexts()
     named = tenant.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
     (payload,) = (each for each in contexts if each.metadata.name == named)
+    assert payload.metadata.controller is not None
+    assert payload.metadata.controller.uid == tenant.metadata.uid
+
+
+@pytest.mark.req("R-308", "R-506")
+@pytest.mark.parametrize("has_tenant", [True, False])
+async def test_a_secret_that_has_the_name_of_a_payload_and_is_not_of_its_tenant_is_not_written(
+    shop: Bookshop, serving: Serving, has_tenant: bool
+) -> None:
+    await shop.subscribe()
+    (payload,) = await shop.contexts()
+    if not has_tenant:
+        await shop.client.delete(CAPTenant, (await shop.tenant()).metadata.name, shop.namespace)
+        await shop.gone()
+    taken = payload.metadata.name
+    foreign: JsonObject = {"metadata": {"name": taken, "namespace": shop.namespace}, "data": {"key": "dmFsdWU="}}
+    await shop.client.delete(Secret, taken, shop.namespace)
+    before = await shop.client.create(Secret, foreign)
+    await serving.settled(shop.client)
+
+    assert (await shop.subscribe()).status == 202
+    await serving.settled(shop.client)
+    assert await shop.client.get(Secret, taken, shop.namespace) == before
+    (payload,) = await shop.contexts()
+    tenant = await shop.tenant()
+    assert tenant.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION] == payload.metadata.name != taken
     assert payload.metadata.controller is not None
     assert payload.metadata.controller.uid == tenant.metadata.uid
 

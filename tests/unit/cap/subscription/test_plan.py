@@ -132,7 +132,8 @@ def test_names_are_the_same_for_the_same_tenant_and_differ_for_ten_thousand_othe
     assert len({plan.tenant_name(found, f"tenant-{number}") for number in range(10_000)}) == 10_000
     assert plan.tenant_name(found, "acme").startswith("shop-")
     assert plan.context_name(found, SUBSCRIPTION).startswith("shop-consumer-")
-    assert plan.tenant_name(found, "acme", 1) != plan.tenant_name(found, "acme")
+    assert len({*plan.tenant_names(found, "acme")}) == plan.MOST_NAMES
+    assert plan.context_name(found, SUBSCRIPTION, 1) != plan.context_name(found, SUBSCRIPTION)
 
 
 @pytest.mark.req("R-408")

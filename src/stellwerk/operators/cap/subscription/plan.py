@@ -110,21 +110,27 @@ def tenant_name(application: CAPApplication, tenant_id: str, attempt: int = 0) -
     return _name(application.metadata.name, f"{application.metadata.name}/{tenant_id}/{attempt or ''}")
 
 
-def context_name(application: CAPApplication, subscription: Subscription) -> str:
-    """The name of the Secret with the payload of a new subscription."""
+def tenant_names(application: CAPApplication, tenant_id: str) -> tuple[str, ...]:
+    """The names that are tried for a tenant, in this order."""
+    return tuple(tenant_name(application, tenant_id, attempt) for attempt in range(MOST_NAMES))
+
+
+def context_name(application: CAPApplication, subscription: Subscription, attempt: int = 0) -> str:
+    """The name of the Secret with the payload of a subscription. A further `attempt` is for a name that is taken."""
     name = application.metadata.name
-    return _name(f"{name}-consumer", f"{name}/{subscription.tenant_id}/{subscription.guid}")
+    identity = f"{name}/{subscription.tenant_id}/{subscription.guid}"
+    return _name(f"{name}-consumer", f"{identity}/{attempt}" if attempt else identity)
 
 
 def _name(prefix: str, identity: str) -> str:
     return f"{prefix[:_LONGEST_PREFIX].rstrip('-.')}-{names.sha1(identity)[:_SUFFIX]}"
 
 
-def context(application: CAPApplication, subscription: Subscription, payload: bytes) -> JsonObject:
+def context(application: CAPApplication, subscription: Subscription, payload: bytes, attempt: int = 0) -> JsonObject:
     """The Secret with the payload of a subscription, which operations read."""
     return {
         "metadata": {
-            "name": context_name(application, subscription),
+            "name": context_name(application, subscription, attempt),
             "namespace": application.metadata.namespace,
             "labels": context_labels(subscription),
         },
@@ -142,8 +148,8 @@ def context_data(payload: bytes) -> JsonObject:
     return {names.CONTEXT_KEY: base64.b64encode(payload).decode()}
 
 
-def tenant(application: CAPApplication, subscription: Subscription, name: str) -> JsonObject:
-    """A new tenant. It has no version: the application gives it one."""
+def tenant(application: CAPApplication, subscription: Subscription, name: str, context: str) -> JsonObject:
+    """A new tenant with the Secret `context`. It has no version: the application gives it one."""
     resource = CAPTenant.resource
     labels: dict[str, JsonValue] = {
         names.TENANT_TYPE_LABEL: names.CONSUMER,
@@ -152,7 +158,7 @@ def tenant(application: CAPApplication, subscription: Subscription, name: str) -
         **names.application_labels(application.spec),
     }
     annotations: dict[str, JsonValue] = {
-        names.CONTEXT_SECRET_ANNOTATION: context_name(application, subscription),
+        names.CONTEXT_SECRET_ANNOTATION: context,
         names.SUBSCRIPTION_GUID: subscription.guid,
     }
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from stellwerk.api.core import Secret
@@ -80,16 +81,17 @@ class Subscriptions:
         self, application: CAPApplication, subscription: Subscription, payload: bytes
     ) -> tuple[CAPTenant, bool]:
         """A tenant, and whether it is new: another request may have been faster."""
-        context = await self._ensure_context(application, subscription, payload)
+        tenants = plan.tenant_names(application, subscription.tenant_id)
+        context = await self._ensure_context(application, subscription, payload, tenants)
         namespace = application.metadata.namespace
-        for attempt in range(plan.MOST_NAMES):
-            name = plan.tenant_name(application, subscription.tenant_id, attempt)
+        for name in tenants:
+            body = plan.tenant(application, subscription, name, context.metadata.name)
             try:
-                tenant = await self.client.create(CAPTenant, plan.tenant(application, subscription, name))
+                tenant = await self.client.create(CAPTenant, body)
             except AlreadyExists:
                 existing = await self.client.find(CAPTenant, name, namespace)
                 if existing is not None and plan.is_tenant_of(existing, application, subscription.tenant_id):
-                    await self._drop_unused_context(existing, application, subscription)
+                    await self._drop_unused_context(existing, context)
                     return existing, False
                 continue
             self.directory.tenants.expect(tenant.key, tenant.metadata.resource_version)
@@ -133,14 +135,26 @@ class Subscriptions:
     # ---- the Secret with the payload
 
     async def _ensure_context(
-        self, application: CAPApplication, subscription: Subscription, payload: bytes
+        self, application: CAPApplication, subscription: Subscription, payload: bytes, tenants: Collection[str]
     ) -> HasMetadata:
-        body = plan.context(application, subscription, payload)
-        try:
-            return await self.client.create(Secret, body)
-        except AlreadyExists:
-            name, namespace = plan.context_name(application, subscription), application.metadata.namespace
-            return await self.client.patch(metadata_of(Secret), name, namespace, _payload(subscription, payload))
+        """A Secret with the payload. Raises CannotSubscribe, ApiError.
+
+        The names can be foreseen: a Secret that is not of the tenant is left as it is, and the next name is tried.
+        `tenants`: the names of the tenant, which may own the Secret already.
+        """
+        namespace = application.metadata.namespace
+        for attempt in range(plan.MOST_NAMES):
+            name = plan.context_name(application, subscription, attempt)
+            try:
+                return await self.client.create(Secret, plan.context(application, subscription, payload, attempt))
+            except AlreadyExists:
+                existing = await self.client.find(metadata_of(Secret), name, namespace)
+            if existing is None or not subscription_objects.may_hold_payload(existing, subscription.tenant_id, tenants):
+                continue
+            patch = _payload(subscription, payload, existing.metadata.uid)
+            with contextlib.suppress(NotFound, Conflict):  # replaced meanwhile
+                return await self.client.patch(metadata_of(Secret), name, namespace, patch)
+        raise CannotSubscribe("the names for the payload of this tenant are taken by others")
 
     async def _written_context(
         self,
@@ -158,9 +172,10 @@ class Subscriptions:
         elif secret is not None and not subscription_objects.may_be_payload_of(tenant, secret):
             _log.warning("Secret %s is not the payload of CAPTenant %s, which gets another one", context, tenant.key)
         elif secret is not None:
-            with contextlib.suppress(NotFound):
-                return await self.client.patch(metadata_of(Secret), context, namespace, _payload(subscription, payload))
-        return await self._ensure_context(application, subscription, payload)
+            with contextlib.suppress(NotFound, Conflict):  # deleted or replaced meanwhile
+                patch = _payload(subscription, payload, secret.metadata.uid)
+                return await self.client.patch(metadata_of(Secret), context, namespace, patch)
+        return await self._ensure_context(application, subscription, payload, (tenant.metadata.name,))
 
     async def own_context(self, tenant: CAPTenant, written: HasMetadata | None = None) -> None:
         """Have the Secret of a tenant go with it, if it is that of its payload. Raises ApiError.
@@ -197,11 +212,9 @@ class Subscriptions:
             if is_meant and secret.metadata.namespace == namespace and not secret.metadata.owner_references:
                 await self._delete(secret)
 
-    async def _drop_unused_context(
-        self, tenant: CAPTenant, application: CAPApplication, subscription: Subscription
-    ) -> None:
+    async def _drop_unused_context(self, tenant: CAPTenant, context: HasMetadata) -> None:
         """Another request has made the tenant with a payload of its own: delete ours."""
-        name = plan.context_name(application, subscription)
+        name = context.metadata.name
         if tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION) == name:
             return
         secret = await self.client.find(metadata_of(Secret), name, tenant.metadata.namespace)
@@ -254,7 +267,7 @@ class Subscriptions:
             await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
 
 
-def _payload(subscription: Subscription, payload: bytes) -> MergePatch:
-    """The fields of a Secret with another payload."""
+def _payload(subscription: Subscription, payload: bytes, uid: str) -> MergePatch:
+    """The fields of a Secret with another payload. `uid`: of the Secret that was looked at."""
     labels, data = plan.context_labels(subscription), plan.context_data(payload)
-    return MergePatch({"metadata": {"labels": labels}, "data": data})
+    return MergePatch({"metadata": {"uid": uid, "labels": labels}, "data": data})

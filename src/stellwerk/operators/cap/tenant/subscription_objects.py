@@ -8,6 +8,7 @@ it is deleted with the tenant. Objects of subscribers are made in `subscription.
 from __future__ import annotations
 
 import base64
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import msgspec
@@ -107,12 +108,17 @@ def may_be_payload_of(tenant: CAPTenant, secret: HasMetadata) -> bool:
     Any client that may annotate a tenant can name any Secret there, and what a tenant owns is deleted with it. A former
     tenant of this name is no other owner: with its next subscription, it would take the payload along.
     """
-    metadata, resource = secret.metadata, tenant.resource
+    return may_hold_payload(secret, tenant.spec.tenant_id, (tenant.metadata.name,))
+
+
+def may_hold_payload(secret: HasMetadata, tenant_id: str, tenants: Collection[str]) -> bool:
+    """`may_be_payload_of`, for a tenant that may not exist yet. `tenants`: the names that it may have."""
+    metadata, resource = secret.metadata, CAPTenant.resource
     return (
-        metadata.labels.get(names.TENANT_ID_LABEL) == tenant.spec.tenant_id
+        metadata.labels.get(names.TENANT_ID_LABEL) == tenant_id
         and names.CALLBACK_LABEL not in metadata.labels
         and all(
-            (owner.api_version, owner.kind, owner.name) == (resource.api_version, resource.kind, tenant.metadata.name)
+            (owner.api_version, owner.kind) == (resource.api_version, resource.kind) and owner.name in tenants
             for owner in metadata.owner_references
         )
     )

@@ -51,7 +51,7 @@ async def plan(request: VerbRequest) -> VerbPlan:
             Creation(resource=Secret.resource, body=context, done=""),
             Creation(
                 resource=CAPTenant.resource,
-                body=subscription_plan.tenant(application, subscription, name),
+                body=subscription_plan.tenant(application, subscription, name, secret.name),
                 done=f"CAPTenant {key} of {application.ref} is created",
                 then=lambda live: [_owning(live, secret)],
             ),
