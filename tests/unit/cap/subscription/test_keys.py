@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap.subscription.callers import keys as issuer_keys
 from stellwerk.operators.cap.subscription.callers import tokens
+from stellwerk.operators.cap.subscription.callers.bindings import trust_of
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
 from stellwerk.operators.cap.subscription.callers.tokens import TokenRefused
 from stellwerk.operators.cap.subscription.outgoing import Outgoing
+from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.registries import (
@@ -50,8 +53,15 @@ async def keys(registries: Registries, clock: FakeClock) -> AsyncIterator[Issuer
     await outgoing.close()
 
 
-async def ids(keys: IssuerKeys, token: str) -> list[str]:
-    return [key.key_id for key in await keys.of(tokens.header_of(token, {UAA_DOMAIN}))]
+async def ids(keys: IssuerKeys, token: str, peer: str = "registry") -> list[str]:
+    return [key.key_id for key in await keys.of(tokens.header_of(token, {UAA_DOMAIN}), peer)]
+
+
+async def flood(keys: IssuerKeys, registries: Registries, peer: str, first: int = 0, names: int = 50) -> None:
+    """Show tokens of so many issuers that do not exist."""
+    for number in range(first, first + names):
+        with pytest.raises(TokenRefused):
+            await ids(keys, registries.token(host=f"host-{number}.{UAA_DOMAIN}"), peer)
 
 
 @pytest.mark.req("R-703", "R-411")
@@ -114,15 +124,44 @@ async def test_many_issuers_take_a_bounded_number_of_fetches_and_displace_none_t
 ) -> None:
     await ids(keys, registries.token())
     keys.prove(ISSUER)
-    for number in range(200):
-        token = registries.token(host=f"host-{number}.{UAA_DOMAIN}")
-        with pytest.raises(TokenRefused):
-            await ids(keys, token)
+    for peer in range(40):
+        await flood(keys, registries, f"peer-{peer}", peer * 5, 5)
     assert len(keys) <= 2 * issuer_keys.MOST_ISSUERS
     assert len(registries.asked) <= 2 + 2 * issuer_keys.FETCHES_AT_ONCE
     before = registries.count(KEYS)
     assert await ids(keys, registries.token()) == ["key-1"]
     assert registries.count(KEYS) == before
+
+
+@pytest.mark.req("R-507", "R-703")
+async def test_a_peer_that_invents_issuers_leaves_fetches_to_other_peers(
+    keys: IssuerKeys, registries: Registries
+) -> None:
+    await flood(keys, registries, "flood")
+    assert await ids(keys, registries.token()) == ["key-1"]
+
+
+@pytest.mark.req("R-507", "R-703")
+async def test_an_issuer_that_a_binding_names_is_fetched_however_many_peers_invent_others(
+    keys: IssuerKeys, registries: Registries
+) -> None:
+    for peer in range(10):
+        await flood(keys, registries, f"peer-{peer}", peer * 5, 5)
+    with pytest.raises(TokenRefused):
+        await ids(keys, registries.token())
+    keys.expected = lambda: {ISSUER}
+    assert await ids(keys, registries.token()) == ["key-1"]
+
+
+@pytest.mark.req("R-703")
+def test_a_binding_names_its_issuer_only_within_its_uaa_domain() -> None:
+    def issuers(url: str) -> frozenset[str]:
+        saas: JsonObject = {"uaadomain": "uaa.example.com", "url": url}
+        return trust_of({Protocol.SAAS: saas}, {"xsappname": "shop", "url": "https://own.uaa.example.com"}).issuers
+
+    assert issuers("https://shop.uaa.example.com") == {"shop.uaa.example.com", "own.uaa.example.com"}
+    for url in ("https://shop.example.com", "http://shop.uaa.example.com", "https://a@shop.uaa.example.com", ""):
+        assert issuers(url) == {"own.uaa.example.com"}
 
 
 @pytest.mark.req("R-401", "R-602", "R-703")

@@ -348,7 +348,8 @@ class SubscriptionRoutes:
             raise NotAuthenticated(406, NO_BEARER) from None
         try:
             header = tokens.header_of(token, self.bindings.uaa_domains)
-            claims = tokens.claims_of(token, header, await self.keys.of(header), self.clock.now().timestamp())
+            issuer_keys = await self.keys.of(header, self._client(request))
+            claims = tokens.claims_of(token, header, issuer_keys, self.clock.now().timestamp())
         except TokenRefused as error:
             _log.info("a token is refused: %s", error)
             raise NotAuthenticated(406, NOT_AUTHORIZED) from None

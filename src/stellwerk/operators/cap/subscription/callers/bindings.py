@@ -45,6 +45,8 @@ class Trust:
 
     token: TokenRules | None = None
     certificate: CertificateRules | None = None
+    issuers: frozenset[str] = frozenset()
+    """The hosts of token issuers that the credentials name, within the UAA domain."""
     timeouts: Mapping[Protocol, timedelta] = field(default_factory=dict)
     """How long a registry waits for the end of what it has asked for."""
     registry_urls: Mapping[Protocol, str] = field(default_factory=dict)
@@ -65,6 +67,7 @@ class Bindings:
     _failed: set[ObjectKey] = field(default_factory=set)
     _watched: set[str] = field(default_factory=set)
     _domains: frozenset[str] = frozenset()
+    _issuers: frozenset[str] = frozenset()
     _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: RuntimeError("the server ends")))
 
     def __post_init__(self) -> None:
@@ -78,6 +81,11 @@ class Bindings:
     def uaa_domains(self) -> frozenset[str]:
         """The UAA domains of all applications."""
         return self._domains
+
+    @property
+    def issuers(self) -> frozenset[str]:
+        """The hosts of token issuers that the credentials of all applications name."""
+        return self._issuers
 
     async def up_to_date(self) -> None:
         """Read what has changed; return after two seconds at most."""
@@ -117,6 +125,7 @@ class Bindings:
                 raise
         rules = (trust.token for trust in self._trust.values())
         self._domains = frozenset(each.uaa_domain for each in rules if each is not None)
+        self._issuers = frozenset[str]().union(*(trust.issuers for trust in self._trust.values()))
 
     async def _read(self, application: CAPApplication) -> Trust:
         found = {
@@ -166,13 +175,15 @@ class Bindings:
 def trust_of(registry: Mapping[Protocol, JsonObject], xsuaa: JsonObject | None) -> Trust:
     """What callers have to show, by the credentials of an application (pure)."""
     saas, sms = registry.get(Protocol.SAAS), registry.get(Protocol.SMS)
-    token = None
+    token, issuers = None, frozenset[str]()
     if saas is not None and xsuaa is not None and (domain := tokens.domain_of(saas.get("uaadomain"))):
         token = TokenRules(
             uaa_domain=domain,
             client_id=registries.text(saas, "clientid"),
             app_name=registries.text(xsuaa, "xsappname"),
         )
+        named = (tokens.issuer_of(f"{registries.text(each, 'url')}/token_keys", (domain,)) for each in (saas, xsuaa))
+        issuers = frozenset(filter(None, named))
     certificate = None
     if sms is not None:
         certificate = CertificateRules(
@@ -181,6 +192,7 @@ def trust_of(registry: Mapping[Protocol, JsonObject], xsuaa: JsonObject | None) 
     return Trust(
         token=token,
         certificate=certificate,
+        issuers=issuers,
         timeouts={protocol: registries.callback_timeout(protocol, found) for protocol, found in registry.items()},
         registry_urls={protocol: registries.registry_url(protocol, found) for protocol, found in registry.items()},
     )

@@ -1,9 +1,12 @@
 """The keys of token issuers, fetched and kept within bounds.
 
 Anybody can write the name of an issuer into a token, so a fetch may be caused by a caller that is not known. Callers
-that are not known may cause so many fetches and no more, and displace no issuer that has signed a good token. Keys are
-used for five minutes, so that a key which is withdrawn is not good any more after that; they are fetched again before
-they end, and when a token names a key that is not among them.
+that are not known may cause so many fetches and no more, each peer fewer than all together, and displace no issuer that
+has signed a good token. An issuer that a binding names, or that has signed a good token, is fetched whatever they do:
+otherwise a flood of invented names would keep out the registries after a restart.
+
+Keys are used for five minutes, so that a key which is withdrawn is not good any more after that; they are fetched again
+before they end, and when a token names a key that is not among them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -35,7 +38,9 @@ MOST_ISSUERS = 64
 """That have signed a good token; as many others are kept besides them."""
 MOST_DOCUMENT_BYTES = 64 * 1024
 FETCHES_PER_SECOND, FETCHES_AT_ONCE = 2.0, 20.0
-"""Of issuers that have signed no good token yet, all together."""
+"""Of issuers that no binding names and that have signed no good token yet, all together."""
+PEER_FETCHES_PER_SECOND, PEER_FETCHES_AT_ONCE = 0.5, 5.0
+"""Of these, the ones that the requests of one peer may cause."""
 _UNDER_WAY = 8
 
 _log = logging.getLogger(__name__)
@@ -59,15 +64,21 @@ class IssuerKeys:
 
     outgoing: Outgoing
     clock: Clock
+    expected: Callable[[], Collection[str]] = frozenset
+    """The issuers that bindings name."""
     _proven: OrderedDict[str, _Issuer] = field(default_factory=OrderedDict)
     _others: OrderedDict[str, _Issuer] = field(default_factory=OrderedDict)
     _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: TokenRefused("the server ends")))
     _limit: RateLimit = field(init=False)
+    _peer_limit: RateLimit = field(init=False)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_UNDER_WAY))
+    _reserved_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_UNDER_WAY))
+    """For issuers that are not limited: those with invented names may hang."""
     _renewals: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._limit = RateLimit(per_second=FETCHES_PER_SECOND, at_once=FETCHES_AT_ONCE, clock=self.clock, most_keys=1)
+        self._peer_limit = RateLimit(per_second=PEER_FETCHES_PER_SECOND, at_once=PEER_FETCHES_AT_ONCE, clock=self.clock)
 
     async def close(self) -> None:
         """End the fetches under way."""
@@ -75,13 +86,13 @@ class IssuerKeys:
             renewal.cancel()
         await self._flights.close()
 
-    async def of(self, header: TokenHeader) -> Sequence[IssuerKey]:
-        """The keys of the issuer of a token. Raises TokenRefused where there are none that may be used."""
+    async def of(self, header: TokenHeader, peer: str) -> Sequence[IssuerKey]:
+        """The keys of the issuer of a token that a peer shows. Raises TokenRefused where none may be used."""
         issuer = self._known(header.issuer)
         now = self.clock.monotonic()
         if issuer is None or now >= issuer.fresh_until or not tokens.fitting(header, issuer.keys):
             if issuer is None or now - issuer.fetched >= AGAIN_SECONDS:
-                await self._fetched(header.issuer)
+                await self._fetched(header.issuer, peer)
                 issuer = self._known(header.issuer)
         elif now >= issuer.fresh_until - FRESH_SECONDS + RENEW_SECONDS and now - issuer.fetched >= AGAIN_SECONDS:
             self._renew(header.issuer)
@@ -110,17 +121,18 @@ class IssuerKeys:
     def _renew(self, host: str) -> None:
         async def renew() -> None:
             with contextlib.suppress(TokenRefused):
-                await self._fetched(host)
+                await self._fetched(host, "")
 
         task = asyncio.get_running_loop().create_task(renew(), name="renewal of keys")
         self._renewals.add(task)
         task.add_done_callback(self._renewals.discard)
 
-    async def _fetched(self, host: str) -> None:
-        await self._flights.join(host, lambda: self._fetch(host), name="fetch of keys")
+    async def _fetched(self, host: str, peer: str) -> None:
+        await self._flights.join(host, lambda: self._fetch(host, peer), name="fetch of keys")
 
-    async def _fetch(self, host: str) -> None:
-        if host not in self._proven and self._limit.wait_seconds(""):
+    async def _fetch(self, host: str, peer: str) -> None:
+        is_limited = host not in self._proven and host not in self.expected()
+        if is_limited and (self._peer_limit.wait_seconds(peer) or self._limit.wait_seconds("")):
             raise TokenRefused("too many issuers are asked for their keys")
         issuer = self._known(host)
         if issuer is None:
@@ -129,7 +141,7 @@ class IssuerKeys:
                 self._others.popitem(last=False)
         issuer.fetched = self.clock.monotonic()
         try:
-            async with self._slots:
+            async with self._slots if is_limited else self._reserved_slots:
                 issuer.keys = await self._ask(host)
         except (NoAnswer, KeysUnusable) as error:
             _log.warning("the keys of token issuer %s cannot be read: %s", host, error)
