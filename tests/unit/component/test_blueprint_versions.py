@@ -33,17 +33,22 @@ def version(digest: str, *, deleting: bool = False) -> VersionSummary:
     return msgspec.convert(body, VersionSummary)
 
 
-def user(name: str, taken: str = "", *, deleting: bool = False) -> Component:
+def user(name: str, taken: str = "", *, namespace: str = "shop", deleting: bool = False) -> Component:
     artifact: JsonObject = {"url": versions.url(KEY, taken), "digest": taken, "revision": "r"}
     status: JsonObject = {"sourceRef": {"artifact": artifact}} if taken else {}
-    return component(name, spec={"sourceRef": {"blueprint": {"name": "print"}}}, status=status, deleting=deleting)
+    spec: JsonObject = {"sourceRef": {"blueprint": {"name": "print", "namespace": "shop"}}}
+    return component(name, namespace, spec=spec, status=status, deleting=deleting)
 
 
-def usage(current: str, digests: Collection[str], *components: Component) -> versions.BlueprintUsage:
+def usage(
+    current: str, digests: Collection[str], *components: Component, cross_namespace: bool = True
+) -> versions.BlueprintUsage:
     def users(url: str) -> list[Component]:
         return [one for one in components if url in versions.index_by_version(one)]
 
-    return versions.usage(KEY, current, map(version, digests), users, lambda value: components)
+    return versions.usage(
+        KEY, current, map(version, digests), users, lambda value: components, cross_namespace=cross_namespace
+    )
 
 
 def test_an_artifact_names_blueprint_content_and_generation() -> None:
@@ -102,6 +107,19 @@ def test_a_version_is_needed_by_those_that_took_it_and_the_present_one_by_those_
     assert found.has_followers
 
 
+@pytest.mark.req("R-502")
+def test_a_reference_that_is_refused_holds_no_blueprint_of_another_namespace() -> None:
+    foreign = user("evil", "old", namespace="evil"), user("follower", namespace="evil")
+    found = usage("new", ["old", "new"], *foreign, cross_namespace=False)
+    assert [one.spec.digest for one in found.unused] == ["old", "new"]
+    assert (found.used, found.has_followers) == ({}, False)
+
+    own = usage("new", ["old", "new"], *foreign, user("web", "old"), cross_namespace=False)
+    assert own.components == (ObjectKey("shop", "web"),)
+    allowed = usage("new", ["old", "new"], *foreign)
+    assert allowed.components == (ObjectKey("evil", "evil"), ObjectKey("evil", "follower"))
+
+
 def test_without_a_blueprint_or_components_nothing_is_needed() -> None:
     assert [one.spec.digest for one in usage("", ["old"], user("b")).unused] == ["old"]
     assert usage("new", ["new"]).used == {}
@@ -124,7 +142,7 @@ def test_a_component_that_cannot_be_decoded_may_need_any_version() -> None:
 
 
 def test_what_is_being_deleted_is_not_deleted_again() -> None:
-    found = versions.usage(KEY, "", [version("old", deleting=True)], lambda _: (), lambda _: ())
+    found = versions.usage(KEY, "", [version("old", deleting=True)], lambda _: (), lambda _: (), cross_namespace=True)
 
     assert (found.used, found.unused) == ({}, ())
 

@@ -127,7 +127,13 @@ def install(
     reconciler = ComponentReconciler(services, Memos(ComponentMemo))
     controller = _controller(manager, settings, seen, reconciler, events)
     wire(controller, seen)
-    blueprints.install(manager, store, seen.components, recorder=recorder)
+    blueprints.install(
+        manager,
+        store,
+        seen.components,
+        recorder=recorder,
+        cross_namespace_refs=settings.rules.cross_namespace_refs,
+    )
     manager.add_server("target clusters", targets)
     manager.add_controller(
         PrivilegeCheck(

@@ -153,19 +153,33 @@ class BlueprintUsage:
 
 
 def usage(
-    blueprint: ObjectKey, current: str, versions: Iterable[VersionSummary], users: Users, followers: Followers
+    blueprint: ObjectKey,
+    current: str,
+    versions: Iterable[VersionSummary],
+    users: Users,
+    followers: Followers,
+    *,
+    cross_namespace: bool,
 ) -> BlueprintUsage:
     """Who needs which version. `current`: the digest of the present content; empty where there is no Blueprint.
 
-    The present content is needed by every Component whose spec names the Blueprint: it may be taking it now.
+    The present content is needed by every Component whose spec names the Blueprint: it may be taking it now. Unless
+    `cross_namespace`, Components of other namespaces need nothing: their reference is refused, and must not hold the
+    Blueprint of another tenant.
     """
+
+    def may_use(component: Component) -> bool:
+        return cross_namespace or component.metadata.namespace == blueprint.namespace
+
     following = [
-        follower for follower in followers(index_value(SourceKind.Blueprint, blueprint)) if not _is_leaving(follower)
+        follower
+        for follower in followers(index_value(SourceKind.Blueprint, blueprint))
+        if may_use(follower) and not _is_leaving(follower)
     ]
     used: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
     unused = []
     for version in versions:
-        needing = {user.key for user in users(url(blueprint, version.spec.digest))}
+        needing = {user.key for user in users(url(blueprint, version.spec.digest)) if may_use(user)}
         if version.spec.digest == current:
             needing |= {one.key for one in following}
         if needing:

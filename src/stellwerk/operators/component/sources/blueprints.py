@@ -201,6 +201,8 @@ class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
     store: BlueprintStore
     components: Informer[Component]
     clock: Clock
+    cross_namespace_refs: bool = True
+    """Whether Components of other namespaces may use a Blueprint."""
     grace_seconds: float = GRACE_SECONDS
     _told: dict[ObjectKey, str] = field(default_factory=dict)
     """The last report about each deletion that waits."""
@@ -279,6 +281,7 @@ class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
             self._of(key),
             users=lambda url: store.by(BY_VERSION, url),
             followers=lambda value: store.by(BY_SOURCE, value),
+            cross_namespace=self.cross_namespace_refs,
         )
         return versions.used_unseen(found, self._unseen_users(key.namespace))
 
@@ -328,13 +331,19 @@ def install(
     components: Informer[Component],
     *,
     recorder: EventSink | None = None,
+    cross_namespace_refs: bool = True,
     grace_seconds: float = GRACE_SECONDS,
     sweep_seconds: float = SWEEP_SECONDS,
 ) -> Controller[BlueprintSummary, NoStatus]:
     """Give the controller of Blueprints to a manager. `index` must have been called."""
     client = manager.client.with_field_manager(RECONCILER)
     reconciler = BlueprintReconciler(
-        client=client, store=store, components=components, clock=manager.clock, grace_seconds=grace_seconds
+        client=client,
+        store=store,
+        components=components,
+        clock=manager.clock,
+        cross_namespace_refs=cross_namespace_refs,
+        grace_seconds=grace_seconds,
     )
     controller: Controller[BlueprintSummary, NoStatus] = Controller(
         CONTROLLER,
