@@ -118,6 +118,33 @@ def test_a_name_from_the_cluster_cannot_forge_a_line_or_steer_a_terminal(written
     assert "\x1b" not in written.stream.getvalue()
 
 
+def test_a_stack_cannot_forge_a_line_or_steer_a_terminal(written: Written) -> None:
+    written.configure(LogSettings(encoding=Encoding.CONSOLE))
+    try:
+        raise ZeroDivisionError("\x1b[2J\n12:00:00.000 INFO    Component kube-system/fake: all is well")
+    except ZeroDivisionError:
+        written.log.exception("it broke")
+    first, *stack = written.stream.getvalue().rstrip("\n").split("\n")
+    assert "it broke" in first
+    assert all(line.startswith("    ") for line in stack)
+    assert stack[-1] == "    12:00:00.000 INFO    Component kube-system/fake: all is well"
+    assert "\x1b" not in written.stream.getvalue()
+    assert "ZeroDivisionError: \\x1b[2J" in written.stream.getvalue()
+
+
+@pytest.mark.req("R-507")
+@pytest.mark.parametrize("encoding", Encoding)
+def test_a_secret_of_one_tenant_does_not_hide_the_name_of_an_object_of_another(
+    written: Written, encoding: Encoding
+) -> None:
+    written.configure(LogSettings(encoding=encoding)).hide("production", "Component", "web-shop", tenant="evil")
+    with logs.reconciling("Component", ObjectKey("production", "web-shop")):
+        written.log.info("done in production", extra=logs.fields(name_of_other="web-shop"))
+    shown = written.stream.getvalue()
+    assert all(word in shown for word in ("production", "Component", "web-shop"))
+    assert [shown.count(word) for word in ("production", "web-shop", Redactor.MASK)] == [1, 1, 2]
+
+
 @pytest.mark.req("R-801")
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_a_registered_secret_is_never_shown(written: Written, encoding: Encoding) -> None:

@@ -9,6 +9,8 @@ a user's object or of a network explain themselves by their message, and fifty l
 
 Nothing secret leaves through here. Every line, stack included, passes the redactor last: values registered as secret
 are masked wherever they appear, and what looks like a token, a private key or a password in a URL is masked unasked.
+Only kind, namespace and name of the object that a line is about are shown as they are: everyone who may see the object
+knows them, and otherwise a tenant could hide the names of others by a Secret that contains them.
 
 The flags are those of controller-runtime's zap options, so that Deployments of the original operators start
 unchanged.
@@ -363,7 +365,9 @@ class _Form(logging.Formatter, ABC):
         about: dict[str, Detail] = {}
         facts: dict[str, Detail] = {}
         if (subject := _subject.get()) is not None:
-            about |= {"kind": subject.kind, "namespace": subject.key.namespace, "name": subject.key.name}
+            key = subject.key
+            words = {"kind": subject.kind, "namespace": key.namespace, "name": key.name}
+            about |= {name: _speakable(word) for name, word in words.items()}
             about["reconcileID"] = subject.reconcile_id
             facts |= _unreserved(subject.details())
         facts |= _unreserved(getattr(record, "fields", {}))
@@ -377,7 +381,8 @@ class _Form(logging.Formatter, ABC):
             facts["stack"] = record.stack_info
         if self._is_withheld:
             facts = {name: _WITHHELD if isinstance(value, str) else value for name, value in facts.items()}
-        return {name: self._clean(name, value) for name, value in (about | facts).items() if value != ""}
+        cleaned = {name: self._clean(name, value) for name, value in facts.items()}
+        return {name: value for name, value in (about | cleaned).items() if value != ""}
 
     def message(self, record: logging.LogRecord) -> str:
         if self._is_withheld and record.args:
@@ -449,12 +454,17 @@ class _ConsoleForm(_Form):
         moment = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
         rest = "".join(f" {word}={_quoted(value)}" for word, value in facts.items())
         line = f"{moment} {record.levelname:<7} {_visible(about + self.message(record))}{rest}"
-        return f"{line}\n{stack}" if stack else line
+        return f"{line}\n{_indented(str(stack))}" if stack else line
 
 
 def _visible(text: str) -> str:
     """Control characters written out: a name from the cluster must not steer a terminal or forge a line."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def _indented(stack: str) -> str:
+    """A stack on lines of its own: its messages may come from the cluster, and no line of it begins like a log line."""
+    return "\n".join(f"    {_visible(line)}" for line in stack.split("\n"))
 
 
 def _quoted(value: Detail) -> str:
