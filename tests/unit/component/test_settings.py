@@ -90,6 +90,7 @@ def test_our_own_flags_are_read() -> None:
         "--egress-allow-hosts=*.example.com,charts.example.org",
         "--egress-allow-ports=443,8443",
         "--egress-allow-networks=10.0.0.0/8,fd00::/8",
+        "--egress-refuse-networks=2001:db8:1::/48,192.0.2.0/24",
         "--max-remote-clusters=30",
         "--max-remote-clusters-per-namespace=3",
         "--max-remote-objects-mib=64",
@@ -104,6 +105,8 @@ def test_our_own_flags_are_read() -> None:
     assert settings.egress.hosts == ("*.example.com", "charts.example.org")
     assert settings.egress.ports == (443, 8443)
     assert settings.egress.networks == (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
+    assert settings.egress.refused == (ip_network("2001:db8:1::/48"), ip_network("192.0.2.0/24"))
+    assert settings.flux_egress.refused == ()  # its controller is in the cluster
     assert (settings.max_remote_clusters, settings.max_remote_clusters_per_namespace) == (30, 3)
     assert settings.max_remote_objects_mib == 64
     assert (settings.artifact_cache_dir, settings.artifact_cache_mib) == ("/var/cache/stellwerk", 64)

@@ -16,12 +16,22 @@ NEVER = [
     *("127.0.0.1", "127.8.8.8", "0.0.0.0", "169.254.169.254", "169.254.1.1", "224.0.0.1", "255.255.255.255"),
     *("::", "::1", "fe80::1", "fe80::1%eth0", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::7f00:1"),
     *("64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::1"),
+    *("::ffff:0:7f00:1", "::ffff:0:a9fe:a9fe"),
     *("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
     *("", "nonsense", "127.0.0.1.example.com"),
 ]
 PRIVATE = [
     *("10.0.0.1", "10.96.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "198.18.0.1"),
-    *("fc00::1", "fd12:3456::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "203.0.113.1", "2001:db8::1"),
+    *(
+        "fc00::1",
+        "fd12:3456::1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::a00:1",
+        "::ffff:0:a00:1",
+        "2002:a00:1::",
+        "203.0.113.1",
+        "2001:db8::1",
+    ),
 ]
 PUBLIC_ADDRESSES = [
     "1.1.1.1",
@@ -52,6 +62,15 @@ def test_private_addresses_are_called_where_that_is_allowed(address: str) -> Non
 def test_public_addresses_are_called(address: str) -> None:
     assert IN_CLUSTER.allows(address)
     assert PUBLIC.allows(address)
+
+
+@pytest.mark.req("R-601")
+def test_refused_networks_are_not_called_however_they_are_written() -> None:
+    cluster = ip_network("2606:4700:aaaa::/48"), ip_network("203.1.0.0/16")
+    rules = EgressRules(private=True, networks=(ip_network("203.1.2.0/24"),), refused=cluster)
+    for address in ("2606:4700:aaaa::1", "203.1.0.1", "203.1.2.3", "::ffff:203.1.0.1", "64:ff9b::cb01:1"):
+        assert not rules.allows(address)
+    assert rules.allows("2606:4700:bbbb::1")
 
 
 def test_named_networks_are_allowed_whatever_they_are() -> None:

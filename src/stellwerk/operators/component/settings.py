@@ -100,6 +100,7 @@ class Settings:
     egress_allow_hosts: tuple[str, ...] = ()
     egress_allow_ports: tuple[int, ...] = ()
     egress_allow_networks: tuple[Network, ...] = ()
+    egress_refuse_networks: tuple[Network, ...] = ()
     egress_allow_http: Permission = Permission.AUTO
     egress_allow_private: Permission = Permission.AUTO
     max_remote_clusters: int = 2_000
@@ -130,6 +131,7 @@ class Settings:
             hosts=self.egress_allow_hosts,
             ports=self.egress_allow_ports,
             networks=self.egress_allow_networks,
+            refused=self.egress_refuse_networks,
         )
 
     @property
@@ -265,6 +267,13 @@ TABLE = SettingsTable(
             write=_listed,
             help="Networks that an httpRepository, or where tenancy is strict a kubeconfig, may name although they are "
             "loopback, link-local or private.",
+        ),
+        Setting(
+            field="egress_refuse_networks",
+            read=_networks,
+            write=_listed,
+            help="Networks that an httpRepository, or where tenancy is strict a kubeconfig, must not name although "
+            "they are public or allowed, such as those of the cluster's pods and Services.",
         ),
         Setting(
             field="egress_allow_http",

@@ -1,13 +1,14 @@
 """Which addresses may be called for a URL of a tenant (R-601).
 
-    EgressRules(http=False, private=False, hosts=(), ports=(), networks=())
+    EgressRules(http=False, private=False, hosts=(), ports=(), networks=(), refused=())
     IN_CLUSTER  http and private addresses: artifacts of a source-controller, and what tenants may call by default
     PUBLIC      https to public addresses only: URLs of tenants on a shared cluster
 
 A name does not show where it leads, and may lead elsewhere the second time it is asked for. So the rules are kept
 where a socket is about to be connected, for every address and every hop of a redirect; only scheme, host and port are
 looked at before. Our own loopback, link-local addresses and the clouds' metadata services are never called unless
-`networks` names them, however they are written: as IPv6, behind a translator, or as a name.
+`networks` names them, however they are written: as IPv6, behind a translator, or as a name. Pods and Services may have
+public addresses, as with IPv6, which no list of ours can know: `refused` names them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class EgressRules:
     """Names, or patterns such as `*.example.com`."""
     ports: tuple[int, ...] = ()
     networks: tuple[Network, ...] = ()
-    """Addresses that are allowed whatever they are."""
+    """Addresses that are allowed whatever they are, unless they are refused."""
+    refused: tuple[Network, ...] = ()
+    """Addresses that are never called, such as those of the cluster's pods and Services."""
 
     def check_url(self, url: URL) -> None:
         """Raises `EgressRefused` where scheme, host or port are not allowed. Addresses are checked later."""
@@ -66,6 +69,8 @@ class EgressRules:
         return all(self._allows(meaning) for meaning in _meanings(found))
 
     def _allows(self, address: Address) -> bool:
+        if _within(address, self.refused):
+            return False
         if _within(address, self.networks):
             return True
         if _within(address, _NEVER):
@@ -145,7 +150,7 @@ def _networks(*texts: str) -> tuple[Network, ...]:
     return tuple(ip_network(text) for text in texts)
 
 
-_TRANSLATED = _networks("64:ff9b::/96", "64:ff9b:1::/48", "::/96")
+_TRANSLATED = _networks("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96")
 _METADATA = (
     "100.100.100.200/32",  # Alibaba Cloud
     "168.63.129.16/32",  # Azure
