@@ -15,6 +15,12 @@ def test_a_short_delay_of_the_rollout_counts_as_half_a_minute(text: str) -> None
     assert (found.settings.rollout_delay, found.rejections) == (timedelta(seconds=30), ())
 
 
+def test_the_namespaces_of_ingress_gateways_reach_the_domains() -> None:
+    found = TABLE.from_environment({"INGRESS_NAMESPACES": "istio-system, gateways"})
+    assert found.settings.of_domains("cap-system").ingress_namespaces == ("istio-system", "gateways")
+    assert TABLE.from_environment({"INGRESS_NAMESPACES": "No Name"}).settings.ingress_namespaces, "all are not allowed"
+
+
 def test_a_delay_that_is_no_duration_has_no_effect() -> None:
     found = TABLE.from_environment({"ROLLOUT_DELAY": "soon"})
     assert found.settings.rollout_delay == timedelta(hours=1)

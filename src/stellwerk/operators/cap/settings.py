@@ -25,6 +25,7 @@ class Settings:
     cert_manager: CertManager = CertManager.GARDENER
     dns_manager: DnsManager = DnsManager.GARDENER
     dns_target: str = ""
+    ingress_namespaces: tuple[str, ...] = ()
     max_concurrent_reconciles_cap_application: int = 1
     max_concurrent_reconciles_cap_application_version: int = 3
     max_concurrent_reconciles_cap_tenant: int = 10
@@ -48,6 +49,7 @@ class Settings:
             cert_manager=self.cert_manager,
             dns_manager=self.dns_manager,
             dns_target=self.dns_target,
+            ingress_namespaces=self.ingress_namespaces,
         )
 
 
@@ -94,6 +96,13 @@ TABLE = SettingsTable(
         ),
         variable(
             "dns_target", "DNS target of domains that set none; without one, that of the load balancer.", _dns_target
+        ),
+        variable(
+            "ingress_namespaces",
+            "Namespaces in which pods of ingress gateways count, and certificates are written, separated by commas. "
+            "None named: all but those of the system.",
+            parsers.words,  # what is no name is the name of no namespace: a mistake must not allow all of them
+            ",".join,
         ),
         _workers("cap_application", "CAPApplications"),
         _workers("cap_application_version", "CAPApplicationVersions"),

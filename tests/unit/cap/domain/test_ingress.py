@@ -42,11 +42,27 @@ def test_a_selector_that_is_none_is_refused(labels: dict[str, str]) -> None:
 
 
 def test_the_pods_must_be_in_one_namespace() -> None:
-    assert ingress.namespace(domain(), [pod(), pod(name="second")]) == "istio-system"
+    assert ingress.namespace(domain(), [pod(), pod(name="second")], ()) == "istio-system"
     with pytest.raises(IngressProblem, match=r"no matching ingress gateway pods found .* Domain\.shop"):
-        ingress.namespace(domain(), [])
+        ingress.namespace(domain(), [], ())
     with pytest.raises(IngressProblem, match="more than one matching ingress gateway namespace found"):
-        ingress.namespace(domain(), [pod(), pod("other")])
+        ingress.namespace(domain(), [pod(), pod("other")], ())
+
+
+@pytest.mark.req("R-506")
+@pytest.mark.parametrize("system", ["kube-system", "kube-public", "kube-node-lease"])
+def test_pods_in_a_namespace_of_the_system_lead_no_certificate_there(system: str) -> None:
+    with pytest.raises(IngressProblem, match=rf"its pods are in namespace {system}, which is not allowed"):
+        ingress.namespace(domain(), [pod(system)], ())
+    assert ingress.namespace(domain(), [pod(system), pod()], ()) == "istio-system"
+    assert ingress.namespace(domain(), [pod(system), pod()], (system,)) == system
+
+
+@pytest.mark.req("R-506")
+def test_where_the_namespaces_of_gateways_are_named_pods_elsewhere_do_not_count() -> None:
+    assert ingress.namespace(domain(), [pod(), pod("evil")], ("istio-system", "gateways")) == "istio-system"
+    with pytest.raises(IngressProblem, match="have an administrator name the namespace in INGRESS_NAMESPACES"):
+        ingress.namespace(domain(), [pod("evil")], ("istio-system",))
 
 
 def test_the_target_of_the_domain_comes_before_that_of_the_process() -> None:

@@ -38,6 +38,13 @@ PART = ChartPart(
         ),
         Value("dnsTarget", "", TEXT, "DNS target of domains that set none.", field="dns_target"),
         Value(
+            "ingressNamespaces",
+            "",
+            TEXT,
+            "Namespaces of ingress gateways, separated by commas. Empty: all but those of the system.",
+            field="ingress_namespaces",
+        ),
+        Value(
             "detailedOperationalMetrics",
             False,
             SWITCH,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from stellwerk.api.core import Service
 from stellwerk.api.discovery import SERVICE_NAME_LABEL, EndpointSlice
 from stellwerk.apply.objects import name_validation
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES, ObjectKey
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
@@ -27,12 +27,26 @@ def selector(domain: AnyDomain) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
 
 
-def namespace(domain: AnyDomain, pods: Iterable[HasMetadata]) -> str:
-    """The namespace of the gateway's pods. Raises IngressProblem unless there is exactly one."""
-    namespaces = {pod.metadata.namespace for pod in pods}
-    if not namespaces:
+def namespace(domain: AnyDomain, pods: Iterable[HasMetadata], allowed: Collection[str]) -> str:
+    """The namespace of the gateway's pods. Raises IngressProblem unless there is exactly one.
+
+    The selector decides where certificates and CA Secrets are written, with rights that its author may lack: pods count
+    only in the `allowed` namespaces; where none is named, in all but those of the system.
+    """
+    selected = {pod.metadata.namespace for pod in pods}
+    namespaces = {each for each in selected if (each in allowed if allowed else each not in SYSTEM_NAMESPACES)}
+    if not selected:
         raise IngressProblem(
             _failed(domain, f"no matching ingress gateway pods found matching selector from {naming.owner_id(domain)}")
+        )
+    if not namespaces:
+        raise IngressProblem(
+            _failed(
+                domain,
+                f"its pods are in namespace {', '.join(sorted(selected)[:5])}, which is not allowed for ingress "
+                "gateways: correct spec.ingressSelector, or have an administrator name the namespace in "
+                "INGRESS_NAMESPACES",
+            )
         )
     if len(namespaces) > 1:
         raise IngressProblem(

@@ -61,6 +61,8 @@ class DomainSettings:
     dns_manager: DnsManager = DnsManager.GARDENER
     dns_target: str = ""
     """The DNS target of domains that set none; empty: that of the load balancer."""
+    ingress_namespaces: tuple[str, ...] = ()
+    """Where ingress gateways may be; empty: in all namespaces but those of the system."""
 
     @property
     def certificate_kind(self) -> Resource:

@@ -154,7 +154,7 @@ async def _note_objects(request: PreviewRequest, outcome: Outcome, world: World)
 async def _ingress(client: Client, domain: AnyDomain, settings: DomainSettings) -> tuple[str, str]:
     """The namespace of the ingress gateway, and the DNS target. Raises DomainProblem."""
     pods = (await client.list(metadata_of(Pod), labels=ingress.selector(domain))).items
-    namespace = ingress.namespace(domain, pods)
+    namespace = ingress.namespace(domain, pods, settings.ingress_namespaces)
     if target := ingress.own_target(domain, settings.dns_target):
         return namespace, target
     services = await surroundings.listed(client, Service, namespace)
