@@ -122,6 +122,26 @@ def test_an_operator_that_runs_elsewhere_keeps_its_rights(
     ended(stellwerk, place)
 
 
+def test_nothing_is_written_where_a_deployment_of_the_original_has_the_name_of_ours(
+    place: str, stellwerk: Stellwerk, command_line_cluster: LocalCluster
+) -> None:
+    names = ("deployment", "component-operator", "-n", place)
+    kubectl(command_line_cluster.kubeconfig, "create", *names, "--image=example.com/original:1")
+    refused = stellwerk("install", "component", "--image", "example.com/s:1", "-n", place)
+    kubectl(command_line_cluster.kubeconfig, "delete", *names)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"kubectl delete deployment component-operator -n {place}" in refused.stderr
+
+
+def test_nothing_is_written_where_the_cluster_lacks_a_kind(place: str, stellwerk: Stellwerk, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("capOperator: {subscriptionServer: {domain: server.example.com}}")
+    refused = stellwerk("install", "cap", "--image", "example.com/s:1", "--values", str(values), "-n", place)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "cert.gardener.cloud/v1alpha1" in refused.stderr
+    assert "certificateManager: CertManager" in refused.stderr
+
+
 def test_objects_of_the_user_without_a_namespace_are_applied_in_that_of_the_release(
     place: str, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 up, down, run             one verb each
 install, uninstall        the same for operators in a cluster
-chart                 what the Helm chart renders for operators
+chart                 what the Helm chart renders for operators; obstacles: why a cluster cannot take it
 system                the steps of a start, and the state of the local system
 operators             the operators of the local system; operator_processes starts their processes
 """

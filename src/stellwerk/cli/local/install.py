@@ -7,6 +7,8 @@ granted that a Kubernetes does not have by itself. Otherwise the chart sees what
 With an image, objects of an earlier call that the values of this one leave out are deleted, as Helm does it: webhooks
 that are switched off, or a binding to cluster-admin. An operator that Helm has installed, or that runs in another
 namespace, is refused: roles for the whole cluster have one account, and the running operator would lose its rights.
+So is one whose objects the cluster cannot take: nothing is written before all kinds are known, and while a Deployment
+of the original has the name of one of ours.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from stellwerk import assembly
-from stellwerk.cli.local import chart
+from stellwerk.apply.objects.desired import defined_by
+from stellwerk.apply.objects.manifests import Document
+from stellwerk.cli.local import chart, obstacles
 from stellwerk.cli.local.chart import ChartChoice
 from stellwerk.cli.local.operators import served
 from stellwerk.cli.objects import installations
@@ -26,7 +30,8 @@ from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import output, settings
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.delivery.operator_spec import OperatorSpec
-from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.errors import NotFound, NotServed
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 
 
@@ -45,11 +50,13 @@ def install(operators: tuple[str, ...], image: str, files: tuple[Path, ...], onl
 async def _apply(
     cluster: ClusterSession, operators: Sequence[OperatorSpec], choice: ChartChoice, dry_run: bool
 ) -> None:
-    await _refuse_another(cluster, operators, choice.namespace)
+    deployments = await installations.deployments(cluster)
+    _refuse_another(operators, deployments, choice.namespace)
     apis = {resource.api_version for resource in await cluster.client.mapper.all()}
     objects = await chart.rendered(operators, replace(choice, apis=sorted(apis)))
-    for body in objects:
-        resource = await cluster.client.mapper.resource(Unstructured.of(body).gvk)
+    if failure := obstacles.original_in_place(operators, deployments, objects):
+        raise failure
+    for body, resource in await _resolved(cluster, objects):
         obj = Unstructured.of(chart.in_release(body, operators, choice) if resource.namespaced else body)
         try:
             await cluster.client.apply(
@@ -67,9 +74,21 @@ async def _apply(
         await served(cluster.client, objects)
 
 
-async def _refuse_another(cluster: ClusterSession, operators: Sequence[OperatorSpec], namespace: str) -> None:
+async def _resolved(cluster: ClusterSession, objects: Sequence[JsonObject]) -> list[tuple[JsonObject, Resource]]:
+    """The objects with their resources. Raises Failure for a kind that is neither served nor among the objects."""
+    brought = defined_by(map(Document, objects))
+    found = list[tuple[JsonObject, Resource]]()
+    for obj in map(Unstructured.of, objects):
+        try:
+            resource = brought.get(obj.gvk) or await cluster.client.mapper.resource(obj.gvk)
+        except NotServed:
+            raise obstacles.absent_kind(obj) from None
+        found.append((obj.body, resource))
+    return found
+
+
+def _refuse_another(operators: Sequence[OperatorSpec], deployments: Sequence[Unstructured], namespace: str) -> None:
     """Raise Failure where an operator runs that this call would take the rights from."""
-    deployments = await installations.deployments(cluster)
     for operator in operators:
         wanted = namespace or operator.installation().namespace
         for other in installations.running(operator, deployments):
