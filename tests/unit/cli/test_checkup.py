@@ -123,6 +123,19 @@ def test_roles_are_named_like_the_deployment_of_the_chart_and_otherwise_like_its
 
 
 @pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"app.kubernetes.io/part-of": "stellwerk"}, "helm upgrade r deploy/chart/stellwerk -n n"),
+        ({}, "take over the Helm release r of the original: docs/upgrade.md"),
+    ],
+)
+def test_a_release_is_upgraded_by_the_chart_that_made_it(labels: dict[str, str], words: str) -> None:
+    body = deployment("any", OURS, labels=labels, annotations={"meta.helm.sh/release-name": "r"})
+    (found,) = check_rules.deployments_of("btp", "", [body])
+    assert found.upgrade("btp").startswith(words)
+
+
+@pytest.mark.parametrize(
     ("replicas", "available", "verdict"), [(2, 2, "good"), (2, 1, "warning"), (2, 0, "bad"), (0, 0, "unsure")]
 )
 def test_an_installation_is_as_good_as_its_pods(replicas: int, available: int, verdict: str) -> None:

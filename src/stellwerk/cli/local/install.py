@@ -98,14 +98,16 @@ def _refuse_another(operators: Sequence[OperatorSpec], deployments: Sequence[Uns
                 raise Failure(
                     f"cannot install {operator.name} in namespace {wanted}: it runs as Deployment {key}{origin}",
                     cause="its roles for the whole cluster would be bound to another account",
-                    fix=f"{other.upgrade(operator.name)}\n{_end(operator, other)} ends it first",
+                    fix=f"{other.upgrade(operator.name)}\n{_end(operator, other)}".strip(),
                 )
 
 
 def _end(operator: OperatorSpec, other: OperatorDeployment) -> str:
+    """How to end it first; empty for a release of the original, with which objects of users may go."""
     if other.release:
-        return f"helm uninstall {other.release} -n {other.body.key.namespace}"
-    return f"stellwerk uninstall {operator.name}"
+        command = f"helm uninstall {other.release} -n {other.body.key.namespace} ends it first"
+        return command if other.is_of_chart else ""
+    return f"stellwerk uninstall {operator.name} ends it first"
 
 
 async def _remove_outdated(

@@ -95,8 +95,12 @@ class OperatorDeployment:
     @property
     def name_of_roles(self) -> str:
         """The beginning of the names of its roles: its own where the chart made it, else that of its account."""
-        is_of_chart = self.body.metadata.labels.get("app.kubernetes.io/part-of") == INSTALLER
-        return self.body.key.name if is_of_chart else self.account
+        return self.body.key.name if self.is_of_chart else self.account
+
+    @property
+    def is_of_chart(self) -> bool:
+        """Whether the chart of this product made it, rather than that of the original."""
+        return self.body.metadata.labels.get("app.kubernetes.io/part-of") == INSTALLER
 
     @property
     def replicas(self) -> int:
@@ -117,8 +121,13 @@ class OperatorDeployment:
         return f"{'the original, ' if self.is_original else ''}{how}"
 
     def upgrade(self, operator: str) -> str:
-        """The command that applies the kinds and rights of this version where the operator is installed."""
+        """How the kinds and rights of this version are applied where the operator is installed.
+
+        A release of the original's chart, in which only the container was changed, has values that this chart refuses.
+        """
         namespace = self.body.key.namespace
+        if self.release and not self.is_of_chart:
+            return f"take over the Helm release {self.release} of the original: docs/upgrade.md"
         if self.release:
             return f"helm upgrade {self.release} deploy/chart/stellwerk -n {namespace} --reset-then-reuse-values"
         return f"stellwerk install {operator} -n {namespace}"
