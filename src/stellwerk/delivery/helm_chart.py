@@ -173,6 +173,15 @@ def files(operators: Iterable[OperatorSpec]) -> dict[Path, str]:
     }
 
 
+def apis_of_defaults(operators: Iterable[OperatorSpec]) -> list[str]:
+    """The APIs of a cluster in which each value that depends on what is served is the default of its program.
+
+    For manifests that are made without a cluster: nothing is known of it, so no flag may claim what it serves.
+    """
+    options = (option for spec in operators for process in spec.processes for option in _options(process))
+    return sorted({api for value, _, default in options for api, text in value.detected if api and text == default})
+
+
 def component(operator: OperatorSpec, process: ProcessSpec) -> str:
     """The key below the operator's where a process has its values; empty for the operator's own."""
     own = process.chart_part().key

@@ -1,10 +1,14 @@
-"""An image is one word for users, and four values of the chart."""
+"""What `stellwerk install` passes to the chart: an image is one word for users, and four values there."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from stellwerk.cli.local import chart
+from stellwerk.cli.main import run
 
 
 @pytest.mark.parametrize(
@@ -19,3 +23,28 @@ from stellwerk.cli.local import chart
 )
 def test_an_image_has_repository_tag_and_digest(image: str, repository: str, tag: str, digest: str) -> None:
     assert chart.image_values(image) == {"registry": "", "repository": repository, "tag": tag, "digest": digest}
+
+
+@pytest.mark.parametrize(
+    ("values", "flags"),
+    [
+        ("{}", []),
+        (
+            "capOperator: {controller: {certManager: cert-manager.io, dnsManager: kubernetes}}",
+            ["--cert-manager=cert-manager.io", "--dns-manager=kubernetes"],
+        ),
+    ],
+)
+def test_without_a_cluster_the_controllers_keep_their_defaults_of_certificates_and_dns(
+    values: str, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(values)
+    assert run(["install", "cap", "--image", "example.com/s:1", "--values", str(file), "--print"]) == 0
+    deployments = [each for each in yaml.safe_load_all(capsys.readouterr().out) if each["kind"] == "Deployment"]
+    (args,) = [
+        each["spec"]["template"]["spec"]["containers"][0]["args"]
+        for each in deployments
+        if each["metadata"]["name"] == "cap-operator-controller"
+    ]
+    assert [each for each in args if each.startswith(("--cert-manager", "--dns-manager"))] == flags

@@ -1,8 +1,8 @@
 """`stellwerk install`: what the Helm chart installs, without Helm.
 
 Without an image nothing is started: the verb brings what a cluster must have before an operator can run in it.
-`--print` is for owners who keep their manifests elsewhere; no cluster is asked for it, so the chart takes nothing for
-granted that a Kubernetes does not have by itself. Otherwise the chart sees what the cluster serves, as with Helm.
+`--print` is for owners who keep their manifests elsewhere; no cluster is asked for it, so what depends on the APIs of
+the cluster is the default of each program. Otherwise the chart sees what the cluster serves, as with Helm.
 
 With an image, objects of an earlier call that the values of this one leave out are deleted, as Helm does it: webhooks
 that are switched off, or a binding to cluster-admin. An operator that Helm has installed, or that runs in another
@@ -29,6 +29,7 @@ from stellwerk.cli.objects.check_rules import OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import output, settings
 from stellwerk.cli.shell.errors import Failure
+from stellwerk.delivery import helm_chart
 from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.kube.types.errors import NotFound, NotServed
 from stellwerk.kube.types.identifiers import Resource
@@ -41,7 +42,8 @@ def install(operators: tuple[str, ...], image: str, files: tuple[Path, ...], onl
     specs = [assembly.OPERATORS[name] for name in operators or assembly.OPERATORS]
     choice = ChartChoice(image=image, files=files, namespace=call.namespace or "")
     if only_print:
-        output.print_manifests(asyncio.run(chart.rendered(specs, choice)), call.output)
+        offline = replace(choice, apis=helm_chart.apis_of_defaults(specs))
+        output.print_manifests(asyncio.run(chart.rendered(specs, offline)), call.output)
     else:
         _apply(specs, choice, dry_run)
 
