@@ -135,6 +135,10 @@ def _guess(word: str) -> str:
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
+def _short_words() -> str:
+    return ", ".join(kind.short for operator in OPERATORS.values() for kind in operator.kinds if kind.short)
+
+
 def _print_version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
         click.echo(f"stellwerk {own_version()}")
@@ -145,8 +149,8 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
     "stellwerk",
     cls=VerbGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Kinds have short words: btp, comp. The exit code is 0 when done, 1 when it failed or is not ready, 2 for "
-    "wrong usage, 3 when diff found something, 4 for a timeout, 5 when not permitted, 130 when interrupted.",
+    epilog=f"Kinds have short words: {_short_words()}. The exit code is 0 when done, 1 when it failed or is not ready, "
+    "2 for wrong usage, 3 when diff found something, 4 for a timeout, 5 when not permitted, 130 when interrupted.",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.cli import kinds
+from stellwerk.cli import kinds, verb_tree
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.operators.btp.api import BtpOperator
 
@@ -42,6 +42,11 @@ def test_every_kind_in_the_list_has_its_operator_and_its_definition(row: kinds.R
 def test_short_words_are_unique() -> None:
     shorts = [row.short for row in kinds.OWN]
     assert len(shorts) == len(set(shorts))
+
+
+def test_the_help_page_names_every_short_word() -> None:
+    assert verb_tree.command.epilog is not None
+    assert {row.short for row in kinds.OWN} <= {*verb_tree.command.epilog.partition(".")[0].replace(",", "").split()}
 
 
 @pytest.mark.parametrize("word", ["deployment", "deployments", "Deployment", "deployments.apps", "deployment.apps"])
