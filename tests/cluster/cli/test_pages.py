@@ -28,6 +28,54 @@ kubectl create deployment btp-manager-controller-manager -n kyma-system --image=
 kubectl get namespace component-operator || kubectl create namespace component-operator
 kubectl create deployment component-operator -n component-operator --image=example.com/original:1
 """
+_ORIGINAL_CAP_OPERATOR = """
+kubectl create namespace cap-operator-system
+for kind in deploy/crds/*s.sme.sap.com.yaml; do kubectl create -f "$kind"; done
+cat > original.yaml <<'END'
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: cap-operator-webhook, namespace: cap-operator-system}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: cap-operator-webhook}
+rules: [{apiGroups: [sme.sap.com], resources: ["*"], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: cap-operator-webhook}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cap-operator-webhook}
+subjects: [{kind: ServiceAccount, name: cap-operator-webhook, namespace: cap-operator-system}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: cap-operator-webhook, namespace: cap-operator-system}
+spec: {selector: {app: original}, ports: [{port: 443, targetPort: 1443}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: cap-operator}
+webhooks:
+- name: original.sme.sap.com
+  clientConfig: {service: {name: cap-operator-webhook, namespace: cap-operator-system, path: /original}}
+  rules: [{apiGroups: [sme.sap.com], apiVersions: [v1alpha1], operations: [CREATE], resources: [captenants]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
+END
+for name in controller subscription-server webhook; do cat >> original.yaml <<END
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cap-operator-$name, namespace: cap-operator-system}
+spec:
+  selector: {matchLabels: {app: original}}
+  template:
+    metadata: {labels: {app: original}}
+    spec: {containers: [{name: it, image: example.com/original:1}]}
+END
+done
+kubectl apply -f original.yaml
+echo 'controller: {replicas: 1}' > original-values.yaml
+(echo capOperator:; sed 's/^/  /' original-values.yaml) > values.yaml
+"""
 _RELEASE = """
 mkdir -p chart/templates
 echo '{apiVersion: v2, name: shop, version: 1.0.0}' > chart/Chart.yaml
@@ -52,6 +100,7 @@ class Journey:
 JOURNEYS = (
     Journey(("README.md",)),
     Journey(("docs/component-operator.md", "docs/install.md", "docs/upgrade.md"), _BARE),
+    Journey(("docs/migration/cap-operator.md",), _BARE + _ORIGINAL_CAP_OPERATOR),
     Journey(
         (
             "docs/local.md",
