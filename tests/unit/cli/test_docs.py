@@ -9,11 +9,14 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
-from stellwerk.assembly import OPERATORS
+from stellwerk.assembly import OPERATORS, PROCESSES
 from stellwerk.cli import kinds, reference, verb_tree
 from stellwerk.cli.arguments import options
 from stellwerk.cli.help.explain import catalogue, topics
+from stellwerk.delivery.grants import added_to
+from stellwerk.kube.types.model import Unstructured
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -110,3 +113,24 @@ def test_there_is_a_page_for_each_original_and_one_for_templates() -> None:
 @pytest.mark.parametrize("kind", sorted(spec.kinds[0].resource.kind for spec in OPERATORS.values()))
 def test_the_picture_of_the_architecture_has_every_operator_with_its_first_kind(kind: str) -> None:
     assert f">{kind}" in (ROOT / "docs" / "assets" / "architecture.svg").read_text()
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_the_page_about_security_names_the_roles_of_every_process(process: str) -> None:
+    bodies = map(Unstructured.of, PROCESSES[process].installation().accounts())
+    for_users = added_to("")
+    names = {
+        body.key.name
+        for body in bodies
+        if body.gvk.kind == "ClusterRole" and not any(label.startswith(for_users) for label in body.metadata.labels)
+    }
+    rows = (ROOT / "docs/security.md").read_text().split("## Roles", 1)[1].split("\n## ", 1)[0]
+    assert {name for name in names if f"`{name}`" not in rows} == set()
+
+
+def test_the_page_about_installations_names_the_operand_of_the_module_that_is_shipped() -> None:
+    chart = ROOT / "src/stellwerk/operators/btp/data/module-chart/chart/Chart.yaml"
+    version = str(yaml.safe_load(chart.read_text())["appVersion"])
+    page = (ROOT / "docs/install.md").read_text()
+    assert set(re.findall(r"\bv\d+\.\d+\.\d+\b", page)) == {version}
+    assert f"sap-btp-service-operator:{version}" in page
