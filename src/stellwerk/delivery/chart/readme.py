@@ -33,19 +33,29 @@ such as `capOperator.webhook`, that key accepts the values of every pod as well,
 
 ## The values of the original CAP Operator
 
-`capOperator` takes the values of the original's chart unchanged, with their names and defaults, and needs none of them:
+`capOperator` takes the values of the original's chart unchanged, with their names and defaults, and needs none of them.
+To replace an original follow [its page](../../../docs/migration/cap-operator.md), in this order: suspend what deploys
+it, save its values and its manifest for the way back, delete its Deployments, whose selectors cannot be changed, and
+install:
 
 ```shell
 helm get values cap-operator --namespace cap-operator-system -o json \\
   | jq '{capOperator: (. + {enabled: true})}' > values.json
+helm get manifest cap-operator --namespace cap-operator-system > original.yaml
+kubectl delete deployments --namespace cap-operator-system \\
+  cap-operator-controller cap-operator-subscription-server cap-operator-webhook
 helm install stellwerk deploy/chart/stellwerk --namespace cap-operator-system --values values.json \\
-  --set image.repository=registry.example.com/stellwerk
+  --set image.repository=registry.example.com/stellwerk --take-ownership
+kubectl delete secrets --namespace cap-operator-system --selector owner=helm,name=cap-operator
 ```
+
+The last command deletes the record of the original's release, and none of its objects, which are of this release now.
 
 An `image` whose `repository` is a program of the original (`ghcr.io/sap/cap-operator/...`) is ignored, and its `tag`
 and `digest` with it: all processes run from the image of this chart. The same holds for `componentOperator` and
 `ghcr.io/sap/component-operator`. A `tag` or `digest` without `repository` counts for the image of this chart, so remove
-it. Objects have the names of a release `cap-operator` of the original. With
+it. Objects have the names of a release `cap-operator` of the original; for another one, set
+`capOperator.fullnameOverride` to its name. With
 `subscriptionServer.domain`, which has no default here, the subscription server gets a certificate, a DNS entry, a
 Gateway and a VirtualService.
 
