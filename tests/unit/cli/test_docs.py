@@ -134,3 +134,8 @@ def test_the_page_about_installations_names_the_operand_of_the_module_that_is_sh
     page = (ROOT / "docs/install.md").read_text()
     assert set(re.findall(r"\bv\d+\.\d+\.\d+\b", page)) == {version}
     assert f"sap-btp-service-operator:{version}" in page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_IDS)
+def test_no_page_replaces_the_kinds_of_all_operators_at_once(page: Path) -> None:
+    assert not re.search(r"-f deploy/crds/?(\s|$)", page.read_text())
