@@ -103,6 +103,19 @@ def test_what_an_installation_no_longer_wants_goes_and_what_is_left_ends_with_it
     assert stellwerk("install", "component").returncode == 0
 
 
+def test_the_roles_of_users_end_with_an_installation_under_other_names(
+    place: str, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    renamed = tmp_path / "renamed.yaml"
+    renamed.write_text("componentOperator: {fullnameOverride: renamed}")
+    words = ("install", "component", "--image", "example.com/s:1", "-n", place, "--values", str(renamed))
+    assert "ClusterRole renamed-view is applied" in stellwerk(*words).stdout
+
+    gone = stellwerk("uninstall", "component", "--yes").stdout
+    assert "ClusterRole renamed-view is deleted" in gone
+    assert stellwerk("install", "component").returncode == 0
+
+
 def test_an_operator_that_runs_elsewhere_keeps_its_rights(
     place: str, stellwerk: Stellwerk, command_line_cluster: LocalCluster
 ) -> None:

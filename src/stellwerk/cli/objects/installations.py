@@ -75,7 +75,8 @@ async def installed(
 ) -> list[tuple[Resource, Unstructured]]:
     """All that `stellwerk install` has applied for these operators, in the order of removal. Raises ApiError.
 
-    `rendered`: objects of the chart, from which the names of processes are known that values have changed.
+    `rendered`: objects of the chart, from which the names of processes are known that values have changed. Values may
+    change the names of the roles of users as well: they are known by what they grant.
     """
     served = {(each.group, each.kind): each for each in reversed(await cluster.client.mapper.all())}
     found = [
@@ -86,8 +87,13 @@ async def installed(
     ]
     owned = {process.installation().account for operator in operators for process in operator.processes}
     owned |= {str(name) for body in rendered if (name := dig(body, "metadata", "labels", _NAME))}
-    roles = {Unstructured.of(body).ref for each in operators for body in each.installation().roles_of_users()}
-    return [(resource, obj) for resource, obj in found if obj.metadata.labels.get(_NAME) in owned or obj.ref in roles]
+    roles = [Unstructured.of(body) for each in operators for body in each.installation().roles_of_users()]
+    refs, rules = {role.ref for role in roles}, [role.at("rules") for role in roles]
+    return [
+        (resource, obj)
+        for resource, obj in found
+        if obj.metadata.labels.get(_NAME) in owned or obj.ref in refs or obj.at("rules") in rules
+    ]
 
 
 async def remove(cluster: ClusterSession, found: Iterable[tuple[Resource, Unstructured]], *, dry_run: bool) -> None:
