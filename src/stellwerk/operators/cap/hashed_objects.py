@@ -35,8 +35,15 @@ class Written:
     is_changed: bool = False
     """Whether anything was written or deleted."""
     problems: list[str] = field(default_factory=list)
-    is_taken: bool = False
-    """Whether one of the objects exists and belongs to another owner, or to none."""
+    waits: list[str] = field(default_factory=list)
+    """Objects whose end is waited for, because they are being deleted; known where nothing else had to be written."""
+    obstacles: set[Obstacle] = field(default_factory=set[Obstacle])
+    """What stood in the way of the objects that could not be written."""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether one of the objects exists and belongs to another owner, or to none."""
+        return Obstacle.OWNED in self.obstacles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +92,9 @@ class HashedObjects:
         for failure in progress.failures:
             if failure.obstacle is Obstacle.OUTAGE:
                 raise failure.error
-            written.is_taken |= failure.obstacle is Obstacle.OWNED
+            written.obstacles.add(failure.obstacle)
             written.problems.append(str(failure))
+        written.waits += map(str, progress.waits)
         for throttled in progress.throttled:
             managers = ", ".join(throttled.managers) or "another client"
             written.problems.append(f"{throttled.ref} is changed by {managers} again and again")

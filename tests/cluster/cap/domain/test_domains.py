@@ -9,13 +9,14 @@ from tests.cluster.cap.domain.running import RunningDomains
 from tests.cluster.cap.domain.scenario import DNS_TARGET, Given, Then, values
 
 from stellwerk.api.cert_manager import CertManagerCertificate
-from stellwerk.api.core import Secret
+from stellwerk.api.core import Namespace, Secret
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.model import JsonObject, JsonValue, dig, unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig, metadata_of, unstructured
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager
 
 CHILDREN = (GardenerCertificate.resource, Gateway.resource, NetworkPolicy.resource, DnsEntry.resource)
@@ -229,12 +230,55 @@ async def test_objects_that_another_client_deletes_are_restored_at_once(
     await running.start()
     domain = await given.a_domain("restored.example.com", dnsMode="Wildcard")
     await given.is_ready(domain)
-    for resource in (Gateway.resource, DnsEntry.resource):
+    for resource in (Gateway.resource, DnsEntry.resource, GardenerCertificate.resource):
         (obj,) = await then.objects(domain, resource)
         await admin.delete(unstructured(resource), obj.metadata.name, obj.metadata.namespace)
         uid = obj.metadata.uid
         await then.the(domain, resource, lambda made, uid=uid: made.metadata.uid != uid)  # type: ignore[misc]
     await given.is_ready(domain)
+
+
+async def test_a_domain_waits_for_the_end_of_a_certificate_that_another_client_deletes(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    await running.start()
+    domain = await given.a_domain("ending.example.com")
+    await given.is_ready(domain)
+    (made,) = await then.objects(domain, GardenerCertificate.resource)
+    certificate = await admin.get(GardenerCertificate, made.metadata.name, made.metadata.namespace)
+    await given.patched(certificate, {"metadata": {"finalizers": [names.DOMAIN_FINALIZER, "example.com/held"]}})
+    await given.deleted(certificate)
+    await then.becomes(domain, "Processing", "Processing", "waits for finalizers example.com/held")
+    await given.patched(certificate, {"metadata": {"finalizers": None}})
+    await then.the(domain, GardenerCertificate.resource, lambda made: made.metadata.uid != certificate.metadata.uid)
+    await given.is_ready(domain)
+
+
+@pytest.mark.req("R-401")
+async def test_what_one_namespace_refuses_costs_only_its_own_applications_the_ingress_gateway(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    await running.start()
+    taken, leaving = await given.a_namespace("taken"), await given.a_namespace("leaving")
+    domain = await given.a_cluster_domain("many.example.com")
+    name = naming.child_name(domain, "network policy")
+    foreign: JsonObject = {"metadata": {"name": name, "namespace": taken}, "spec": {"podSelector": {}}}
+    await admin.create(
+        unstructured(NetworkPolicy.resource), {**foreign, "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
+    )
+    await given.an_application(domain)
+    refused = await given.an_application(domain, namespace=taken)
+    going = await given.an_application(domain, namespace=leaving)
+    await given.patched(going, {"metadata": {"finalizers": ["example.com/held"]}})
+    await given.is_ready(domain)
+    await then.event(refused, "NetworkPolicyRefused", name)
+    await admin.delete(metadata_of(Namespace), leaving)
+    policies = await then.count(domain, NetworkPolicy.resource, 1)
+    assert [policy.metadata.namespace for policy in policies] == [given.namespace]
+    await running.settled(admin)
+    await then.becomes(domain, "Ready", "Ready")
+    await given.patched(going, {"metadata": {"finalizers": None}})
+    given.namespaces.remove(leaving)
 
 
 @pytest.mark.req("R-401")

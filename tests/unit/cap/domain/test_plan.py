@@ -114,6 +114,18 @@ def test_what_is_no_longer_needed_goes() -> None:
     assert {address for address, _ in found.obsolete} == {ENTRY.address, policy.address, other.address}
 
 
+def test_a_certificate_that_another_client_deletes_is_released_whether_it_is_needed_or_not() -> None:
+    ends = {"deletionTimestamp": NOW.isoformat()}
+    made = plan.plan(world(domain())).resources[0]
+    needed, other = live(domain(), made, **ends), live(domain(), CERTIFICATE, **ends)
+    free = live(domain(), ENTRY, **ends)
+    found = plan.plan(world(domain(), needed, other, free, records=(RECORD,)))
+    assert {address for address, _ in found.obsolete} == {made.address, CERTIFICATE.address}
+    assert made.address in {each.address for each in found.resources}
+    released = live(domain(), made, **ends, finalizers=["example.com/other"])
+    assert plan.plan(world(domain(), released)).obsolete == ()
+
+
 def test_of_several_certificates_the_newest_stays() -> None:
     later = (NOW + timedelta(hours=1)).isoformat()
     second = resources.gardener_certificate(domain(), ObjectKey("shop", "second"), CREDENTIAL)

@@ -306,6 +306,8 @@ def _dns_entries(world: World) -> Iterable[DomainResource]:
 def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Address, Live], ...]:
     """The domain's objects that it does not need. Several gateways all stay: users decide. What an application needs
     stays while it is unknown what applications need.
+
+    One that another client deletes and that our finalizer holds goes as well: until then it cannot be made again.
     """
     kept = {resource.address for resource in wanted}
     unknown = {Gateway.resource}
@@ -316,11 +318,20 @@ def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Add
     return tuple(
         (address, live)
         for address, live in world.snapshot.live.items()
-        if address not in kept
-        and address.resource not in unknown
-        and not live.metadata.is_terminating
-        and (is_kept_by_label(address.resource) or _is_controlled(world.snapshot.domain, live))
+        if (
+            address not in kept
+            and address.resource not in unknown
+            and not live.metadata.is_terminating
+            and (is_kept_by_label(address.resource) or _is_controlled(world.snapshot.domain, live))
+        )
+        or _is_held_by_us(address, live)
     )
+
+
+def _is_held_by_us(address: Address, live: Live) -> bool:
+    """Whether an object is being deleted, and cannot go while it has our finalizer."""
+    held = live.metadata.is_terminating and finalizer.present(live, names.DOMAIN_FINALIZER)
+    return held and is_kept_by_label(address.resource)
 
 
 def _live(world: World, resource: Resource, namespace: str) -> Iterable[tuple[Address, Live]]:

@@ -28,6 +28,8 @@ class DomainEvent(StrEnum):
     SubdomainAlreadyInUse = "SubdomainAlreadyInUse"
     SubdomainInvalid = "SubdomainInvalid"
     """Not of the original, which fails for all tenants."""
+    NetworkPolicyRefused = "NetworkPolicyRefused"
+    """Not of the original, which fails for the applications of all namespaces."""
 
 
 def unreadable(obj: Unreadable) -> JsonObject:

@@ -48,6 +48,8 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity
 
 PROCESSING = "Processing domain resources"
+REFUSED_SECONDS = 60.0
+"""How soon to try again to write a network policy that was refused: nothing shows when a quota has room."""
 _TEMPLATES = "dnsTemplates"
 
 
@@ -60,6 +62,8 @@ class DomainMemo:
     """The templates and variables that were executed last, and their texts."""
     reported: frozenset[tuple[str, str, str]] = frozenset()
     """Subdomains that an Event was sent about: reason, uid of the application, subdomain."""
+    refused: frozenset[tuple[str, str]] = frozenset()
+    """Network policies that an Event was sent about: uid of the application, cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +176,7 @@ class DomainPass:
         self._show(gateway_name=wanted.gateway_name or self._draft.gateway_name)
         is_changed = await parts.writer.delete(wanted.obsolete)
         written = await parts.writer.apply(self._domain, snapshot.live, wanted.resources, self._memo.observed)
+        self._report_policies(snapshot, written.refused_policies)
         problems = [*wanted.problems, *problems]
         if written.problems:
             raise NotWritten(conditions.first_of([*problems, *written.problems], separator="; "))
@@ -179,7 +184,8 @@ class DomainPass:
             raise DomainProblem(conditions.first_of(problems, separator="; "))
         if is_changed or written.is_changed:
             return Next.now()  # the caches show the writes by then
-        return self._assessed(plan.unready(snapshot.live, wanted.resources))
+        answer = self._assessed(written.waits, plan.unready(snapshot.live, wanted.resources))
+        return replace(answer, delay_seconds=REFUSED_SECONDS) if written.refused_policies else answer
 
     async def _ingress(self) -> tuple[str, str]:
         """The namespace of the ingress gateway, and the DNS target. Raises DomainProblem."""
@@ -231,14 +237,18 @@ class DomainPass:
 
     # ---- the status
 
-    def _assessed(self, unready: Sequence[Readiness]) -> Next[DomainStatus]:
-        """The status of a domain whose objects are written. Raises DomainProblem where one of them has failed."""
+    def _assessed(self, ending: Sequence[str], unready: Sequence[Readiness]) -> Next[DomainStatus]:
+        """The status of a domain whose objects are written, but for those of which a former one is being deleted.
+
+        Raises DomainProblem where one of them has failed.
+        """
         failed = [str(each) for each in unready if each.progress is Progress.FAILED]
         if failed:
             raise DomainProblem(conditions.first_of(failed, separator="; "))
-        if not unready:
+        waits = [*ending, *map(str, unready)]
+        if not waits:
             return Next.done(self._status(DomainState.READY, DomainReason.Ready, "Domain resources are ready"))
-        waiting = f"{PROCESSING}: {conditions.first_of(unready)}"
+        waiting = f"{PROCESSING}: {conditions.first_of(waits)}"
         certificates = [str(each) for each in unready if each.ref.gvk.kind == "Certificate"]
         if certificates:
             self._send_news(DomainEvent.CertificateNotReady, conditions.first_of(certificates), waiting)
@@ -267,6 +277,20 @@ class DomainPass:
         current = conditions.find(self._domain.status.conditions, READY)
         if current is None or current.message != conditions.truncated(shown or message):
             self._send(self._domain, reason, message)
+
+    def _report_policies(self, snapshot: DomainSnapshot, refused: Mapping[str, str]) -> None:
+        """Send an Event about each application that the ingress gateway may not reach, once for each cause."""
+        reports = [
+            (reference, why)
+            for reference in snapshot.references
+            if (why := refused.get(reference.key.namespace)) is not None
+        ]
+        for reference, why in reports:
+            application = self._parts.caches.applications.store.get(reference.key)
+            if (reference.uid, why) not in self._memo.refused and application is not None:
+                message = f"the ingress gateway may not reach the workloads of the namespace: {why}"
+                self._send(application, DomainEvent.NetworkPolicyRefused, message, self._domain.ref)
+        self._memo.refused = frozenset((reference.uid, why) for reference, why in reports)
 
     def _report_subdomains(self, assigned: Subdomains) -> None:
         """Send an Event about each application with a subdomain that it cannot have, once."""

@@ -8,8 +8,10 @@ deleted by the controller. Whether an object must be written is decided by the h
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import ControllerOwner, LabelOwner, Ownership
@@ -25,6 +27,16 @@ from stellwerk.operators.cap.domain.resources import DomainResource
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
 from stellwerk.runtime.control import finalizer
 
+_NAMESPACE_GOES = frozenset((Obstacle.NAMESPACE_TERMINATING, Obstacle.NAMESPACE_MISSING))
+
+
+@dataclass(slots=True)
+class DomainWritten(Written):
+    """What came of writing the objects of a domain."""
+
+    refused_policies: dict[str, str] = field(default_factory=dict[str, str])
+    """By namespace, why its network policy cannot be as it should be. It costs the domain nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainWriter:
@@ -39,16 +51,35 @@ class DomainWriter:
         live: Mapping[Address, Live],
         resources: Collection[DomainResource],
         memory: ObservedState,
-    ) -> Written:
+    ) -> DomainWritten:
         """Have these objects as they should be. Raises ApiError where the API server does not answer."""
         memory.keep_only([resource.address for resource in resources])
-        written = Written()
+        written = DomainWritten()
+        policies = [each for each in resources if each.address.resource == NetworkPolicy.resource]
+        others = [each for each in resources if each.address.resource != NetworkPolicy.resource]
         for kept_by_label in (True, False):
-            part = [each for each in resources if is_kept_by_label(each.address.resource) is kept_by_label]
+            part = [each for each in others if is_kept_by_label(each.address.resource) is kept_by_label]
             wanted = {each.address: (each.desired, each.hash) for each in part}
             owner = owner_of(domain, kept_by_label=kept_by_label)
             await self.objects.apply(owner, wanted, live, memory, written)
+        for policy in policies:
+            await self._apply_policy(domain, live, policy, memory, written)
         return written
+
+    async def _apply_policy(
+        self,
+        domain: AnyDomain,
+        live: Mapping[Address, Live],
+        policy: DomainResource,
+        memory: ObservedState,
+        written: DomainWritten,
+    ) -> None:
+        """Each by itself: many namespaces share a ClusterDomain, and what one refuses must not cost the others."""
+        alone, owner = Written(), owner_of(domain, kept_by_label=False)
+        await self.objects.apply(owner, {policy.address: (policy.desired, policy.hash)}, live, memory, alone)
+        written.is_changed |= alone.is_changed
+        if alone.problems and not alone.obstacles & _NAMESPACE_GOES:  # nothing is reached in a namespace that goes
+            written.refused_policies[policy.address.key.namespace] = "; ".join(alone.problems)
 
     async def delete(self, objects: Iterable[tuple[Address, Live]]) -> bool:
         """Delete these very objects, without their finalizer of ours. Returns whether there were any."""
