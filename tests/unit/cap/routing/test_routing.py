@@ -142,13 +142,13 @@ COOKIE = StickyCookie(name="c", path="/", ttl="0s")
     ],
 )
 def test_of_several_ways_to_choose_a_pod_the_first_counts(given: ConsistentHash, chosen: ConsistentHash | None) -> None:
-    assert stickiness.chosen(given, is_router=True) == chosen
+    assert stickiness.chosen(given, has_default=True) == chosen
 
 
 def test_clients_of_a_router_stay_on_a_pod_by_default() -> None:
-    found = stickiness.chosen(None, is_router=True)
+    found = stickiness.chosen(None, has_default=True)
     assert found is not None
-    assert stickiness.chosen(None, is_router=False) is None
+    assert stickiness.chosen(None, has_default=False) is None
     assert msgspec.to_builtins(stickiness.destination_rule("v1-router-svc", "shop", found)) == {
         "host": "v1-router-svc.shop.svc.cluster.local",
         "trafficPolicy": {

@@ -145,7 +145,7 @@ def test_the_virtual_service_of_an_exposure_is_found_by_its_owner_and_its_first_
 
 
 def test_a_destination_rule_has_no_labels() -> None:
-    chosen = stickiness.chosen(None, is_router=True)
+    chosen = stickiness.chosen(None, has_default=True)
     assert chosen is not None
     made = objects.destination_rule(
         ObjectKey("shop", "shop-v1-router"), stickiness.destination_rule("svc", "shop", chosen)

@@ -100,6 +100,12 @@ def test_a_router_without_usable_destinations_gets_those_of_the_version(given: s
     )
 
 
+def test_a_router_has_a_cookie_only_where_no_stickiness_is_given() -> None:
+    assert "DestinationRule" in beside(version(deployment("app", "Router")), "app")
+    assert "DestinationRule" not in beside(version(deployment("app", "Router", stickiness={})), "app")
+    assert "DestinationRule" not in beside(version(deployment("srv", "CAP")), "srv")
+
+
 def test_the_ingress_reaches_routers_and_workloads_of_service_exposures() -> None:
     exposures = [{"subDomain": "api", "routes": [{"workloadName": "api", "port": 8080}]}]
     made = version(

@@ -8,13 +8,13 @@ ROUTER_COOKIE = StickyCookie(name="CAPOP_ROUTER_STICKY", path="/", ttl="0s")
 """A router keeps sessions in memory, so its clients stay on one pod also where nothing is configured."""
 
 
-def chosen(hash: ConsistentHash | None, *, is_router: bool) -> ConsistentHash | None:
-    """What chooses the pod; None: each request may go to another one.
+def chosen(hash: ConsistentHash | None, *, has_default: bool) -> ConsistentHash | None:
+    """What chooses the pod; None: each request may go to another one. `has_default`: a router has a cookie of ours.
 
     Of several ways the first counts: header, cookie, parameter of the query, address of the client.
     """
     if hash is None:
-        return ConsistentHash(http_cookie=ROUTER_COOKIE) if is_router else None
+        return ConsistentHash(http_cookie=ROUTER_COOKIE) if has_default else None
     if hash.http_header_name:
         return ConsistentHash(http_header_name=hash.http_header_name)
     if hash.http_cookie is not None:

@@ -106,8 +106,9 @@ class VersionObjects:
         if details.pod_disruption_budget is not None:
             spec = {**details.pod_disruption_budget, "selector": {"matchLabels": {**labels}}}
             yield self._object(BUDGET, name, spec, labels, annotations)
-        asked = targets.consistent_hash(details.stickiness.hash if details.stickiness is not None else None)
-        chosen = stickiness.chosen(asked, is_router=details.type == DeploymentType.ROUTER)
+        given = details.stickiness
+        asked = targets.consistent_hash(given.hash if given is not None else None)
+        chosen = stickiness.chosen(asked, has_default=details.type == DeploymentType.ROUTER and given is None)
         if chosen is not None:
             rule = stickiness.destination_rule(self._service(workload), self.version.metadata.namespace, chosen)
             yield routing_objects.destination_rule(ObjectKey(self.version.metadata.namespace, name), rule)
