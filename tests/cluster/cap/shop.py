@@ -158,8 +158,8 @@ class Shop:
         await eventually(does, within=30, describe=f"version {number} shows {state}, {reason}")
         return found[0]
 
-    async def serve(self, host: str, *, name: str = "primary") -> None:
-        """Make a domain, which is Ready, as its controller would show it."""
+    async def serve(self, host: str, *, name: str = "primary", state: str = "Ready") -> None:
+        """Make a domain, which is Ready unless it has another state, as its controller would show it."""
         spec: JsonObject = {
             "domain": host,
             "ingressSelector": {"istio": "gateway"},
@@ -167,7 +167,7 @@ class Shop:
             "dnsMode": "None",
         }
         await self.client.apply(Domain, {**self._metadata(name), "spec": spec})
-        patch = MergePatch({"status": {"state": "Ready", "gatewayName": f"{name}-gateway", "conditions": [_READY]}})
+        patch = MergePatch({"status": {"state": state, "gatewayName": f"{name}-gateway", "conditions": [_READY]}})
         await self.client.patch(metadata_of(Domain), name, self.namespace, patch, subresource="status")
 
     async def set_version(self, version: str) -> None:

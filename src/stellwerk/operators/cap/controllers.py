@@ -150,7 +150,6 @@ class _Building:
     def applications(self) -> ApplicationController:
         seen = self.seen
         networking = ServiceNetworking(
-            client=self.client,
             objects=self._virtual_services(),
             live=lambda application: seen.virtual_services.store.by(BY_OWNER, application.metadata.uid),
             find_domain=seen.domain,

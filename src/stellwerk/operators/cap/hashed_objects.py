@@ -6,6 +6,7 @@ Labels and annotations of other clients stay.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,7 +20,9 @@ from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
 
@@ -82,6 +85,12 @@ class HashedObjects:
             digest_of=lambda desired: due[desired.address][1],
         ).apply([desired for desired, _ in due.values()])
         self._note(progress, written)
+
+    async def delete(self, address: Address, live: Live) -> None:
+        """Delete this very object."""
+        key = address.key
+        with contextlib.suppress(NotFound, Conflict):  # gone, or another object has its name
+            await self.client.delete(metadata_of(address.resource), key.name, key.namespace, uid=live.metadata.uid)
 
     def _note(self, progress: SetProgress, written: Written) -> None:
         for result in progress.carried:

@@ -11,7 +11,7 @@ from tests.cluster.cap.shop import Shop, job, router
 from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -104,6 +104,36 @@ async def test_a_label_that_the_routes_lack_is_added_and_one_that_differs_stays(
     await running.settled(shop.client)
     await shop.tenant_shows("ProvisioningCompleted")  # the routes are the same
     assert (await routes(shop)).metadata.labels[names.OWNER_GENERATION_LABEL] == "7"
+
+
+async def refer(shop: Shop, *domains: str) -> None:
+    """Have the application refer to these domains."""
+    references: list[JsonValue] = [{"kind": "Domain", "name": name} for name in domains]
+    patch = MergePatch({"spec": {"domainRefs": references}})
+    await shop.client.patch(metadata_of(CAPApplication), "shop", shop.namespace, patch)
+
+
+async def test_routes_stay_until_new_domains_are_ready_and_go_when_the_application_has_none(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(host="old.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.serve("new.example.com", name="next", state="Processing")
+    await refer(shop, "next")
+    await shop.shows_application("ProcessingDomainReferences", state="Processing")
+    await running.settled(shop.client)
+    assert (await routes(shop)).spec.hosts == ("acme.old.example.com",)
+
+    await shop.serve("new.example.com", name="next")
+    await shop.tenant_shows("TenantNetworkingModified")
+    assert (await routes(shop)).spec.hosts == ("acme.new.example.com",)
+
+    await refer(shop)
+
+    async def are_gone() -> bool:
+        return await shop.routes() is None
+
+    await eventually(are_gone)
 
 
 @pytest.mark.req("CAP-43")

@@ -10,9 +10,7 @@ from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import ControllerOwner
 from stellwerk.apply.set.observed_state import ObservedState
-from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Conflict, NotFound
-from stellwerk.kube.types.model import Unstructured, metadata_of, owner_reference
+from stellwerk.kube.types.model import Unstructured, owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
@@ -29,7 +27,6 @@ class ExposureFailed(Exception):
 class ServiceNetworking:
     """Keeps the VirtualServices of service exposures."""
 
-    client: Client
     objects: HashedObjects
     live: Callable[[CAPApplication], Sequence[Live]]
     """The VirtualServices that an application controls."""
@@ -50,19 +47,10 @@ class ServiceNetworking:
         for each in live:
             if address_of(each) not in wanted:
                 written.is_changed = True
-                await self._delete(each)
+                await self.objects.delete(address_of(each), each)
         if written.problems:
             raise ExposureFailed("; ".join(written.problems))
         return written.is_changed
-
-    async def _delete(self, live: Live) -> None:
-        metadata = live.metadata
-        try:
-            await self.client.delete(
-                metadata_of(VirtualService.resource), metadata.name, metadata.namespace, uid=metadata.uid
-            )
-        except (NotFound, Conflict):
-            return  # gone, or another object has its name
 
 
 def owner_of(application: CAPApplication) -> ControllerOwner:
@@ -83,8 +71,8 @@ def routes(
     """
     namespace = application.metadata.namespace
     domains = targets.served_domains(application, lambda each: find_domain(namespace, each), operator_namespace)
-    if not domains:
-        return {}
+    if not domains or not version.spec.service_exposures:
+        return {}  # before headers are read: annotations that cannot be read cost tenants nothing here
     by_subdomain = {_subdomain(each): each for each in reversed(live)}
     wanted: dict[Address, tuple[Desired, str]] = {}
     route_headers = headers.of_annotations(application.metadata.annotations, str(application.ref))

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from stellwerk.api.istio import VirtualService
-from stellwerk.apply.objects.desired import Desired
+from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
-from stellwerk.apply.set.model.owner import ControllerOwner
+from stellwerk.apply.set.model.owner import ControllerOwner, Standing
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, owner_reference
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of, owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
@@ -46,19 +46,23 @@ class TenantNetworking:
 
     async def keep(
         self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState
-    ) -> bool:
-        """Have the VirtualService lead to `version`. Returns whether its routes were written.
+    ) -> str:
+        """Have the VirtualService lead to `version`. Returns what became of its routes; empty where they stay.
 
         A tenant without domains, or whose version has no router, has none. While a domain cannot be read it stays as it
         is: without the host of that domain, clients could not reach the tenant. Raises NetworkingFailed, ApiError.
         """
         if any(self.is_hidden(tenant.metadata.namespace, each) for each in application.spec.domain_refs):
-            return False
+            return ""
+        live = self.cache.store.get(tenant.key)
+        if (why := unrouted(application, version)) and live is not None and is_kept(tenant, live):
+            await self.objects.delete(Address(VirtualService.resource, live.key), live)
+            return f"VirtualService {live.key} is deleted: {why}"
         found = routes(tenant, application, version, self.find_domain, self.find_version, self.operator_namespace)
-        if found is None:
-            return False
+        if found is None or (live is not None and unready_hosts(found[0], live, application, self.find_domain)):
+            return ""
         desired, _ = found
-        live, written = self.cache.store.get(tenant.key), Written()
+        written = Written()
         shown = {desired.address: live} if live is not None else {}
         await self.objects.apply(owner_of(tenant), {desired.address: found}, shown, memory, written)
         if written.problems:
@@ -66,7 +70,7 @@ class TenantNetworking:
             raise NetworkingFailed(cause + "; ".join(written.problems))
         if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
             await self._complete(live, lacking)
-        return written.is_changed
+        return f"VirtualService {desired.address.key} leads to the current version" if written.is_changed else ""
 
     async def _complete(self, live: Live, lacking: JsonObject) -> None:
         metadata = live.metadata
@@ -87,6 +91,38 @@ def lacking_metadata(desired: Desired, live: Live) -> JsonObject:
         "annotations": names.missing(wanted.annotations, live.metadata.annotations),
     }
     return {field: {**missing} for field, missing in found.items() if missing}
+
+
+def unrouted(application: CAPApplication, version: CAPApplicationVersion) -> str:
+    """Why a tenant has no VirtualService, and needs none; else empty (pure).
+
+    Domains that are written into the application, and are no objects so far, are domains.
+    """
+    inline = application.spec.domains
+    if not application.spec.domain_refs and (inline is None or inline.is_empty):
+        return f"{application.ref} has no domains"
+    return f"{version.ref} has no router" if targets.router_of(version) is None else ""
+
+
+def is_kept(tenant: CAPTenant, live: Live) -> bool:
+    """Whether a VirtualService is that of the tenant, and stays (pure)."""
+    return not live.metadata.is_terminating and owner_of(tenant).standing(live.metadata) is Standing.OURS
+
+
+def unready_hosts(
+    desired: Desired,
+    live: Live,
+    application: CAPApplication,
+    find_domain: Callable[[str, DomainRef], AnyDomain | None],
+) -> str:
+    """What keeps the hosts of a VirtualService from becoming other ones; empty where nothing does (pure).
+
+    Clients use the hosts that it has until those of new domains have their certificates and DNS entries.
+    """
+    if isinstance(live, Unstructured) and live.at("spec", "hosts") == dig(desired.body, "spec", "hosts"):
+        return ""
+    namespace = application.metadata.namespace
+    return targets.unready_domain(application, lambda each: find_domain(namespace, each))
 
 
 def owner_of(tenant: CAPTenant) -> ControllerOwner:
@@ -118,7 +154,8 @@ def routes(
     except (InvalidHeaders, UnusableSubdomain) as error:
         raise NetworkingFailed(str(error)) from error
     is_sticky = annotations.get(names.AFFINITY_ANNOTATION) == "true"
-    former = (find_version(ObjectKey(namespace, name)) for name in tenant.status.previous_versions)
+    left = dict.fromkeys(tenant.status.previous_versions)  # a version that it came back to is there twice
+    former = (find_version(ObjectKey(namespace, name)) for name in left)
     previous = (targets.router_of(each) for each in former if each is not None and each.key != version.key)
     spec = virtual_services.of_tenant(
         TenantRouting(

@@ -197,7 +197,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         tenant, application = seen.tenant, seen.application
         current = operation.spec.version_name
         status = plan.recorded(tenant, operation, self.clock.now(), self.most_previous_versions)
-        routes_changed = False
+        changed = ""
         has_version = seen.version_named(current) is not None
         if application is not None and has_version and not tenant.metadata.is_terminating:
             namespace = tenant.metadata.namespace
@@ -208,14 +208,12 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 is_ready = shown is not None and shown.is_true
                 return Next.done(self._with_ready(tenant, is_ready, reason, waits)).without_event()
             # The version that it leaves is among the previous ones already: sessions that began there stay there.
-            routes_changed = await self._keep(
-                msgspec.structs.replace(tenant, status=status), application, seen, current
-            )
+            changed = await self._keep(msgspec.structs.replace(tenant, status=status), application, seen, current)
         phase = plan.SUCCEEDED[Operation(operation.spec.operation)]
         answer = self._with_event(status, phase, plan.success_message(operation))
         if tenant.metadata.is_terminating:
             return Next.now(status).without_event()
-        return answer.with_events(_networking_changed(tenant)) if routes_changed else answer
+        return answer.with_events(_networking_changed(changed)) if changed else answer
 
     async def _show_failure(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
         await self._keep_routes(seen)
@@ -241,7 +239,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         """A tenant that is as it should be: only its routes may have to follow domains and annotations."""
         tenant = seen.tenant
         shown = conditions.find(tenant.status.conditions, READY)
-        if not await self._keep_routes(seen):
+        changed = await self._keep_routes(seen)
+        if not changed:
             if shown is None or shown.observed_generation == tenant.metadata.generation:
                 return Next.done()
             return Next.done(self._with_ready(tenant, shown.is_true, shown.reason, shown.message)).without_event()
@@ -249,18 +248,19 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         status = self._with_ready(
             tenant, is_ready, TenantReason.TenantNetworkingModified, "the VirtualService has changed"
         )
-        return Next.done(status).without_event().with_events(_networking_changed(tenant))
+        return Next.done(status).without_event().with_events(_networking_changed(changed))
 
-    async def _keep_routes(self, seen: TenantSnapshot) -> bool:
+    async def _keep_routes(self, seen: TenantSnapshot) -> str:
+        """Have the routes follow. Returns what became of them; empty where they stay."""
         tenant, application = seen.tenant, seen.application
         if application is None or tenant.metadata.is_terminating or not tenant.status.current_version:
-            return False
+            return ""
         return await self._keep(tenant, application, seen, tenant.status.current_version)
 
-    async def _keep(self, tenant: CAPTenant, application: CAPApplication, seen: TenantSnapshot, name: str) -> bool:
+    async def _keep(self, tenant: CAPTenant, application: CAPApplication, seen: TenantSnapshot, name: str) -> str:
         version = seen.version_named(name)
         if version is None:
-            return False
+            return ""
         memory = self.memos.of(tenant.key).observed
         try:
             return await self.networking.keep(tenant, application, version, memory)
@@ -282,6 +282,5 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         return Next.done(status).without_event().with_events(notice)
 
 
-def _networking_changed(tenant: CAPTenant) -> Notice:
-    message = f"VirtualService {tenant.key} leads to the current version"
+def _networking_changed(message: str) -> Notice:
     return Notice(TenantReason.TenantNetworkingModified, message, action=NETWORKING)

@@ -115,10 +115,17 @@ async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, foun
         raise PreviewFailed(str(error)) from error
     except NotServed:
         return
+    if (why := networking.unrouted(found.application, version)) and live is not None:
+        if networking.is_kept(tenant, live):
+            outcome.deleted[Address(VirtualService.resource, live.key).ref] = why
+        return
     if routes is None:
         return
     desired, hash = routes
     owner = networking.owner_of(tenant)
+    if live is not None and (why := networking.unready_hosts(desired, live, found.application, found.find_domain)):
+        outcome.warnings.append(f"{desired.ref} keeps its hosts: {why}")
+        return
     if live is not None and is_written(owner, live, hash) and networking.lacking_metadata(desired, live):
         outcome.changed[desired.ref] = "labels and annotations are added"
         return
