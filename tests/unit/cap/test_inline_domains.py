@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+import pytest
 from tests.unit.cap import given
 
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Forbidden, Status
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.operators.cap.application.inline_domains import DomainConversion, conversion
+from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion, conversion, create
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 
@@ -67,16 +70,38 @@ def test_a_second_try_creates_nothing_and_refers_to_the_same_objects() -> None:
     assert conversion(application(), domains, others) == DomainConversion(first.references, ())
 
 
-def test_hosts_that_are_served_already_are_used_and_a_domain_of_another_namespace_is_not() -> None:
+def test_hosts_that_are_served_already_are_used() -> None:
     found = conversion(
         application(),
-        [domain("shop.example.com", "mine"), domain("shop.example.org", "foreign", "elsewhere")],
+        [domain("shop.example.com", "mine"), domain("shop.example.com", "foreign", "elsewhere")],
         [cluster_domain("shop.example.com", "all"), cluster_domain("shop.example.net", "net")],
     )
     assert found is not None
     assert found.references[0] == DomainRef(kind="Domain", name="mine")
     assert found.references[2] == DomainRef(kind="ClusterDomain", name="net")
     assert len(found.created) == 1
+
+
+def test_a_host_that_a_domain_of_another_namespace_has_is_refused_and_that_domain_named() -> None:
+    found = conversion(application(), [domain("shop.example.org", "foreign", "elsewhere")], ())
+    assert found is not None
+    assert (found.references, found.created) == ((), ())
+    assert found.problem.startswith("Domain elsewhere/foreign has the host shop.example.org that spec.domains asks for")
+
+
+class Refusing:
+    """An API server behind a webhook that accepts no domain."""
+
+    async def create(self, *_: object) -> None:
+        raise Forbidden(Status(code=403, message="denied the request: the host is taken"))
+
+
+async def test_a_domain_that_the_api_server_refuses_is_named_with_its_words() -> None:
+    found = conversion(application(), (), ())
+    assert found is not None
+    cause = "Domain shop/bookshop-primary cannot be created: .*the host is taken"
+    with pytest.raises(ConversionRefused, match=cause):
+        await create(cast("Client", Refusing()), found)
 
 
 def test_an_application_that_refers_to_domains_keeps_these() -> None:

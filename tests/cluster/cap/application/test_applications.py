@@ -438,6 +438,21 @@ async def test_an_application_of_the_first_releases_is_served_with_the_domains_t
     await shop.client.delete(metadata_of(ClusterDomain), secondary.name)
 
 
+async def test_a_host_that_another_namespace_has_is_not_taken_from_its_domain(running: Running, shop: Shop) -> None:
+    host = f"{shop.namespace}.example.com"
+    body: JsonObject = {"metadata": {"name": shop.namespace, "namespace": "default"}}
+    foreign = await shop.client.apply(Domain, {**body, "spec": {"domain": host, "ingressSelector": {"istio": "x"}}})
+    await running.settled(shop.client)
+    await shop.bind()
+    await shop.apply(domains=shop.inline_domains(host))
+    application = await shop.shows_application("ProcessingDomainReferences", state="Error")
+    shown = conditions.find(application.status.conditions, "Ready")
+    assert shown is not None
+    assert f"{foreign.ref} has the host {host}" in shown.message
+    assert not (await shop.client.list(Domain, shop.namespace)).items
+    await shop.client.delete(metadata_of(Domain), shop.namespace, "default")
+
+
 async def test_a_binding_that_the_first_releases_held_can_be_deleted(running: Running, shop: Shop) -> None:
     """They put their finalizer onto the Secrets of service bindings, and later releases never look at it."""
     await shop.bind()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -177,6 +178,18 @@ async def test_domains_that_are_written_into_an_application_become_objects_and_a
     problem = f"Domain shop-primary already exist in namespace {shop.namespace} with domain {host}"
     assert problem in await refused(shop.client.apply(Domain, {**twice}, dry_run=True))
     await shop.client.delete(metadata_of(ClusterDomain), cluster_wide)
+
+    foreign: JsonObject = {"metadata": {"name": "foreign", "namespace": "default"}}
+    await shop.client.apply(Domain, {**foreign, "spec": {**taken, "domain": f"far.{host}"}})
+    second: JsonObject = {
+        "metadata": {"name": "second", "namespace": shop.namespace},
+        "spec": {**spec, "domains": {**inline, "primary": f"far.{host}", "secondary": []}},
+    }
+    problem = "invalidated from webhook CAPApplication Domain default/foreign has the host"
+    other_problem = f"cannot be created: .* Domain foreign already exist in namespace default with domain far.{host}"
+    shown = await refused(shop.client.apply(CAPApplication, second))
+    assert problem in shown or re.search(other_problem, shown), shown  # where the cache does not show it yet
+    await shop.client.delete(metadata_of(Domain), "foreign", "default")
 
 
 @pytest.mark.req("R-706")

@@ -1,8 +1,10 @@
 """Domains that are written into an application become objects, to which the application refers (spec 14, 21, 22).
 
-A host that a Domain of the namespace or a ClusterDomain has already is used as it is. The names of new objects are the
-same at each try, so that a crash between the creation of an object and the change of the application leaves no second
-one. An application that refers to domains keeps these: what it has inline, too, is left where it is and has no effect.
+A host that a Domain of the namespace or a ClusterDomain has already is used as it is. One that a Domain of another
+namespace has is refused: two domains with one host are an error of both, and the other one is in use. The names of new
+objects are the same at each try, so that a crash between the creation of an object and the change of the application
+leaves no second one. An application that refers to domains keeps these: what it has inline, too, is left where it is
+and has no effect.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 from stellwerk.operators.cap import names
@@ -27,10 +29,12 @@ class DomainConversion:
 
     references: tuple[DomainRef, ...]
     created: tuple[tuple[Resource, JsonObject], ...]
+    problem: str = ""
+    """Why none of it may be done; empty where it may."""
 
 
-class HostTaken(Exception):
-    """A Domain or ClusterDomain has the name of one that has to be created, and another host."""
+class ConversionRefused(Exception):
+    """A domain that is written into an application cannot become an object. The message has the cause."""
 
 
 def conversion(
@@ -45,13 +49,23 @@ def conversion(
         return None
     cluster_wide, own = DomainKind.CLUSTER_DOMAIN, DomainKind.DOMAIN
     existing = {each.spec.domain: DomainRef(kind=cluster_wide, name=each.metadata.name) for each in cluster_domains}
-    near = [each for each in domains if each.metadata.namespace == metadata.namespace]
-    existing |= {each.spec.domain: DomainRef(kind=own, name=each.metadata.name) for each in near}
+    foreign: dict[str, Domain] = {}
+    for domain in domains:
+        if domain.metadata.namespace == metadata.namespace:
+            existing[domain.spec.domain] = DomainRef(kind=own, name=domain.metadata.name)
+        else:
+            foreign[domain.spec.domain] = domain
     makers = {inline.primary: _primary} if inline.primary else {}
     makers |= {host: _secondary for host in inline.secondary if host != inline.primary}
     references: list[DomainRef] = []
     created: list[tuple[Resource, JsonObject]] = []
     for host, make in makers.items():
+        if host not in existing and (other := foreign.get(host)) is not None:
+            problem = (
+                f"{other.ref} has the host {host} that spec.domains asks for: make it a ClusterDomain, which all "
+                "namespaces can refer to, or use another host"
+            )
+            return DomainConversion((), (), problem)
         if host not in existing:
             resource, body = make(application, host)
             created.append((resource, body))
@@ -87,7 +101,9 @@ def _body(application: CAPApplication, host: str, mode: DNSMode, metadata: JsonO
 
 
 async def create(client: Client, found: DomainConversion) -> None:
-    """Create the domains that do not exist. Raises HostTaken, ApiError."""
+    """Create the domains that do not exist. Raises ConversionRefused, ApiError."""
+    if found.problem:
+        raise ConversionRefused(found.problem)
     for resource, body in found.created:
         target, wanted = unstructured(resource), Unstructured.of(body)
         try:
@@ -95,7 +111,9 @@ async def create(client: Client, found: DomainConversion) -> None:
         except AlreadyExists:
             existing = await client.find(target, wanted.metadata.name, wanted.metadata.namespace)
             if existing is None or existing.at("spec", "domain") != wanted.at("spec", "domain"):
-                raise HostTaken(
+                raise ConversionRefused(
                     f"{resource.kind} {wanted.key} exists with another host than spec.domains asks for: refer to "
                     "the domains that are needed by spec.domainRefs"
                 ) from None
+        except (BadRequest, Forbidden, Invalid) as refused:
+            raise ConversionRefused(f"{resource.kind} {wanted.key} cannot be created: {refused}") from refused

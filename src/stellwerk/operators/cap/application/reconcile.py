@@ -21,7 +21,7 @@ from stellwerk.kube.types.model import (
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
-from stellwerk.operators.cap.application.inline_domains import DomainConversion, HostTaken
+from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
 from stellwerk.operators.cap.application.progress import ShownProgress
 from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
@@ -168,10 +168,10 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             self.caches.secrets(key.namespace).expect(key, written.metadata.resource_version)
 
     async def _convert(self, application: CAPApplication, conversion: DomainConversion) -> None:
-        """Create the domains, then refer to them. Raises ApplicationFailed where a name is taken."""
+        """Create the domains, then refer to them. Raises ApplicationFailed where that is refused."""
         try:
             await inline_domains.create(self.client, conversion)
-        except HostTaken as error:
+        except ConversionRefused as error:
             raise ApplicationFailed(str(error), ApplicationReason.ProcessingDomainReferences) from error
         metadata = application.metadata
         references = [msgspec.to_builtins(reference) for reference in conversion.references]

@@ -15,7 +15,7 @@ from stellwerk.kube.client.patch import JsonPatch, add, remove
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.operators.cap.application import inline_domains
-from stellwerk.operators.cap.application.inline_domains import HostTaken
+from stellwerk.operators.cap.application.inline_domains import ConversionRefused
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -120,11 +120,13 @@ class Judges:
         has_references = admission.old is not None and bool(admission.old.spec.domain_refs)
         if found is None or has_references or not new.metadata.name:
             return Allowed((_DEPRECATED,))
+        if found.problem:
+            return _decision(CAPApplication, found.problem)
         if not admission.dry_run:
             try:
                 await inline_domains.create(self.client, found)
-            except HostTaken as error:
-                return Denied(f"invalidated from webhook {CAPApplication.resource.kind} {error}")
+            except ConversionRefused as refused:
+                return _decision(CAPApplication, str(refused))
         references = [msgspec.to_builtins(reference) for reference in found.references]
         patch = JsonPatch((add(("spec", "domainRefs"), references), remove(("spec", "domains"))))
         return Patched(patch, (_DEPRECATED, _CONVERTED))
