@@ -57,6 +57,23 @@ async def test_pods_in_two_namespaces_are_refused_until_one_of_them_goes(
     await given.is_ready(domain)
 
 
+async def test_a_ready_domain_stays_ready_while_its_ingress_gateway_restarts(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    await running.start()
+    domain = await given.a_domain("restart.example.com", dnsMode="Wildcard")
+    await given.is_ready(domain)
+    await running.settled(admin)
+    before = await then.domain(domain)
+    pods = unstructured(Resource("", "v1", "Pod", "pods", True))
+    await admin.delete(pods, "gateway", given.ingress, grace_period_seconds=0)
+    await running.settled(admin)
+    await given.a_gateway_pod(name="next")
+    await running.settled(admin)
+    after = await then.domain(domain)
+    assert after.metadata.resource_version == before.metadata.resource_version, after.status
+
+
 async def test_the_dns_target_is_the_name_on_the_load_balancer_and_follows_it(
     given: Given, then: Then, running: RunningDomains, admin: Client
 ) -> None:

@@ -12,6 +12,10 @@ from stellwerk.kube.types.model import HasMetadata
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.domain import DomainState
+
+GRACE_SECONDS = 60.0
+"""How long a Ready domain stays Ready without the pods of its ingress gateway, or without its DNS target."""
 
 
 def selector(domain: AnyDomain) -> str:
@@ -57,6 +61,18 @@ def namespace(domain: AnyDomain, pods: Iterable[HasMetadata], allowed: Collectio
             )
         )
     return namespaces.pop()
+
+
+def grace_left(domain: AnyDomain, missing_seconds: float) -> float:
+    """How long a domain still stays as it is although its ingress gateway is not found, in seconds.
+
+    A gateway with one pod has none for a moment when it restarts, and requests go on with what is written already. An
+    error would be one of all applications of the domain, and would stop their upgrades. A domain that is not Ready has
+    nothing to lose, and shows the cause at once.
+    """
+    status = domain.status
+    is_ready = status.state == DomainState.READY and status.observed_generation == domain.metadata.generation
+    return max(0.0, GRACE_SECONDS - missing_seconds) if is_ready else 0.0
 
 
 def own_target(domain: AnyDomain, of_process: str) -> str:

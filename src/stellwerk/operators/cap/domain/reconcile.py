@@ -62,6 +62,8 @@ class DomainMemo:
     """The templates and variables that were executed last, and their texts."""
     reported: frozenset[tuple[str, str, str]] = frozenset()
     """Subdomains that an Event was sent about: reason, uid of the application, subdomain."""
+    missing_since: float | None = None
+    """When the ingress gateway was not found any more, on the clock's seconds; None while it is found."""
     refused: frozenset[tuple[str, str]] = frozenset()
     """Network policies that an Event was sent about: uid of the application, cause."""
 
@@ -162,7 +164,10 @@ class DomainPass:
     async def _maintain(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
         parts = self._parts
         self._show(observed_domain=self._domain.spec.domain)
-        namespace, target = await self._ingress()
+        found = await self._ingress()
+        if isinstance(found, Next):
+            return found
+        namespace, target = found
         self._show(dns_target=target)
         problems: list[str] = []
         world = World(
@@ -187,13 +192,22 @@ class DomainPass:
         answer = self._assessed(written.waits, plan.unready(snapshot.live, wanted.resources))
         return replace(answer, delay_seconds=REFUSED_SECONDS) if written.refused_policies else answer
 
-    async def _ingress(self) -> tuple[str, str]:
-        """The namespace of the ingress gateway, and the DNS target. Raises DomainProblem."""
+    async def _ingress(self) -> tuple[str, str] | Next[DomainStatus]:
+        """The namespace of the ingress gateway, and the DNS target; an answer where the domain stays as it is.
+
+        Raises DomainProblem.
+        """
+        memo, now = self._memo, self._parts.clock.monotonic()
         try:
-            return await self._found_ingress()
+            found = await self._found_ingress()
         except IngressProblem as problem:
+            memo.missing_since = now if memo.missing_since is None else memo.missing_since
+            if left := ingress.grace_left(self._domain, now - memo.missing_since):
+                return Next.after(left)
             self._send_news(DomainEvent.MissingIngressGatewayInfo, str(problem))
             raise
+        memo.missing_since = None
+        return found
 
     async def _found_ingress(self) -> tuple[str, str]:
         domain, settings, caches = self._domain, self._parts.settings, self._parts.caches
