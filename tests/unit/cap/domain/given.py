@@ -40,7 +40,7 @@ def domain(host: str = "app.example.com", *, state: str = "Processing", **change
     meta = changes.pop("meta", {})
     label = {names.HOST_HASH_LABEL: names.sha1(host)}
     return Domain(
-        metadata=metadata("primary.one", "shop", **{"labels": label, **meta}),
+        metadata=metadata(meta.pop("name", "primary.one"), "shop", **{"labels": label, **meta}),
         spec=spec(host, **changes),
         status=DomainStatus(state=state),
     )

@@ -79,6 +79,21 @@ def test_two_templates_must_not_lead_one_name_to_two_targets() -> None:
         dns.custom_records(owner, NOBODY, [dict(texts.templates)])
 
 
+def test_two_templates_may_lead_one_name_to_one_target_and_the_first_record_counts() -> None:
+    owner = domain(dns_mode="Custom", dns_templates=custom(("{{.subDomain}}.x", "lb"), ("one.x", "lb")))
+    assigned = dns.subdomains(HOST, [reference("a", "shop", "one")])
+    labels = ("dnsTemplates[0].name", "dnsTemplates[0].target", "dnsTemplates[1].name", "dnsTemplates[1].target")
+    row = dict(zip(labels, ("one.x", "lb", "one.x", "lb"), strict=True))
+    assert dns.custom_records(owner, assigned, [row, row]) == (DnsRecord("one.x", "lb", "uid-a"),)
+
+
+@pytest.mark.parametrize("host", ["a..b", "-a.example.com", "example.com.", "a" * 254])
+def test_a_host_that_is_no_dns_name_is_the_fault_of_the_domain(host: str) -> None:
+    with pytest.raises(DomainProblem, match=r"spec\.domain of Domain shop/primary\.one is .* not a DNS name"):
+        dns.check_host(domain(host))
+    dns.check_host(domain())
+
+
 @pytest.mark.req("R-411")
 def test_templates_and_records_are_bounded_before_the_work() -> None:
     large = domain(dns_mode="Custom", dns_templates=custom(("a", "b" * dns.MOST_TEMPLATE_BYTES)))

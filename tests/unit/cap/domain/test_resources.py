@@ -88,6 +88,14 @@ def test_a_certificate_of_cert_manager_has_the_hash_of_name_and_issuer(
     assert dig(made.desired.body, "spec", "commonName") == "cn"
 
 
+def test_a_name_that_is_cut_at_a_dash_is_one_that_kubernetes_accepts() -> None:
+    long = domain(meta={"name": f"{'a' * 56}-b"})
+    credential = resources.cert_manager_credential(long, "cap-system", "istio-system")
+    made = resources.cert_manager_certificate(long, credential)
+    assert made.address.key.name == f"shop--{'a' * 56}"
+    assert dig(made.desired.body, "spec", "secretName") == f"shop--{'a' * 56}--cert-manager"
+
+
 def test_the_secret_with_further_authorities_has_the_hash_of_its_data() -> None:
     owner = domain(cert_config=CertificateConfig(additional_ca_certificate="pem"))
     made = resources.ca_secret(owner, CREDENTIAL)

@@ -69,6 +69,13 @@ def subdomains(host: str, references: Iterable[Reference]) -> Subdomains:
     return Subdomains(owners, tuple(conflicts), tuple(invalid))
 
 
+def check_host(domain: AnyDomain) -> None:
+    """Raise DomainProblem where the host is not a DNS name: else each subdomain of it would look like the fault."""
+    host = domain.spec.domain
+    if not name_validation.is_subdomain(host):
+        raise DomainProblem(f"spec.domain of {domain.ref} is {_shown(host)}, which is not a DNS name: correct it")
+
+
 def records(domain: AnyDomain, target: str, assigned: Subdomains) -> tuple[DnsRecord, ...]:
     """The records of a mode without templates."""
     host = domain.spec.domain
@@ -112,7 +119,7 @@ def custom_records(
             uid = assigned.owners[subdomain].uid if is_expanded else ""
             record = DnsRecord(texts_of_row[_label(number, "name")], texts_of_row[_label(number, "target")], uid)
             _checked(record, f"spec.dnsTemplates[{number}]")
-            if found.setdefault(record.name, record) != record:
+            if found.setdefault(record.name, record).target != record.target:  # whose subdomain it is changes nothing
                 raise DomainProblem(
                     f"spec.dnsTemplates make {record.name} with different targets: make the names differ"
                 )

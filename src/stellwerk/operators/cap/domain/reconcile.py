@@ -164,6 +164,7 @@ class DomainPass:
     async def _maintain(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
         parts = self._parts
         self._show(observed_domain=self._domain.spec.domain)
+        dns.check_host(self._domain)
         found = await self._ingress()
         if isinstance(found, Next):
             return found

@@ -104,7 +104,9 @@ def cert_manager_certificate(domain: AnyDomain, credential: Credential) -> Domai
     found = sha256(
         domain.spec.domain, credential.name, credential.namespace, common_name, issuer.kind, issuer.name, issuer.group
     )
-    key = ObjectKey(credential.namespace, credential.name.removesuffix("-cert-manager"))
+    # A long name of a domain is cut, and Kubernetes refuses one that ends in '-'.
+    name = credential.name.removesuffix("-cert-manager").rstrip("-.")
+    key = ObjectKey(credential.namespace, name)
     return _resource(domain, CertManagerCertificate.resource, key, {"spec": _json(spec)}, found, holds=True)
 
 

@@ -138,6 +138,7 @@ async def _snapshot(client: Client, domain: AnyDomain, live: dict[Address, Live]
 async def _note_objects(request: PreviewRequest, outcome: Outcome, world: World) -> None:
     domain = world.snapshot.domain
     try:
+        dns.check_host(domain)
         namespace, target = await _ingress(request.client, domain, world.settings)
         records = await _records(request, world, target)
     except (DomainProblem, Unrenderable) as error:

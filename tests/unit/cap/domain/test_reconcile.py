@@ -1,4 +1,4 @@
-"""A domain whose ingress gateway is missing for a moment."""
+"""A pass over a domain whose surroundings, or whose host, are not as they should be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.unit.cap.domain.given import SETTINGS, domain
 
 from stellwerk.operators.cap.domain import ingress
-from stellwerk.operators.cap.domain.errors import IngressProblem
+from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import DomainSnapshot
 from stellwerk.operators.cap.domain.reconcile import DomainReconciler
@@ -61,3 +61,9 @@ async def test_a_ready_domain_stays_so_while_its_ingress_gateway_restarts_and_re
 async def test_a_domain_that_is_not_ready_reports_a_missing_ingress_gateway_at_once() -> None:
     with pytest.raises(IngressProblem, match="no matching ingress gateway pods"):
         await reconciler(FakeClock()).begin(shown("Processing")).run()
+
+
+async def test_a_host_that_is_no_dns_name_is_reported_before_anything_is_looked_for() -> None:
+    odd = msgspec.structs.replace(domain("a..b"), status=DomainStatus(state="Ready", observed_generation=3))
+    with pytest.raises(DomainProblem, match="is not a DNS name"):
+        await reconciler(FakeClock()).begin(odd).run()
