@@ -9,6 +9,7 @@ from tests.cluster.component.kinds import established, removed
 from tests.cluster.component.world import free_definition
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.core import Service
 from stellwerk.api.discovery import EndpointSlice
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
@@ -230,6 +231,20 @@ async def test_a_certificate_manager_that_is_absent_does_not_end_the_process(
     (body,) = published_definitions.definitions([name])
     await admin.create(unstructured(CustomResourceDefinition.resource), body)
     await eventually(lambda: established(admin, name))
+
+
+async def test_certificates_of_a_former_issuer_go_when_the_operator_uses_another_one(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    domain = await given.a_domain("issuer.example.com")
+    await given.is_ready(domain)
+    await running.stop()
+    await running.start(cert_manager=CertManager.CERT_MANAGER)
+    await then.count(domain, CertManagerCertificate.resource, 1)
+    await then.count(domain, GardenerCertificate.resource, 0)
+    await given.issued(domain)
+    await then.becomes(domain, "Ready", "Ready")
 
 
 @pytest.mark.req("R-401")

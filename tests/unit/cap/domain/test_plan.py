@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.cap.domain.given import NOW, SELECTOR, cluster_domain, domain, live, reference, world
+from tests.unit.cap.domain.given import NOW, SELECTOR, SETTINGS, cluster_domain, domain, live, reference, world
 
+from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
@@ -21,6 +23,7 @@ from stellwerk.operators.cap.domain.plan import (
     Begin,
     BeginDeletion,
     Block,
+    CertManager,
     DomainSnapshot,
     Maintain,
     Prepare,
@@ -97,6 +100,22 @@ def test_objects_of_the_original_keep_their_names() -> None:
     assert {each.address.key for each in found.resources} == {KEY}
     assert found.gateway_name == KEY.name
     assert found.obsolete == ()
+
+
+def test_a_certificate_of_a_former_issuer_goes() -> None:
+    settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
+    found = plan.plan(world(domain(), live(domain(), CERTIFICATE), settings=settings))
+    assert found.resources[0].address.resource == CertManagerCertificate.resource
+    assert [address for address, _ in found.obsolete] == [CERTIFICATE.address]
+
+
+def test_a_gateway_in_a_former_namespace_of_the_operator_goes() -> None:
+    owner = cluster_domain()
+    former = resources.gateway(owner, ObjectKey("former-system", "everywhere"), CREDENTIAL)
+    found = plan.plan(world(owner, live(owner, former)))
+    assert found.gateway_name
+    assert [address for address, _ in found.obsolete] == [former.address]
+    assert found.problems == ()
 
 
 def test_an_object_of_a_former_domain_with_the_name_is_not_taken_for_ours() -> None:

@@ -137,10 +137,11 @@ class Release:
 
 Step: TypeAlias = Rest | Prepare | ReportDuplicates | Begin | Maintain | Block | BeginDeletion | Release
 
-_CERTIFICATES = frozenset((GardenerCertificate.resource, CertManagerCertificate.resource))
-_REPORTING = _CERTIFICATES | {DnsEntry.resource}
+CERTIFICATES = frozenset((GardenerCertificate.resource, CertManagerCertificate.resource))
+"""The kinds of certificates of all issuers."""
+_REPORTING = CERTIFICATES | {DnsEntry.resource}
 """Kinds whose controllers report readiness."""
-_WITHOUT_OWNER = _CERTIFICATES | {Secret.resource}
+_WITHOUT_OWNER = CERTIFICATES | {Secret.resource}
 """Kinds whose objects have no owner reference, because they may be in another namespace."""
 
 
@@ -304,13 +305,14 @@ def _dns_entries(world: World) -> Iterable[DomainResource]:
 
 
 def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Address, Live], ...]:
-    """The domain's objects that it does not need. Several gateways all stay: users decide. What an application needs
-    stays while it is unknown what applications need.
+    """The domain's objects that it does not need. Several gateways in the namespace of its objects all stay: users
+    decide. What an application needs stays while it is unknown what applications need.
 
     One that another client deletes and that our finalizer holds goes as well: until then it cannot be made again.
     """
     kept = {resource.address for resource in wanted}
-    unknown = {Gateway.resource}
+    home = naming.resource_namespace(world.snapshot.domain, world.settings.namespace)
+    unknown: set[Resource] = set()
     if world.records is None or world.snapshot.hidden:
         unknown.add(DnsEntry.resource)
     if world.snapshot.hidden:
@@ -321,6 +323,7 @@ def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Add
         if (
             address not in kept
             and address.resource not in unknown
+            and not (address.resource == Gateway.resource and address.key.namespace == home)
             and not live.metadata.is_terminating
             and (is_kept_by_label(address.resource) or _is_controlled(world.snapshot.domain, live))
         )

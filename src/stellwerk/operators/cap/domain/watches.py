@@ -27,7 +27,13 @@ from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.domain.plan import DnsManager, DomainSettings, DomainSnapshot, is_kept_by_label
+from stellwerk.operators.cap.domain.plan import (
+    CERTIFICATES,
+    DnsManager,
+    DomainSettings,
+    DomainSnapshot,
+    is_kept_by_label,
+)
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.runtime.cache.informer import Delta, Informer
@@ -198,7 +204,7 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
     """The watches that are open from the start, indexed and connected."""
     domains, cluster_domains = manager.informer(Domain, required=True), manager.informer(ClusterDomain, required=True)
     applications = manager.informer(CAPApplication, required=True)
-    optional = [settings.certificate_kind, Gateway.resource]
+    optional = [*CERTIFICATES, Gateway.resource]  # those of a former CERT_MANAGER have to go, too
     if settings.dns_manager is DnsManager.GARDENER:
         optional.append(DnsEntry.resource)
     children = {

@@ -18,7 +18,7 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.errors import Forbidden, NotServed
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.cap import names
@@ -103,7 +103,7 @@ async def _live(
     client: Client, domain: AnyDomain, settings: DomainSettings
 ) -> tuple[dict[Address, Live], dict[Resource, str]]:
     """The objects with the domain's label, and the kinds that the cluster does not serve."""
-    kinds = [settings.certificate_kind, Secret.resource, Gateway.resource, NetworkPolicy.resource]
+    kinds = [*plan.CERTIFICATES, Secret.resource, Gateway.resource, NetworkPolicy.resource]
     if settings.dns_manager is DnsManager.GARDENER:
         kinds.append(DnsEntry.resource)
     found: dict[Address, Live] = {}
@@ -115,6 +115,10 @@ async def _live(
         except NotServed as error:
             unserved[kind] = str(error)
             continue
+        except Forbidden:
+            if kind in plan.CERTIFICATES - {settings.certificate_kind}:  # only what a former issuer has left
+                continue
+            raise
         found |= {Address(kind, each.key): each for each in listed.items}
     return found, unserved
 
