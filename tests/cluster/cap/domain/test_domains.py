@@ -238,6 +238,22 @@ async def test_objects_that_another_client_deletes_are_restored_at_once(
     await given.is_ready(domain)
 
 
+async def test_two_domains_whose_certificates_would_use_one_secret_do_not_overwrite_it(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    first = await given.a_domain("first.example.com", "one--two")
+    await given.is_ready(first)
+    second = await given.a_domain("second.example.com", "one.two")
+    first_id, second_id = naming.owner_id(first), naming.owner_id(second)
+    await then.becomes(second, "Error", "ProcessingError", f"{second_id} and {first_id} would use one Secret")
+    await then.becomes(first, "Ready", "Ready")
+    assert await then.objects(second, GardenerCertificate.resource) == []
+    await given.deleted(first)
+    await then.gone(first)
+    await given.is_ready(second)
+
+
 async def test_a_domain_waits_for_the_end_of_a_certificate_that_another_client_deletes(
     given: Given, then: Then, running: RunningDomains, admin: Client
 ) -> None:

@@ -80,7 +80,13 @@ def world(owner: AnyDomain, *objects: tuple[Address, Live], **changes: Any) -> W
     unserved: dict[Resource, str] = changes.pop("unserved", {})
     records = changes.pop("records", ())
     settings = changes.pop("settings", SETTINGS)
+    namesakes: tuple[AnyDomain, ...] = changes.pop("namesakes", ())
     snapshot = DomainSnapshot(domain=owner, live=dict(objects), **changes)
     return World(
-        snapshot=snapshot, settings=settings, ingress_namespace="istio-system", records=records, unserved=unserved
+        snapshot=snapshot,
+        settings=settings,
+        ingress_namespace="istio-system",
+        records=records,
+        namesakes=namesakes,
+        unserved=unserved,
     )

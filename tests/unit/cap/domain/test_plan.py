@@ -102,6 +102,20 @@ def test_objects_of_the_original_keep_their_names() -> None:
     assert found.obsolete == ()
 
 
+def test_of_two_domains_with_one_secret_the_younger_gets_no_certificate_and_loses_none() -> None:
+    config = CertificateConfig(additional_ca_certificate="pem")
+    old = domain(meta={"name": "primary--one", "uid": "uid-old", "creation_timestamp": NOW})
+    young = domain("b.example.com", cert_config=config, meta={"creation_timestamp": NOW + timedelta(hours=1)})
+    found = plan.plan(world(young, live(young, CERTIFICATE), namesakes=(old,)))
+    assert {each.address.resource for each in found.resources} == {Gateway.resource}
+    assert found.obsolete == ()
+    assert found.problems == (
+        "the certificates of Domain.shop.primary.one and Domain.shop.primary--one would use one Secret, "
+        "istio-system/shop--primary--one-gardener: create one of the two under another name",
+    )
+    assert plan.plan(world(old, namesakes=(young,))).problems == ()
+
+
 def test_a_certificate_of_a_former_issuer_goes() -> None:
     settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
     found = plan.plan(world(domain(), live(domain(), CERTIFICATE), settings=settings))

@@ -190,6 +190,8 @@ class World:
     ingress_namespace: str
     records: tuple[DnsRecord, ...] | None = ()
     """None where they are not known, because a template fails; existing ones stay then."""
+    namesakes: tuple[AnyDomain, ...] = ()
+    """Other domains whose Secret has the same name and is in the same namespace."""
     unserved: Mapping[Resource, str]
     """Kinds that the cluster does not serve, or that may not be watched, each with a sentence."""
 
@@ -217,10 +219,16 @@ def plan(world: World) -> DomainPlan:
         return why is None
 
     credential = _credential(world)
-    if served(settings.certificate_kind):
+    older = _older(world)
+    if older is not None:
+        problems.append(
+            f"the certificates of {naming.owner_id(domain)} and {naming.owner_id(older)} would use one Secret, "
+            f"{credential.namespace}/{credential.name}: create one of the two under another name"
+        )
+    elif served(settings.certificate_kind):
         wanted.append(_certificate(world, credential))
     secret = resources.ca_secret(domain, credential)
-    if secret is not None:
+    if secret is not None and older is None:
         wanted.append(secret)
     gateway_name = ""
     if served(Gateway.resource):
@@ -254,6 +262,17 @@ def _credential(world: World) -> Credential:
         else resources.gardener_credential
     )
     return make(world.snapshot.domain, world.settings.namespace, world.ingress_namespace)
+
+
+def _older(world: World) -> AnyDomain | None:
+    """The domain to which the Secret of the certificate belongs, where that is another one: the oldest of all."""
+    oldest = min((world.snapshot.domain, *world.namesakes), key=_age)
+    return None if oldest is world.snapshot.domain else oldest
+
+
+def _age(domain: AnyDomain) -> tuple[str, str]:
+    created = domain.metadata.creation_timestamp
+    return created.isoformat() if created else "", naming.owner_id(domain)
 
 
 def _certificate(world: World, credential: Credential) -> DomainResource:
@@ -313,6 +332,8 @@ def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Add
     kept = {resource.address for resource in wanted}
     home = naming.resource_namespace(world.snapshot.domain, world.settings.namespace)
     unknown: set[Resource] = set()
+    if _older(world) is not None:  # with a certificate its Secret would go, and that is in use
+        unknown |= _WITHOUT_OWNER
     if world.records is None or world.snapshot.hidden:
         unknown.add(DnsEntry.resource)
     if world.snapshot.hidden:

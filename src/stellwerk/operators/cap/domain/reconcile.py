@@ -176,6 +176,7 @@ class DomainPass:
             settings=parts.settings,
             ingress_namespace=namespace,
             records=await self._records(snapshot, target, problems),
+            namesakes=parts.caches.namesakes(self._domain, namespace),
             unserved=parts.caches.unserved(),
         )
         wanted = plan.plan(world)

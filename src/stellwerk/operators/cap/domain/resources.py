@@ -71,14 +71,21 @@ class DnsRecord:
     """Of the application whose subdomain is in the name; empty where none is."""
 
 
+def credential_base(domain: AnyDomain, operator_namespace: str) -> str:
+    """What the name of the domain's Secret begins with. The recipe is the original's, and not unique: dots and the end
+    of a long name get lost, and a dash may belong to the namespace or to the name.
+    """
+    return f"{naming.resource_namespace(domain, operator_namespace)}--{naming.base_name(domain)}"
+
+
 def gardener_credential(domain: AnyDomain, operator_namespace: str, ingress_namespace: str) -> Credential:
     """The Secret of a Gardener certificate."""
-    return Credential(f"{_credential_base(domain, operator_namespace)}-gardener", ingress_namespace)
+    return Credential(f"{credential_base(domain, operator_namespace)}-gardener", ingress_namespace)
 
 
 def cert_manager_credential(domain: AnyDomain, operator_namespace: str, ingress_namespace: str) -> Credential:
     """The Secret of a certificate of cert-manager."""
-    return Credential(f"{_credential_base(domain, operator_namespace)}-cert-manager", ingress_namespace)
+    return Credential(f"{credential_base(domain, operator_namespace)}-cert-manager", ingress_namespace)
 
 
 def gardener_certificate(domain: AnyDomain, key: ObjectKey, credential: Credential) -> DomainResource:
@@ -162,10 +169,6 @@ def dns_entry(domain: AnyDomain, key: ObjectKey, record: DnsRecord) -> DomainRes
     }
     found = sha256(record.name, record.target, record.application_uid)
     return _resource(domain, DnsEntry.resource, key, {"metadata": metadata, "spec": _json(spec)}, found)
-
-
-def _credential_base(domain: AnyDomain, operator_namespace: str) -> str:
-    return f"{naming.resource_namespace(domain, operator_namespace)}--{naming.base_name(domain)}"
 
 
 def _issuer(domain: AnyDomain) -> cert_manager.IssuerReference:

@@ -23,7 +23,7 @@ from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain import naming, resources
 from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -49,6 +49,7 @@ PATIENCE_SECONDS = 30.0
 
 _BY_HOST = "host"
 _BY_OWNER = "owner"
+_BY_CREDENTIAL = "credential"
 BY_DOMAIN = "domain"
 """Index of applications: the owner id of each domain that they refer to."""
 
@@ -85,6 +86,23 @@ class DomainCaches:
             hidden=self._hidden(domain),
             live=self.live(domain),
         )
+
+    def namesakes(self, domain: AnyDomain, ingress_namespace: str) -> tuple[AnyDomain, ...]:
+        """Other domains whose Secret has the same name, in the same namespace of an ingress gateway."""
+        return tuple(
+            other
+            for other in self._with_credential(domain)
+            if other.metadata.uid != domain.metadata.uid and ingress_namespace in self._ingress_namespaces(other)
+        )
+
+    def _with_credential(self, domain: AnyDomain) -> Sequence[AnyDomain]:
+        base = resources.credential_base(domain, self.settings.namespace)
+        return (*self.domains.store.by(_BY_CREDENTIAL, base), *self.cluster_domains.store.by(_BY_CREDENTIAL, base))
+
+    def _ingress_namespaces(self, domain: AnyDomain) -> set[str]:
+        """Where the pods of a domain's ingress gateway are, as far as they are watched already."""
+        informer = self._pods.get(_selector_of(domain))
+        return {pod.metadata.namespace for pod in informer.store.all()} if informer is not None else set()
 
     def applications_of(self, domain: AnyDomain) -> Sequence[CAPApplication]:
         """The applications that refer to a domain, those that are being deleted included."""
@@ -177,8 +195,13 @@ class DomainCaches:
         self.wake(domain for domain in self.all_domains() if naming.owner_id(domain) in named)
 
     def on_domain(self, delta: Delta[Domain] | Delta[ClusterDomain]) -> None:
-        """The other domains with the same host, or with the one it had, may come further or no longer."""
+        """The other domains with the same host, or with the one it had, may come further or no longer; and those with
+        the same Secret.
+        """
         old, new = delta.old, delta.new
+        if old is None or new is None or old.spec.ingress_selector != new.spec.ingress_selector:
+            changed = delta.latest
+            self.wake(each for each in self._with_credential(changed) if each.metadata.uid != changed.metadata.uid)
         if old is not None and new is not None and old.spec.domain == new.spec.domain:
             return
         for side in (old, new):
@@ -215,8 +238,8 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
     applications.store.add_index(BY_DOMAIN, naming.referenced_by)
     for informer in children.values():
         informer.store.add_index(_BY_OWNER, _owner_of)
-    _index(domains)
-    _index(cluster_domains)
+    _index(domains, settings)
+    _index(cluster_domains, settings)
     return found
 
 
@@ -231,7 +254,8 @@ def wire(found: DomainCaches) -> None:
         informer.on_served(lambda: found.wake(found.all_domains()))
 
 
-def _index(informer: Informer[Domain] | Informer[ClusterDomain]) -> None:
+def _index(informer: Informer[Domain] | Informer[ClusterDomain], settings: DomainSettings) -> None:
+    informer.store.add_index(_BY_CREDENTIAL, lambda each: (resources.credential_base(each, settings.namespace),))
     informer.store.add_index(_BY_HOST, _host_of)
     informer.store.add_index(_BY_OWNER, _own_hash)
 
