@@ -60,6 +60,8 @@ def test_hosts_stay_until_the_domains_of_new_ones_are_ready() -> None:
     waits = unready_hosts(desired, former, REFERRING, unready_domain)
     assert waits == "Domain primary of CAPApplication shop/bookshop is not Ready"
     assert unready_hosts(desired, former, REFERRING, find_domain) == ""
+    spec = msgspec.structs.replace(with_hosts("acme.new.example.com"), gateways=("bookshop-gw",))
+    assert unready_hosts(desired, Unstructured.of(objects.of_tenant(tenant(), spec).body), REFERRING, unready_domain)
     assert unready_hosts(desired, Unstructured.of(desired.body), REFERRING, unready_domain) == ""
 
 

@@ -247,6 +247,34 @@ async def test_certificates_of_a_former_issuer_go_when_the_operator_uses_another
     await then.becomes(domain, "Ready", "Ready")
 
 
+async def test_a_dns_entry_of_a_former_release_makes_room_for_that_of_the_domain(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    domain = await given.a_domain("former.example.com", dnsMode="Wildcard")
+    await given.patched(domain, {"metadata": {"annotations": {names.MIGRATED_ANNOTATION: "any/app"}}})
+    application = await given.an_application(domain)
+    view = unstructured(DnsEntry.resource)
+    spec: JsonObject = {"dnsName": "*.former.example.com", "targets": ["lb.example.com"]}
+    owner = to_json_object(owner_reference(application))
+    kind: JsonObject = {"apiVersion": DnsEntry.resource.api_version, "kind": "DNSEntry", "spec": spec}
+    for name, owners in (("app-primary-dns", [owner]), ("user", [])):
+        metadata: JsonObject = {"name": name, "namespace": given.namespace, "ownerReferences": [*owners]}
+        await admin.create(view, {**kind, "metadata": metadata})
+    await running.start()
+    (made,) = await then.count(domain, DnsEntry.resource, 1)
+    await given.dns_entries_are(domain, "Error", "already busy for entry")
+    await then.becomes(domain, "Error", "ProcessingError", "already busy")
+    left = await eventually(lambda: _left(admin, given, 2))
+    assert left == {made.metadata.name, "user"}
+    await given.is_ready(domain)
+
+
+async def _left(admin: Client, given: Given, count: int) -> set[str]:
+    """The names of all DNS entries of the namespace, as soon as there are so many."""
+    listed = (await admin.list(unstructured(DnsEntry.resource), given.namespace)).items
+    return {each.metadata.name for each in listed} if len(listed) == count else set()
+
+
 @pytest.mark.req("R-401")
 async def test_an_application_that_cannot_be_read_blocks_a_deletion_until_it_is_corrected(
     given: Given, then: Then, running: RunningDomains, admin: Client

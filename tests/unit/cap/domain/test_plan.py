@@ -14,8 +14,9 @@ from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import plan, readiness, resources
@@ -114,6 +115,23 @@ def test_of_two_domains_with_one_secret_the_younger_gets_no_certificate_and_lose
         "istio-system/shop--primary--one-gardener: create one of the two under another name",
     )
     assert plan.plan(world(old, namesakes=(young,))).problems == ()
+
+
+def test_former_dns_entries_are_those_of_applications_of_the_domain_and_of_tenants() -> None:
+    def entry(name: str, kind: str, uid: str, group: str = "sme.sap.com") -> Live:
+        owner: JsonObject = {"apiVersion": f"{group}/v1alpha1", "kind": kind, "name": "x", "uid": uid}
+        return Unstructured.of({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [owner]}})
+
+    _, own = live(domain(), ENTRY)
+    listed = [
+        own,
+        entry("primary-dns", "CAPApplication", "uid-app"),
+        entry("tenant0", "CAPTenant", "uid-tenant"),
+        entry("foreign", "CAPApplication", "uid-foreign"),
+        entry("user", "CAPTenant", "uid-tenant", group="example.com"),
+    ]
+    found = plan.former_entries(domain(), [reference()], listed)
+    assert [each.metadata.name for each in found] == ["primary-dns", "tenant0"]
 
 
 def test_a_certificate_of_a_former_issuer_goes() -> None:

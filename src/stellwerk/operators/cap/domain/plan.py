@@ -25,6 +25,7 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.object_meta import OwnerReference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming, readiness, resources
 from stellwerk.operators.cap.domain.dns import Reference
@@ -33,6 +34,8 @@ from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainReason
 from stellwerk.operators.cap.domain.resources import Credential, DnsRecord, DomainResource
 from stellwerk.operators.cap.kinds.domain import DomainState
+from stellwerk.operators.cap.kinds.status import GROUP
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.runtime.control import finalizer
 
 
@@ -253,6 +256,38 @@ def unready(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> S
     waiting = [each for each in found if each.progress is not Progress.READY]
     order = {Progress.FAILED: 0, Progress.WAITING: 1, Progress.READY: 2}
     return sorted(waiting, key=lambda each: (order[each.progress], each.ref.gvk.kind, each.ref.key))
+
+
+def failed_names(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> frozenset[str]:
+    """The DNS names of the entries that have failed."""
+    entries = [live.get(resource.address) for resource in wanted if resource.address.resource == DnsEntry.resource]
+    return frozenset(
+        str(entry.at("spec", "dnsName"))
+        for entry in entries
+        if isinstance(entry, Unstructured) and readiness.of(entry).progress is Progress.FAILED
+    )
+
+
+def former_entries(domain: AnyDomain, references: Iterable[Reference], listed: Iterable[Live]) -> Sequence[Live]:
+    """Of `listed`, the DNS entries that a release before Domain made for applications of the domain, or their tenants.
+
+    They have DNS names that the domain needs now, and Gardener serves one entry for each.
+    """
+    applications = {reference.uid for reference in references}
+    return [
+        each
+        for each in listed
+        if not each.metadata.is_terminating
+        and each.metadata.labels.get(names.OWNER_HASH_LABEL) != naming.owner_hash(domain)
+        and any(
+            owner.uid in applications or (owner.kind == CAPTenant.resource.kind and _is_ours(owner))
+            for owner in each.metadata.owner_references
+        )
+    ]
+
+
+def _is_ours(owner: OwnerReference) -> bool:
+    return owner.api_version.partition("/")[0] == GROUP
 
 
 def _credential(world: World) -> Credential:

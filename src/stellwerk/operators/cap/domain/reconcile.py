@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from stellwerk.api.gardener import DnsEntry
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
-from stellwerk.kube.types.model import JsonObject, Kind
+from stellwerk.kube.types.model import JsonObject, Kind, unstructured
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.domain import dns, ingress, naming, plan
 from stellwerk.operators.cap.domain.dns import Subdomains
@@ -32,7 +35,7 @@ from stellwerk.operators.cap.domain.plan import (
 )
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainEvent, DomainReason
-from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
 from stellwerk.operators.cap.kinds.domain import DNSMode, DomainState, DomainStatus
@@ -191,6 +194,8 @@ class DomainPass:
             raise DomainProblem(conditions.first_of(problems, separator="; "))
         if is_changed or written.is_changed:
             return Next.now()  # the caches show the writes by then
+        if await self._delete_former_entries(snapshot, wanted.resources):
+            return Next.now()
         answer = self._assessed(written.waits, plan.unready(snapshot.live, wanted.resources))
         return replace(answer, delay_seconds=REFUSED_SECONDS) if written.refused_policies else answer
 
@@ -250,6 +255,23 @@ class DomainPass:
         if self._memo.executed is None or self._memo.executed[0] != key:
             self._memo.executed = (key, await self._parts.renderer.texts(texts))
         return self._memo.executed[1]
+
+    async def _delete_former_entries(self, snapshot: DomainSnapshot, wanted: Sequence[DomainResource]) -> bool:
+        """Delete the DNS entries of releases before Domain whose names the domain needs. Returns whether any was there.
+
+        They are looked up only where an entry of a domain that was written into an application has failed: a former one
+        may be the cause, and else serves nothing but its own deletion.
+        """
+        failed = plan.failed_names(snapshot.live, wanted)
+        if not failed or names.MIGRATED_ANNOTATION not in self._domain.metadata.annotations:
+            return False
+        former: list[tuple[Address, Live]] = []
+        for namespace in sorted({reference.key.namespace for reference in snapshot.references}):
+            listed = (await self._parts.client.list(unstructured(DnsEntry.resource), namespace)).items
+            named = [each for each in listed if each.at("spec", "dnsName") in failed]
+            found = plan.former_entries(self._domain, snapshot.references, named)
+            former += [(Address(DnsEntry.resource, each.key), each) for each in found]
+        return await self._parts.writer.delete(former)
 
     # ---- the status
 

@@ -115,11 +115,15 @@ def unready_hosts(
     application: CAPApplication,
     find_domain: Callable[[str, DomainRef], AnyDomain | None],
 ) -> str:
-    """What keeps the hosts of a VirtualService from becoming other ones; empty where nothing does (pure).
+    """What keeps hosts and gateways of a VirtualService from becoming other ones; empty where nothing does (pure).
 
-    Clients use the hosts that it has until those of new domains have their certificates and DNS entries.
+    Clients use those that it has until new domains have their certificates and DNS entries. Domains that were written
+    into the application bring the same hosts under other gateways.
     """
-    if isinstance(live, Unstructured) and live.at("spec", "hosts") == dig(desired.body, "spec", "hosts"):
+    fields = ("hosts", "gateways")
+    if isinstance(live, Unstructured) and all(
+        live.at("spec", each) == dig(desired.body, "spec", each) for each in fields
+    ):
         return ""
     namespace = application.metadata.namespace
     return targets.unready_domain(application, lambda each: find_domain(namespace, each))
