@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 	"sync"
 	"text/template"
@@ -24,14 +25,49 @@ import (
 // Environment is what functions may use beyond their arguments.
 type Environment struct {
 	Ask  wire.Asker // answers lookups; nil: they fail
-	Uses wire.Uses  // records that a lookup was made; may be nil
+	Uses wire.Uses  // records lookups, and calls of what does not always make the same; may be nil
 }
 
 // Map returns the functions that charts and kustomizations share, for one rendering.
 func Map(env Environment) template.FuncMap {
 	all := maps.Clone(base())
 	maps.Copy(all, lookups(env))
+	for _, name := range Changing() {
+		if function, there := all[name]; there && env.Uses != nil {
+			all[name] = noting(env.Uses, function)
+		}
+	}
 	return all
+}
+
+// Changing are the names of sprig's functions whose result depends on more than their arguments: the clock, chance, the
+// environment, the network. derivePassword, decryptAES and buildCustomCert are among them because they work on secrets.
+var Changing = sync.OnceValue(func() []string {
+	names := []string{
+		"bcrypt", "htpasswd", "derivePassword", "encryptAES", "decryptAES", "randInt", "shuffle", "ago",
+		"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey",
+		"genSignedCert", "genSignedCertWithKey", "buildCustomCert",
+	}
+	hermetic := sprig.HermeticTxtFuncMap()
+	for name := range sprig.TxtFuncMap() {
+		if _, same := hermetic[name]; !same {
+			names = append(names, name)
+		}
+	}
+	return names
+})
+
+// noting is a function that records its calls: what it made is a value of one Component, and no other may get it.
+func noting(uses wire.Uses, function any) any {
+	value := reflect.ValueOf(function)
+	call := value.Call
+	if value.Type().IsVariadic() {
+		call = value.CallSlice
+	}
+	return reflect.MakeFunc(value.Type(), func(args []reflect.Value) []reflect.Value {
+		uses.Note("chance")
+		return call(args)
+	}).Interface()
 }
 
 // base has the functions without a state; creating sprig's map again costs more than copying it.

@@ -231,3 +231,37 @@ func FuzzTemplates(f *testing.F) {
 		_, _ = run(t, Environment{}, text, values(`{"n": 3, "s": "text", "m": {"a": [1]}}`))
 	})
 }
+
+func TestWhatDoesNotAlwaysMakeTheSameIsRecorded(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{{ randAlphaNum 8 }}`:          true,
+		`{{ uuidv4 }}`:                  true,
+		`{{ now }}`:                     true,
+		`{{ date "2006" 0 }}`:           true,
+		`{{ genPrivateKey "ed25519" }}`: true,
+		`{{ (genCA "ca" 1).Cert }}`:     true,
+		`{{ (genSelfSignedCert "a" (list "1.2.3.4") nil 1).Cert }}`: true,
+		`{{ bcrypt "a" }}`:                         true,
+		`{{ htpasswd "a" "b" }}`:                   true,
+		`{{ shuffle "abc" }}`:                      true,
+		`{{ randInt 1 9 }}`:                        true,
+		`{{ tpl "{{ randBytes 4 }}" . }}`:          true,
+		`{{ if false }}{{ randAlpha 3 }}{{ end }}`: false,
+		`{{ sha256sum "a" | upper | trunc 3 }}`:    false,
+	} {
+		uses := wire.Uses{}
+		if _, err := run(t, Environment{Uses: uses}, text, nil); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if uses["chance"] != want {
+			t.Errorf("%s: recorded %v", text, uses)
+		}
+	}
+}
+
+func TestAFunctionThatIsRecordedFailsAsBefore(t *testing.T) {
+	_, err := run(t, Environment{Uses: wire.Uses{}}, `{{ genSelfSignedCert "a" (list "x") nil 1 }}`, nil)
+	if err == nil || !strings.Contains(err.Error(), "error calling genSelfSignedCert: error parsing ip: x") {
+		t.Errorf("%v", err)
+	}
+}

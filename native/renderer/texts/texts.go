@@ -14,6 +14,7 @@ import (
 
 	"github.com/Masterminds/sprig/v3"
 
+	shared "stellwerk/renderer/functions"
 	"stellwerk/renderer/wire"
 )
 
@@ -48,11 +49,7 @@ func Execute(request *wire.Texts) ([][]string, error) {
 // functions is shared by all templates, which do not change it.
 var functions = sync.OnceValue(func() template.FuncMap {
 	all := sprig.HermeticTxtFuncMap()
-	for _, name := range []string{
-		"bcrypt", "htpasswd", "derivePassword", "encryptAES", "decryptAES", "randInt", "shuffle", "ago",
-		"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey",
-		"genSignedCert", "genSignedCertWithKey", "buildCustomCert",
-	} {
+	for _, name := range shared.Changing() {
 		delete(all, name)
 	}
 	return all

@@ -70,6 +70,21 @@ async def test_a_kustomization_is_rendered_and_substituted(native: Renderer) -> 
     assert await native.render(other) is found
 
 
+@pytest.mark.req("R-604")
+@pytest.mark.parametrize("kind", ["chart", "kustomization"])
+async def test_passwords_and_keys_made_for_one_tenant_are_not_given_to_another(native: Renderer, kind: str) -> None:
+    text = '{{ randAlphaNum 20 }} {{ (genCA "a" 1).Key | sha256sum }}'
+    files = {"templates/all.yaml": templated(text)["a.yaml"], "Chart.yaml": CHART["Chart.yaml"]}
+    asked = {
+        tenant: request({}, files if kind == "chart" else templated(text), tenant=tenant, component={"metadata": {}})
+        for tenant in "ab"
+    }
+    found = {tenant: await native.render(one) for tenant, one in asked.items()}
+    assert "chance" in found["a"].uses
+    assert found["a"].objects != found["b"].objects
+    assert await native.render(asked["a"]) is found["a"]
+
+
 async def test_a_template_sees_what_exists(native: Renderer) -> None:
     text = '{{ (lookup "v1" "Secret" "ns" "x").data.key }} and {{ len (lookupList "v1" "Pod" "ns" "a=b") }}'
 

@@ -33,7 +33,15 @@ from stellwerk.render.errors import (
     RenderError,
     RendererTimeout,
 )
-from stellwerk.render.request.request import Claim, Missing, ReleaseInfo, Rendered, RenderPostBuild, TemplateQuery
+from stellwerk.render.request.request import (
+    Claim,
+    Missing,
+    ReleaseInfo,
+    Rendered,
+    RenderPostBuild,
+    RenderRequest,
+    TemplateQuery,
+)
 from stellwerk.render.request.values import Layer, secret_words
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
@@ -498,6 +506,34 @@ async def test_what_was_decrypted_is_given_to_its_tenant_and_its_keys_only(rende
         request(tenant="a"),
     ):
         assert await renderer.render(other) is not first
+
+
+@pytest.mark.req("R-604")
+async def test_what_came_from_chance_is_given_to_its_component_only(renderer: Renderer) -> None:
+    def asked(uid: str, tenant: str = "a", **changes: Any) -> RenderRequest:
+        component = {"metadata": {"uid": uid, **changes}}
+        return request({"uses": ["chance"]}, component=component, component_digest=str(changes), tenant=tenant)
+
+    first = await renderer.render(asked("1"))
+    assert await renderer.render(asked("1", generation=2)) is first
+    assert await renderer.render(asked("2")) is not first
+    assert await renderer.render(asked("1", tenant="b")) is not first
+    assert await renderer.render(asked("1")) is first
+
+
+@pytest.mark.req("R-604")
+async def test_what_came_from_chance_without_a_component_is_given_to_its_release_only(renderer: Renderer) -> None:
+    first = await renderer.render(request({"uses": ["chance"]}))
+    assert await renderer.render(request({"uses": ["chance"]})) is first
+    assert await renderer.render(request({"uses": ["chance"]}, release=ReleaseInfo("app", "other"))) is not first
+    assert await renderer.render(request({"uses": ["chance"]}, release=ReleaseInfo("other", "default"))) is not first
+
+
+async def test_components_that_ask_for_chance_at_once_share_nothing(make: Make) -> None:
+    renderer = make(shares=Shares(workers=2))
+    asked = [request({"uses": ["chance"]}, component={"metadata": {"uid": str(number)}}) for number in range(9)]
+    found = await asyncio.gather(*(renderer.render(one) for one in asked))
+    assert len({id(one) for one in found}) == 9
 
 
 @pytest.mark.parametrize("uses", ["lookup", "something of a later version"])

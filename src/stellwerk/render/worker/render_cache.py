@@ -6,7 +6,9 @@ namespace, the Component, the cluster) only what was used. Two Components with t
 and a Component whose status has changed keeps its own. The second half is known after the first rendering; a later one
 that looks elsewhere did so because something it had looked at before was different.
 
-What asked the cluster is never kept. What was decrypted is kept for its tenant and its keys alone, in memory.
+What asked the cluster is never kept. What was decrypted is kept for its tenant and its keys alone, in memory. What
+came from the clock or from chance (`genCA`, `randAlphaNum`) is kept for its Component alone: passwords and keys made
+for one must not become those of another, and they must not change in each pass either.
 
 Kept is the packed JSON: as Python objects it would be ten times as large. While a caller holds the objects they are
 found again as they are.
@@ -65,8 +67,18 @@ class Context:
                 return request.component_digest.encode()
             case "cluster":
                 return request.cluster.digest
+            case "chance":
+                return self._identity
             case _:
                 return None
+
+    @property
+    def _identity(self) -> bytes:
+        """For whom it is rendered, whatever else it has in common with another request."""
+        request = self._request
+        metadata = (request.component or {}).get("metadata")
+        uid = metadata.get("uid") if isinstance(metadata, dict) else None
+        return protocol.encoded([request.tenant, uid, request.release.namespace, request.release.name], "the release")
 
     @cached_property
     def _component(self) -> bytes:
