@@ -22,7 +22,9 @@ from tests.unit.render.archives import PACKERS, TREE, Member, files, tar, tar_gz
 from stellwerk.render.errors import BadArchive, NotADirectory, PathNotFound
 from stellwerk.render.files.archive import unpack
 from stellwerk.render.files.files import Files
-from stellwerk.render.files.limits import ArchiveLimits
+from stellwerk.render.files.limits import ArchiveLimits, Meter
+from stellwerk.render.files.tar_reader import EntryKind, TarEntry
+from stellwerk.render.files.tree import FileTree
 
 pytestmark = pytest.mark.heavy
 
@@ -361,6 +363,40 @@ def test_links_that_multiply_are_counted_as_what_they_become() -> None:
     big = [Member("x", b"1" * MIB), *(Member(f"y{n}", type=HARD, target="x") for n in range(200))]
     with pytest.raises(BadArchive, match="100 MiB"):
         unpack(tar(big))
+
+
+def folders_linked_in_a_row(length: int, *, files: int, name_bytes: int) -> bytes:
+    """Each folder has a link to the next, the last has files: a path through all links has all their names."""
+    links = [
+        Member(f"f{n}/{n:03}" + "x" * (name_bytes - 3), type=SYMLINK, target=f"../f{n + 1}") for n in range(length)
+    ]
+    return tar_gz([*links, *(Member(f"f{length}/y{n}") for n in range(files))])
+
+
+@pytest.mark.req("R-403")
+def test_links_that_make_long_names_of_short_ones_are_refused() -> None:
+    tracemalloc.start()
+    with pytest.raises(BadArchive, match="links make a name that is too long"):
+        unpack(folders_linked_in_a_row(60, files=150, name_bytes=1_000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * MIB
+
+
+@pytest.mark.req("R-403")
+def test_names_that_links_make_are_counted_as_content() -> None:
+    data = folders_linked_in_a_row(2, files=2_000, name_bytes=400)
+    assert len(unpack(data)) == 6_000
+    with pytest.raises(BadArchive, match="unpacks to more than 1 MiB"):
+        unpack(data, limits=ArchiveLimits(bytes=MIB, free_bytes=10 * MIB))
+
+
+@pytest.mark.req("R-401")
+def test_following_links_takes_no_longer_than_unpacking() -> None:
+    tree = FileTree(Meter(ArchiveLimits(seconds=0), 0))
+    tree.add(TarEntry("a", EntryKind.SYMLINK, target="b"))
+    with pytest.raises(BadArchive, match="takes longer than 0 s"):
+        tree.files()
 
 
 @pytest.mark.req("R-403")

@@ -39,14 +39,14 @@ def unpack(data: bytes, *, name: str = "", content_type: str = "", limits: Archi
         if data.startswith(layer.magic):
             return _packed(layer, data, name, content_type, meter)
     if zip_reader.looks_like(data):
-        return _collected(zip_reader.entries(data, meter), limits)
+        return _collected(zip_reader.entries(data, meter), meter)
     if tar_reader.looks_like(data):
-        return _collected(tar_reader.entries(_Pieces(_counted([data], meter)).read), limits)
+        return _collected(tar_reader.entries(_Pieces(_counted([data], meter)).read), meter)
     return _single(data, name, content_type, "neither tar (plain, gzip or bzip2) nor zip, nor named as YAML or JSON")
 
 
-def _collected(entries: Iterable[tar_reader.TarEntry], limits: ArchiveLimits) -> Files:
-    tree = FileTree(limits)
+def _collected(entries: Iterable[tar_reader.TarEntry], meter: Meter) -> Files:
+    tree = FileTree(meter)
     for entry in entries:
         tree.add(entry)
     return tree.files()
@@ -107,7 +107,7 @@ _LAYERS = (
 def _packed(layer: _Layer, data: bytes, name: str, content_type: str, meter: Meter) -> Files:
     pieces = _Pieces(_counted(_members(layer, data), meter))
     if tar_reader.looks_like(pieces.peek(tar_reader.BLOCK)):
-        return _collected(tar_reader.entries(pieces.read), meter.limits)
+        return _collected(tar_reader.entries(pieces.read), meter)
     what = f"packed with {layer.name}, and what is inside is neither tar nor named as YAML or JSON"
     return _single(pieces.read(meter.limits.bytes), name.removesuffix(layer.ending), content_type, what)
 

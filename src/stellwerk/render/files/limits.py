@@ -46,12 +46,16 @@ class Meter:
     def count(self, size: int) -> None:
         """So many bytes more. Raises `BadArchive` where that is too many."""
         self._total += size
-        if time.thread_time() - self._began > self.limits.seconds:
-            raise BadArchive(f"unpacking it takes longer than {self.limits.seconds:g} s; pack less, or with gzip")
+        self.check_time()
         if self._total > self._by_ratio:
             raise BadArchive(f"it unpacks to more than {self.limits.ratio} times its size")
         if self._total > self._most:
             raise too_large(self.limits)
+
+    def check_time(self) -> None:
+        """Raises `BadArchive` where the thread has worked on it for too long."""
+        if time.thread_time() - self._began > self.limits.seconds:
+            raise BadArchive(f"unpacking it takes longer than {self.limits.seconds:g} s; pack less, or with gzip")
 
 
 def too_large(limits: ArchiveLimits) -> BadArchive:

@@ -2,7 +2,8 @@
 
 Links are followed here, once: a link to a file becomes that file's content, a link to a folder the files below it.
 The renderer then sees files only, and no link can lead out of the tree. What links repeat counts against the same
-limits as what the archive holds: a folder linked into a folder a thousand times is a bomb like any other.
+limits as what the archive holds, its names included: a folder linked into a folder a thousand times is a bomb like any
+other, and so is a name that grows with each link.
 
 A link that would leave the tree is refused. One that leads nowhere inside it is left out: repositories are full of
 them, and the reader of the file gets the error that it is missing.
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 
 from stellwerk.render.errors import BadArchive
 from stellwerk.render.files.files import Files, check_folders
-from stellwerk.render.files.limits import ArchiveLimits, too_large, too_many
+from stellwerk.render.files.limits import Meter, too_large, too_many
 from stellwerk.render.files.tar_reader import EntryKind, TarEntry
 
 _MOST_STEPS = 40
@@ -26,8 +27,9 @@ _MOST_WORK = 1_000_000
 class FileTree:
     """Takes entries one by one; `files` ends it."""
 
-    def __init__(self, limits: ArchiveLimits) -> None:
-        self._limits = limits
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._limits = meter.limits
         self._contents: dict[str, bytes] = {}
         self._links: dict[str, str] = {}
         """Path to target, as written by a symbolic link at that path."""
@@ -57,7 +59,7 @@ class FileTree:
         expanded = dict(self._contents)
         for link in sorted(self._links):
             for path, real in self._reached(link, link, children):
-                self._count(path, len(self._contents[real]))
+                self._count_bytes(len(self._contents[real]))
                 expanded[path] = self._contents[real]
         return Files(expanded)
 
@@ -113,7 +115,7 @@ class FileTree:
 
     def _reached(self, link: str, shown: str, children: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
         """The files behind a link: the path where each shows, and its real path."""
-        pending = [(link, shown, 0)]
+        pending = [(link, self._shown(shown), 0)]
         while pending:
             path, where, depth = pending.pop()
             real = self._resolved(path)
@@ -123,11 +125,21 @@ class FileTree:
             if depth > self._limits.depth:
                 raise BadArchive("links lead into their own folder, without end", entry=link)
             below = children.get(real, ()) if real is not None else ()
-            self._count(where, 0)
-            pending.extend((f"{real}/{name}" if real else name, f"{where}/{name}", depth + 1) for name in below)
+            pending.extend(
+                (f"{real}/{name}" if real else name, self._shown(f"{where}/{name}"), depth + 1) for name in below
+            )
+
+    def _shown(self, path: str) -> str:
+        """A path that links make. It counts as an entry, and with its length: links can make long ones out of few."""
+        size = len(path.encode())
+        if size > self._limits.name_bytes:
+            raise BadArchive("links make a name that is too long", entry=path)
+        self._count(path, size)
+        return path
 
     def _resolved(self, path: str) -> str | None:
         """The real path behind a path that may lead over links; None where a link leads nowhere."""
+        self._meter.check_time()
         real: list[str] = []
         pending = path.split("/")[::-1]
         steps = 0
