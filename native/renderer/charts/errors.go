@@ -93,6 +93,10 @@ func (t *tree) locate(failure *wire.Error, steps []step) {
 // locateFailure makes the error one of the failed lookup, at the place of the lookup.
 func (t *tree) locateFailure(at *wire.Error, why error) {
 	at.Kind, at.Message = wire.LookupFailed, why.Error()
+	var known *wire.Error
+	if errors.As(why, &known) {
+		at.Kind = known.Kind
+	}
 	if at.Line > 0 {
 		at.Message = at.File + ":" + strconv.Itoa(at.Line) + ": " + why.Error()
 	}

@@ -48,22 +48,32 @@ func (w *watch) stop() {
 func (w *watch) run(began time.Time, most uint64) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	asked, before := time.Duration(0), began
 	for {
 		select {
 		case <-w.done:
 			return
 		case <-ticker.C:
 		}
-		if time.Since(began) > longest {
-			w.giveUp("rendering took longer than %g s and was ended; look for endless loops in templates", longest.Seconds())
+		if w.pipe.asking.Load() {
+			asked += time.Since(before)
+		}
+		before = time.Now()
+		if time.Since(began) > longest && asked > longest/2 {
+			slow := tooMuch("rendering took longer than %g s, %.1f s of it for look-ups: the cluster answers slowly",
+				longest.Seconds(), asked.Seconds())
+			slow.Kind = wire.LookupFailed
+			w.end(slow)
+		} else if time.Since(began) > longest {
+			w.end(tooMuch("rendering took longer than %g s and was ended; look for endless loops in templates", longest.Seconds()))
 		} else if memory.Held() > most {
-			w.giveUp("rendering needs more than %d MiB of memory", roomToGrow>>20)
+			w.end(tooMuch("rendering needs more than %d MiB of memory", roomToGrow>>20))
 		}
 	}
 }
 
-func (w *watch) giveUp(format string, args ...any) {
-	_ = w.pipe.send(wire.Message{ID: w.request, Error: tooMuch(format, args...)})
+func (w *watch) end(reason *wire.Error) {
+	_ = w.pipe.send(wire.Message{ID: w.request, Error: reason})
 	os.Exit(exceeded)
 }
 

@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"stellwerk/renderer/discreet"
 	"stellwerk/renderer/expressions"
@@ -52,7 +53,8 @@ type pipe struct {
 	out     io.Writer
 	render  func(*wire.Request, wire.Asker) (*wire.Result, error)
 	sending sync.Mutex
-	broken  error // why the frames of the parent can no longer be read
+	asking  atomic.Bool // whether the parent looks something up
+	broken  error       // why the frames of the parent can no longer be read
 }
 
 // serve answers one request; an error means that the parent cannot be reached any more.
@@ -135,6 +137,9 @@ func (p *pipe) write(frame []byte) error {
 	return err
 }
 
+// longestCall is the size of the frame of a lookup: it holds a kubeconfig at most.
+const longestCall = 1 << 20
+
 // asker asks the parent in the middle of a request.
 type asker struct {
 	pipe    *pipe
@@ -143,8 +148,13 @@ type asker struct {
 
 // Ask sends a call and waits for its answer. The parent bounds how long that takes.
 func (a *asker) Ask(method string, args map[string]any) (json.RawMessage, bool, error) {
-	call := wire.Message{ID: a.request, Call: &wire.Call{Method: method, Args: args}}
-	if err := a.pipe.send(call); err != nil {
+	call, err := wire.Frame(wire.Message{ID: a.request, Call: &wire.Call{Method: method, Args: args}})
+	if len(call) > longestCall || err != nil {
+		return nil, false, tooMuch("the arguments of a look-up are larger than %d KiB", longestCall>>10)
+	}
+	a.pipe.asking.Store(true)
+	defer a.pipe.asking.Store(false)
+	if err := a.pipe.write(call); err != nil {
 		return nil, false, a.lost(err)
 	}
 	var answer wire.Answer

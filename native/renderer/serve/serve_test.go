@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"reflect"
@@ -27,6 +28,11 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv("WORKER") == "full" { // any memory is too much
 		(&watch{pipe: &pipe{out: os.Stdout}, request: 7}).run(time.Now(), 0)
+	}
+	if os.Getenv("WORKER") == "asking" {
+		slow := &pipe{out: os.Stdout}
+		slow.asking.Store(true)
+		(&watch{pipe: slow, request: 7}).run(time.Now().Add(-longest), math.MaxUint64)
 	}
 	if Loop(os.Stdin, os.Stdout) != nil {
 		os.Exit(1)
@@ -346,16 +352,35 @@ func TestAWorkerThatTakesTooMuchSaysSoAndEnds(t *testing.T) {
 }
 
 func TestTheWatchSaysWhatWasTooMuchAndEndsTheWorker(t *testing.T) {
-	worker := exec.Command(os.Args[0])
-	worker.Env = []string{"WORKER=full"}
-	output, _ := worker.Output() // how it ends is in its state
-	var said wire.Message
-	if err := wire.ReadFrame(bytes.NewReader(output), &said); err != nil {
-		t.Fatalf("%v: %q", err, output)
+	for how, want := range map[string][2]string{
+		"full":   {wire.LimitExceeded, "MiB of memory"},
+		"asking": {wire.LookupFailed, "rendering took longer than 10 s, 10.0 s of it for look-ups: the cluster answers slowly"},
+	} {
+		worker := exec.Command(os.Args[0])
+		worker.Env = []string{"WORKER=" + how}
+		output, _ := worker.Output() // how it ends is in its state
+		var said wire.Message
+		if err := wire.ReadFrame(bytes.NewReader(output), &said); err != nil {
+			t.Fatalf("%v: %q", err, output)
+		}
+		if said.Error == nil || said.Error.Kind != want[0] || !strings.Contains(said.Error.Message, want[1]) ||
+			said.ID != 7 || worker.ProcessState.ExitCode() != exceeded {
+			t.Errorf("%s: %+v, code %d", how, said.Error, worker.ProcessState.ExitCode())
+		}
 	}
-	if said.Error == nil || said.Error.Kind != wire.LimitExceeded || !strings.Contains(said.Error.Message, "MiB of memory") ||
-		said.ID != 7 || worker.ProcessState.ExitCode() != exceeded {
-		t.Errorf("%+v, code %d", said.Error, worker.ProcessState.ExitCode())
+}
+
+func TestALookupWithLargeArgumentsIsNotAsked(t *testing.T) {
+	for _, text := range []string{
+		`{{ lookup "v1" "Secret" "apps" (repeat 1100000 "x") }}`,
+		`{{ lookupWithKubeConfig "v1" "Secret" "apps" "a" (repeat 1100000 "x") }}`,
+	} {
+		for _, req := range []*wire.Request{
+			request("kustomize", "", map[string]string{"a.yaml": text}),
+			request("helm", "", map[string]string{"Chart.yaml": chartFile, "templates/a.yaml": text}),
+		} {
+			start(t).refusal(req, wire.LimitExceeded, "the arguments of a look-up are larger than 1024 KiB")
+		}
 	}
 }
 

@@ -18,11 +18,14 @@ import pytest
 from tests.unit.kube.scripted import Server, serving
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.delivery import template_lookup
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types import sizes
 from stellwerk.kube.types.errors import AnswerTooLarge, ApiError, Undecodable
 from stellwerk.kube.types.model import LARGEST_OBJECT_BYTES, MOST_CONTAINERS, metadata_of, unstructured, view
+from stellwerk.render.errors import LimitExceeded
+from stellwerk.render.request.request import TemplateQuery
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, least_stall
 
 pytestmark = pytest.mark.heavy
@@ -146,6 +149,35 @@ async def test_pages_without_end_fail_their_list(road: str, items: bytes) -> Non
         with pytest.raises(ApiError):
             await client.list(FREE, "here")
     assert len(server.asked) < 50
+
+
+@pytest.mark.req("R-411")
+async def test_a_list_may_have_a_smaller_bound_than_its_server() -> None:
+    objects = [named(f"a-{number}", 200_000) for number in range(20)]
+    async with reaching(Shelf(objects).answer) as (_, client):
+        assert len((await client.list(FREE, "here")).items) == 20
+        with pytest.raises(AnswerTooLarge, match="list configmaps in here: the list takes more than 2 MiB of memory"):
+            await client.list(FREE, "here", largest_bytes=2 * MEBIBYTE)
+    async with reaching(Shelf(objects).answer, listed=2 * MEBIBYTE) as (_, client):
+        with pytest.raises(AnswerTooLarge, match="2 MiB"):
+            await client.list(FREE, "here", largest_bytes=20 * MEBIBYTE)
+
+
+@pytest.mark.req("R-411")
+async def test_a_template_cannot_list_more_than_its_bound_in_the_cluster_of_the_operator() -> None:
+    shelf = Shelf([named(f"a-{number}", 900_000) for number in range(80)])
+    kinds = json.dumps(
+        {"resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": ["list"]}]}
+    )
+
+    def answer(number: int, request: bytes) -> bytes:
+        is_list = b"/configmaps" in request.split()[1]
+        return shelf.answer(number, request) if is_list else ok(kinds.encode())
+
+    async with reaching(answer) as (server, client):
+        with pytest.raises(LimitExceeded, match="list configmaps in here: the list takes more than 64 MiB of memory"):
+            await template_lookup.answer(client, TemplateQuery("v1", "ConfigMap", "here", many=True))
+    assert len(server.asked) < 90
 
 
 @pytest.mark.req("R-411")

@@ -421,6 +421,35 @@ async def test_a_lookup_that_fails_ends_the_rendering_and_is_its_cause(renderer:
     assert caught.value.transient
 
 
+@pytest.mark.req("R-411")
+async def test_a_lookup_with_a_large_answer_is_refused(renderer: Renderer) -> None:
+    async def lookup(_: TemplateQuery) -> JsonValue:
+        return ["x" * (33 << 20)]
+
+    why = r"a\.yaml, line 7: the look-up of Secret in shop has an answer of 33 MiB; at most 32 MiB are read"
+    with pytest.raises(LimitExceeded, match=why):
+        await renderer.render(request({"calls": [call("lookupList", namespace="shop")]}), lookup)
+
+
+async def test_slow_lookups_are_not_taken_for_an_endless_loop(make: Make) -> None:
+    async def lookup(_: TemplateQuery) -> JsonValue:
+        await asyncio.get_running_loop().create_future()
+        return None
+
+    bounds = Bounds(seconds=0.2, grace_seconds=0.1)
+    with pytest.raises(LookupFailed, match=r"longer than 0\.2 s, 0\.\d s of it for look-ups: the cluster") as caught:
+        await make(bounds).render(request({"calls": [call(name="a")]}), lookup)
+    assert caught.value.transient
+
+
+@pytest.mark.req("R-404")
+async def test_a_request_whose_worker_dies_before_it_reads_an_answer_is_not_given_to_another(make: Make) -> None:
+    renderer = make(shares=ONE)
+    with pytest.raises(RendererGone, match="while it rendered"):
+        await renderer.render(request({"do": "die before an answer", "call": call(name="a")}))
+    assert renderer.workers_started == 1
+
+
 async def test_a_lookup_that_hangs_is_given_up_on(make: Make) -> None:
     async def lookup(_: TemplateQuery) -> JsonValue:
         await asyncio.get_running_loop().create_future()

@@ -54,7 +54,8 @@ class ListSelection(TypedDict, total=False):
     """Which objects a list has, and as of when. `limit` is how many there are on a page (0: all).
 
     `skip_unreadable`: objects that cannot be decoded are in `Listing.unreadable`. Without it they fail the list,
-    because a caller that does not look there would take them for absent.
+    because a caller that does not look there would take them for absent. `largest_bytes`: of memory that the list may
+    take, where that is less than is read from this server.
     """
 
     labels: str
@@ -63,6 +64,7 @@ class ListSelection(TypedDict, total=False):
     resource_version: str | None
     resource_version_match: VersionMatch | None
     skip_unreadable: bool
+    largest_bytes: int
 
 
 class Reads(Calls):
@@ -123,7 +125,7 @@ class Reads(Calls):
         }
         place: Mapping[str, str] = moment
         size = _PageSize(chosen.get("limit", PAGE), self._transport.largest_answer_bytes)
-        total = _Total(self._transport.largest_list_bytes)
+        total = _Total(_smaller(self._transport.largest_list_bytes, chosen.get("largest_bytes")))
         while True:
             request = self._list_request(view, namespace, {**scope, **place, "limit": size.parameter})
             try:
@@ -240,6 +242,11 @@ class _PageSize:
         if self.limit:
             fitting = self.limit * self._bytes // max(size, 1)
             self.limit = max(1, min(self._wanted or PAGE, 2 * self.limit, fitting))
+
+
+def _smaller(limit: int | None, other: int | None) -> int | None:
+    """The smaller of two limits, each of which may be absent."""
+    return min((one for one in (limit, other) if one is not None), default=None)
 
 
 class _Total:

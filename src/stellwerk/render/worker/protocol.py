@@ -26,6 +26,8 @@ from stellwerk.render.request.request import Chart, Claim, Missing, Rendered, Re
 MAX_FRAME = 192 << 20
 MAX_CALL = 1 << 20
 """A question holds at most a kubeconfig."""
+MAX_ANSWER = 32 << 20
+"""Of the answer to a question: decoded, it takes most of the memory that one rendering may take."""
 _PORTION = 64 << 10
 _PIECE = 48 << 10
 """Of a file, encoded at a time. A multiple of 3, so that the pieces join to one base64 text."""

@@ -45,6 +45,8 @@ _log = logging.getLogger(__name__)
 _STDERR_BYTES = 4_096
 _MEMORY_EXCEEDED = "rendering needs more than 256 MiB of memory"
 """The words of the renderer's own watch, for the case that the kernel's bound ends it first."""
+_SLOW_LOOKUPS = "rendering took longer than {:g} s, {:.1f} s of it for look-ups: the cluster answers slowly"
+"""The words of the renderer's own watch, for the case that it ends while a look-up is under way."""
 _OUT_OF_MEMORY = (b"out of memory", b"cannot allocate memory", b"stack overflow", b"stack exceeds")
 """How the Go runtime reports that the kernel refused it memory."""
 _BUFFER = 1 << 20
@@ -86,6 +88,7 @@ class Worker:
         self._on_unconfined = on_unconfined
         self._reader, self._writer = streams
         self._numbers = 0
+        self._asked_seconds = 0.0
         self._dead = False
         self._stderr = b""
         self._handle = _handle(process.pid)
@@ -150,12 +153,15 @@ class Worker:
         read: Callable[[protocol.RendererMessage], T_],
     ) -> T_:
         self._numbers += 1
+        self._asked_seconds = 0.0
         try:
             async with asyncio.timeout(bounds.seconds + bounds.grace_seconds + body.size / bounds.bytes_per_second):
                 message, size = await self._exchange(self._numbers, body, bounds, most, lookup)
                 return await threads.run_if_large(size, lambda: read(message))
         except TimeoutError as error:
             self.kill()
+            if self._asked_seconds > bounds.seconds / 2:
+                raise LookupFailed(_SLOW_LOOKUPS.format(bounds.seconds, self._asked_seconds)) from error
             raise RendererTimeout(bounds.seconds) from error
         except BaseException as error:
             if not isinstance(error, RenderError) or isinstance(error, RendererGone | RendererBroken | LimitExceeded):
@@ -196,20 +202,35 @@ class Worker:
         """What ends the request, and the size of that message."""
         await self._send(body.frame(number), most)
         asked: Exception | None = None
+        content = b""
         while True:
-            content = await self._receive(most)
+            content = await self._receive(most, was_read=bool(content))
             message = await threads.run_if_large(len(content), partial(protocol.read_message, content))
             if message.id != number and not (message.error is not None and message.id == 0):
                 raise RequestUnread("the renderer answered an earlier request late")
             if message.call is not None:
-                answer, asked = await _answered(number, message.call.query, bounds, lookup)
+                answer, asked = await self._answer(number, message.call.query, bounds, lookup)
                 self._writer.write(answer)
                 await self._flush()
             elif message.error is not None:
                 error = message.error.error
-                raise error from asked if isinstance(error, LookupFailed) else None
+                if not isinstance(error, LookupFailed):
+                    raise error
+                kind = LimitExceeded if isinstance(asked, LimitExceeded) else LookupFailed
+                raise kind(error.why, file=error.file, line=error.line, column=error.column) from asked
             else:
                 return message, len(content)
+
+    async def _answer(
+        self, number: int, query: TemplateQuery, bounds: Bounds, lookup: Lookup | None
+    ) -> tuple[bytes, Exception | None]:
+        """The frame that answers a question, and why it is no answer. Its time is counted."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            return await _answered(number, query, bounds, lookup)
+        finally:
+            self._asked_seconds += loop.time() - began
 
     async def _send(self, frame: Iterator[bytes], most: int) -> None:
         try:
@@ -227,11 +248,12 @@ class Worker:
                 return message.error.error
         return await self._unread()
 
-    async def _receive(self, most: int) -> bytes:
+    async def _receive(self, most: int, *, was_read: bool) -> bytes:
+        """`was_read`: whether the worker has read the request for sure, so that a reset is about an answer."""
         try:
             return await protocol.read_frame(self._reader, most)
         except OSError as error:
-            raise await self._unread() from error
+            raise await (self._gone() if was_read else self._unread()) from error
         except EOFError as error:
             raise await self._gone() from error
 
@@ -290,11 +312,21 @@ async def _answered(
     try:
         async with asyncio.timeout(bounds.lookup_seconds):
             value = await lookup(query) if lookup is not None else Missing.OBJECT
-        return protocol.answer(number, value), None
+        frame = protocol.answer(number, value)
+        if len(frame) > protocol.MAX_ANSWER:
+            raise LimitExceeded(_too_long(query, len(frame)))
+        return frame, None
     except TimeoutError:
         return _without_answer(number, LookupFailed(f"the cluster did not answer within {bounds.lookup_seconds:g} s"))
     except Exception as error:  # whatever a lookup raises is the answer; the caller sees it as the cause
         return _without_answer(number, error)
+
+
+def _too_long(query: TemplateQuery, size: int) -> str:
+    asked = (
+        f"{query.kind} {query.namespace}/{query.name}" if query.name else f"{query.kind} in {query.namespace or 'all'}"
+    )
+    return f"the look-up of {asked} has an answer of {size >> 20} MiB; at most {protocol.MAX_ANSWER >> 20} MiB are read"
 
 
 def _without_answer(number: int, error: Exception) -> tuple[bytes, Exception]:
