@@ -1,6 +1,7 @@
 package afterwards
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -36,7 +37,7 @@ func substituteObject(object objects.Object, variables map[string]string, optOut
 	if objects.Annotations(object.Body)[optOut] == "true" || !mentions(object.Body) {
 		return object.Body, nil
 	}
-	text, err := yaml.Marshal(object.Body)
+	text, err := written(object.Body)
 	if err != nil {
 		return nil, &wire.Error{Kind: wire.Internal, Message: title(object) + " cannot be written as YAML"}
 	}
@@ -52,16 +53,32 @@ func substituteObject(object objects.Object, variables map[string]string, optOut
 	return body, nil
 }
 
-// reread does not report the error of the parser: it may quote a value of a Secret.
-func reread(object objects.Object, text, optOut string) (map[string]any, error) {
-	value, err := objects.Value(object.Origin, []byte(text))
-	body, isObject := value.(map[string]any)
-	if err != nil || !isObject {
-		return nil, &wire.Error{Kind: wire.SubstituteFailed, File: object.Origin, Message: title(object) +
-			" is no valid YAML after the substitution; put quotes around each ${...} whose value has line breaks or special" +
-			" characters, double each backslash, or annotate the object with " + optOut + `: "true"`}
+// unprintable are characters that JSON has as they are, and that YAML refuses or reads as a line break.
+var unprintable = regexp.MustCompile(`[\x{7f}-\x{9f}\x{feff}\x{fffe}\x{ffff}]`)
+
+// written is an object as YAML that reads as the same.
+func written(body map[string]any) ([]byte, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
 	}
-	return body, nil
+	return yaml.JSONToYAML(unprintable.ReplaceAllFunc(text, func(one []byte) []byte {
+		return fmt.Appendf(nil, `\u%04x`, []rune(string(one))[0])
+	}))
+}
+
+// reread refuses more than one document: a value with a line of dashes would cut the object, and its rest would be lost.
+// It does not report the error of the parser: it may quote a value of a Secret.
+func reread(object objects.Object, text, optOut string) (map[string]any, error) {
+	documents, err := objects.Documents(object.Origin, []byte(text))
+	if err == nil && len(documents) == 1 {
+		if body, isObject := documents[0].Value.(map[string]any); isObject {
+			return body, nil
+		}
+	}
+	return nil, &wire.Error{Kind: wire.SubstituteFailed, File: object.Origin, Message: title(object) +
+		" is no valid YAML after the substitution; put quotes around each ${...} whose value has line breaks or special" +
+		" characters, double each backslash, or annotate the object with " + optOut + `: "true"`}
 }
 
 func failed(object objects.Object, err error, optOut string) *wire.Error {

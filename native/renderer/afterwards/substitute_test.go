@@ -247,3 +247,26 @@ func mustJSON(value any) []byte {
 	}
 	return text
 }
+
+func TestAValueThatCutsTheObjectIsRefused(t *testing.T) {
+	values := map[string]string{"v": "a\n---\nb: c", "end": "a\n...\nb: c", "dashes": "--- a"}
+	for _, text := range []string{"${v}", "${end}"} {
+		_, err := substituted(t, text, values)
+		if got := failure(t, err); got.Kind != wire.SubstituteFailed || !strings.Contains(got.Message, "ConfigMap n/c") {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+	got, err := substituted(t, "x ${dashes}", values)
+	if err != nil || got != "x --- a" {
+		t.Error(got, err)
+	}
+}
+
+func TestCharactersThatYAMLLacksSurviveSubstitution(t *testing.T) {
+	for _, one := range []string{"\x7f", "\u0085", "\u009f", "\ufeff", "\ufffe", "\uffff", "\u2028", "\x00", "\x1b", "\U0001f600", "\ufffd"} {
+		got, err := substituted(t, "a"+one+"b ${v} "+one, variables)
+		if err != nil || got != "a"+one+"b Value "+one {
+			t.Errorf("%+q became %+q: %v", one, got, err)
+		}
+	}
+}
