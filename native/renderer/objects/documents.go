@@ -53,14 +53,14 @@ func (r Reader) Documents(text []byte) ([]Document, error) {
 	if len(text) > MaxText {
 		return nil, exceeded(file, 0, "is larger than %d MiB", MaxText>>20)
 	}
+	if !utf8.Valid(text) {
+		return nil, invalid(file, lineOfInvalidText(text)+r.Line-1, "is not UTF-8 text")
+	}
 	if found, isJSON := jsonDocuments(text); isJSON {
 		for index := range found {
 			found[index].Line += r.Line - 1
 		}
 		return found, checkAll(file, found)
-	}
-	if !utf8.Valid(text) {
-		return nil, invalid(file, lineOfInvalidText(text)+r.Line-1, "is not UTF-8 text")
 	}
 	var found []Document
 	for _, piece := range split(text) {

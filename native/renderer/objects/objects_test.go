@@ -118,6 +118,7 @@ func TestWhatIsNoObjectIsRefusedWithItsLine(t *testing.T) {
 		configMap("a") + "---\n" + "a: [1\nb: 2\n":         "5 did not find expected ',' or ']'",
 		"{\"apiVersion\": \"v1\", \"apiVersion\": \"v2\"}": "1 key \"apiVersion\" appears twice",
 		configMap("a") + "data: {a: \xff}\n":               "4 is not UTF-8",
+		"{\"apiVersion\": \"v1\",\n \"kind\": \"\xff\"}":   "2 is not UTF-8",
 	} {
 		got := refusal(t, text)
 		line, why, _ := strings.Cut(want, " ")
