@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	_ "time/tzdata" // the filter of system calls refuses to open the files of the system
 
 	"stellwerk/renderer/confine"
 	"stellwerk/renderer/memory"

@@ -85,6 +85,14 @@ async def test_passwords_and_keys_made_for_one_tenant_are_not_given_to_another(n
     assert await native.render(asked["a"]) is found["a"]
 
 
+async def test_time_zones_are_known(native: Renderer) -> None:
+    text = '{{ dateInZone "15:04" (toDate "2006-01-02" "2026-07-01") "Asia/Tokyo" }}'
+    found = await native.render(request({}, templated(text)))
+    assert found.objects[0]["data"] == {"x": "09:00"}
+    expression = "timestamp('2026-07-01T00:00:00Z').getHours('Asia/Tokyo') == 9"
+    assert await native.holds(Claim(text=expression, objects={}))
+
+
 async def test_a_template_sees_what_exists(native: Renderer) -> None:
     text = '{{ (lookup "v1" "Secret" "ns" "x").data.key }} and {{ len (lookupList "v1" "Pod" "ns" "a=b") }}'
 
