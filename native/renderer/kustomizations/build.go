@@ -118,11 +118,10 @@ func malformed(origin string, one *resource.Resource, err error) *wire.Error {
 type stage struct {
 	files   *memory
 	sources map[string]string // of files whose name lost the suffix of templates
-	exists  func(string) bool // is true where the artifact has a file or folder
 }
 
-func newStage(exists func(string) bool) *stage {
-	return &stage{files: newMemory(), sources: map[string]string{}, exists: exists}
+func newStage() *stage {
+	return &stage{files: newMemory(), sources: map[string]string{}}
 }
 
 func (s *stage) addVerbatim(file string, content []byte) {

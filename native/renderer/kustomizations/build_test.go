@@ -155,6 +155,22 @@ func TestKustomizeFetchesNothing(t *testing.T) {
 	}
 }
 
+func TestNoMessageShowsTheLoginInAnAddress(t *testing.T) {
+	const address = "https://user:canary@127.0.0.1:1/x.yaml"
+	for _, text := range []string{
+		"patches: [{path: '" + address + "'}]", "configMapGenerator: [{name: x, files: ['" + address + "']}]",
+		"secretGenerator: [{name: x, envs: ['" + address + "']}]", "replacements: [{path: '" + address + "'}]",
+		"configurations: ['" + address + "']", "crds: ['" + address + "']", "openapi: {path: '" + address + "'}",
+		"patchesStrategicMerge: ['" + address + "']", "patchesJson6902: [{path: '" + address + "', target: {kind: ConfigMap, name: a}}]",
+		"transformers: [x.yaml, 'https://user:canary@host/y?ref=z']",
+	} {
+		failure := fails(t, tree{"k/kustomization.yaml": "resources: [a.yaml]\n" + text, "k/a.yaml": configMap("a", "x")}, "k", "")
+		if strings.Contains(failure.Message, "canary") {
+			t.Errorf("%s: %s", text, failure.Message)
+		}
+	}
+}
+
 func TestAFileOrFolderMayBeNamedLikeAnAddress(t *testing.T) {
 	files := tree{"github.com/org/a.yaml": configMap("a", "x"), "me@host/b.yaml": configMap("b", "x"), "c@d.yaml": configMap("c", "x")}
 	same(t, names(render(t, files, "", "")), []string{"ConfigMap/c", "ConfigMap/a", "ConfigMap/b"})
@@ -224,7 +240,7 @@ func TestAKustomizationFailsWithItsPlace(t *testing.T) {
 		"absent below": {tree{"k/kustomization.yaml": "resources: [b]\n", "k/b/kustomization.yaml": "resources: [nope.yaml]\n"},
 			"k/b/kustomization.yaml", 1, "k/b/kustomization.yaml lists nope.yaml, which does not exist"},
 		"not included": {tree{"k/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: []\n"},
-			"k/kustomization.yaml", 1, "lists ../b, which lies outside of the path; add it to includedKustomizations"},
+			"k/kustomization.yaml", 1, "lists ../b, which does not exist"},
 		"no YAML":   {tree{"k/kustomization.yaml": "resources: [a.yaml]\n", "k/a.yaml": "a: [\nb: }\n"}, "k/a.yaml", 1, "k/a.yaml: is not YAML: line 1: did not find expected"},
 		"no object": {tree{"k/a.yaml": "replicas: 1\n"}, "k/a.yaml", 0, "k/a.yaml: holds no object"},
 		"no name":   {tree{"k/a.yaml": "apiVersion: v1\nkind: ConfigMap\n"}, "k/a.yaml", 0, "k/a.yaml: holds a ConfigMap without metadata.name"},

@@ -141,6 +141,7 @@ func (s *stage) buildFailed(base string, err error) *wire.Error {
 	}
 	found := explain(base, strings.TrimSpace(dumps.ReplaceAllString(err.Error(), "(content not shown)")))
 	failure := s.placed(found)
+	failure.Message = withoutCredentials(failure.Message)
 	if line := lineOf.FindStringSubmatch(found.cause); line != nil && !strings.Contains(found.cause, "error converting") {
 		failure.Line, _ = strconv.Atoi(line[1])
 	}
@@ -165,12 +166,11 @@ func (s *stage) placed(found explanation) *wire.Error {
 			return s.withoutKind(listed, missing[1], missing[2])
 		}
 		return kustomizeFailed(file, 0, file+": "+reword(found.cause))
-	case s.exists(listed[1:]):
-		return kustomizeFailed(kustomization, lineWith(s.files.files[full], found.entry), kustomization+" lists "+found.entry+
-			", which lies outside of the path; add it to includedKustomizations or includedFiles in "+configName)
 	default:
-		return kustomizeFailed(kustomization, lineWith(s.files.files[full], found.entry),
+		failure := kustomizeFailed(kustomization, lineWith(s.files.files[full], found.entry),
 			kustomization+" lists "+found.entry+", which does not exist")
+		failure.Missing = strings.TrimPrefix(listed, "/")
+		return failure
 	}
 }
 

@@ -42,7 +42,7 @@ webhooks:
 // staged is what the templates made of some files, before the build.
 func staged(t testing.TB, files tree, folder string) *stage {
 	t.Helper()
-	stage := newStage(func(string) bool { return false })
+	stage := newStage()
 	var own []rendered
 	for name, content := range files {
 		if inside, isOwn := strings.CutPrefix(name, folder+"/"); folder == "" || isOwn {

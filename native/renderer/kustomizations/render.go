@@ -22,7 +22,7 @@ func Render(req *wire.Request, files map[string][]byte, ask wire.Asker, uses wir
 		return nil, err
 	}
 	content := artifact{files: files, keys: keys}
-	one := &rendering{request: req, ask: ask, uses: uses, files: content, stage: newStage(content.has)}
+	one := &rendering{request: req, ask: ask, uses: uses, files: content, stage: newStage()}
 	return one.render(req.Path)
 }
 

@@ -162,6 +162,8 @@ type Error struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`   // from 1; 0 unknown
 	Column  int    `json:"column,omitempty"` // from 1; 0 unknown
+	// Missing is a path in the artifact that a kustomization lists and does not get. Only the parent knows all files.
+	Missing string `json:"missing,omitempty"`
 }
 
 // The kinds of errors.

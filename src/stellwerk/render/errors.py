@@ -173,6 +173,9 @@ class InvalidManifest(Unrenderable):
 class KustomizeFailed(Unrenderable):
     """Kustomize does not take the files."""
 
+    missing = ""
+    """A path in the artifact that a kustomization lists and did not get; empty where that is not the cause."""
+
 
 class SubstituteFailed(Unrenderable):
     """A ${...} expression is wrong."""

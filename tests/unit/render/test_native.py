@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,6 +92,20 @@ async def test_time_zones_are_known(native: Renderer) -> None:
     assert found.objects[0]["data"] == {"x": "09:00"}
     expression = "timestamp('2026-07-01T00:00:00Z').getHours('Asia/Tokyo') == 9"
     assert await native.holds(Claim(text=expression, objects={}))
+
+
+@pytest.mark.parametrize("listed", ["../base", "../base/a.yaml"])
+async def test_what_a_kustomization_lists_outside_of_its_path_is_reported_as_such(
+    native: Renderer, listed: str
+) -> None:
+    base = {"base/kustomization.yaml": "resources: [a.yaml]", "base/a.yaml": templated("x")["a.yaml"]}
+    files = {**base, "app/kustomization.yaml": f"resources: [{listed}]\n"}
+    why = f"lists {listed}, which lies outside of the path; add it to includedKustomizations or includedFiles in .comp"
+    with pytest.raises(KustomizeFailed, match=re.escape(why)) as caught:
+        await native.render(request({}, files, path="app"))
+    assert (caught.value.file, caught.value.line) == ("app/kustomization.yaml", 1)
+    with pytest.raises(KustomizeFailed, match=r"lists \.\./other, which does not exist"):
+        await native.render(request({}, {**base, "app/kustomization.yaml": "resources: [../other]"}, path="app"))
 
 
 async def test_a_template_sees_what_exists(native: Renderer) -> None:

@@ -186,6 +186,7 @@ class RenderFailure(msgspec.Struct, frozen=True):
     file: str = ""
     line: int = 0
     column: int = 0
+    missing: str = ""
 
     @property
     def error(self) -> errors.RenderError:
@@ -198,7 +199,10 @@ class RenderFailure(msgspec.Struct, frozen=True):
         known = _KINDS.get(self.kind)
         if known is None:
             return RendererBroken(f"the renderer failed ({self.kind}): {self.message}")
-        return known(self.message, file=self.file, line=self.line, column=self.column)
+        failure = known(self.message, file=self.file, line=self.line, column=self.column)
+        if isinstance(failure, errors.KustomizeFailed):
+            failure.missing = self.missing
+        return failure
 
 
 _KINDS: Mapping[str, type[Unrenderable]] = {

@@ -28,6 +28,7 @@ from stellwerk.kube import threads
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import (
     InvalidValues,
+    KustomizeFailed,
     LimitExceeded,
     RendererBroken,
     RenderError,
@@ -45,6 +46,8 @@ KEPT_BYTES = 24 * 2**20
 MOST_VALUES_BYTES = 16 * 2**20
 """Of all values as JSON, in which a value that several keys share is written several times (R-411)."""
 _CONFIG = ".component-config.yaml"
+_OUTSIDE = f"which lies outside of the path; add it to includedKustomizations or includedFiles in {_CONFIG}"
+"""Of what a kustomization lists and a worker did not get, because it gets the files below the path alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,8 @@ class Renderer:
             generator = rendered.generator
             return rendered
         except (Unrenderable, RendererBroken) as error:
+            if isinstance(error, KustomizeFailed) and _has(request.files, error.missing):
+                error.why = error.why.replace("which does not exist", _OUTSIDE)
             raise await _discreet(error, request) from error.__cause__
         finally:
             if self._on_render is not None:
@@ -251,6 +256,11 @@ def _task(request: RenderRequest, files: Files, path: str) -> _Task:
 def _includes(config: bytes | None) -> bool:
     """Whether a configuration may name files outside of its folder: in doubt, as where it is encrypted, yes."""
     return config is not None and any(mark in config.lower() for mark in (b"included", b"\\", b"enc["))
+
+
+def _has(files: Files, path: str) -> bool:
+    """Whether there is such a file or folder; never for an empty path."""
+    return path in files or any(name.startswith(f"{path}/") for name in files if path)
 
 
 async def _discreet(error: Unrenderable | RendererBroken, request: RenderRequest) -> RenderError:
