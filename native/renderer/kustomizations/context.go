@@ -117,22 +117,29 @@ func promote(component fields) {
 	}
 }
 
-// absentFields are the fields that have an empty value in Go. Maps are created for each rendering, because a template may
+// absentFields are the fields that have an empty value in Go. Maps and lists are created for each rendering, because a template may
 // change a map that it receives.
 var absentFields = map[string]struct {
 	texts  string
 	others func() map[string]any
 }{
 	"metadata": {"name namespace uid resourceVersion", func() map[string]any {
-		return map[string]any{"labels": map[string]any{}, "annotations": map[string]any{}}
+		return map[string]any{
+			"labels": map[string]any{}, "annotations": map[string]any{}, "finalizers": []any{}, "ownerReferences": []any{},
+		}
 	}},
 	"spec": {"namespace name serviceAccountName requeueInterval retryInterval timeout reapplyInterval adoptionPolicy " +
 		"updatePolicy deletePolicy missingNamespacesPolicy digest revision path", func() map[string]any {
-		return map[string]any{"suspend": false, "sticky": false}
+		return map[string]any{
+			"suspend": false, "sticky": false, "valuesFrom": []any{}, "dependencies": []any{}, "additionalManagedTypes": []any{},
+		}
 	}},
 	"status": {"processingDigest lastProcessingDigest lastAttemptedDigest lastAttemptedRevision lastAppliedDigest " +
 		"lastAppliedRevision state", func() map[string]any {
-		return map[string]any{"observedGeneration": int64(0), "appliedGeneration": int64(0), "revision": int64(0)}
+		return map[string]any{
+			"observedGeneration": int64(0), "appliedGeneration": int64(0), "revision": int64(0),
+			"conditions": []any{}, "inventory": []any{},
+		}
 	}},
 }
 

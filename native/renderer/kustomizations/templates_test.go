@@ -76,6 +76,13 @@ func TestWhatAComponentLacksCanBeAskedForAllTheSame(t *testing.T) {
 		`if component.Labels }}yes{{ else }}no{{ end`:      "no",
 		`range component.Annotations }}x{{ else }}-{{ end`: "-",
 		"component.Spec.Path":                              "",
+		"len component.Status.Conditions":                  "0",
+		"len component.status.inventory":                   "0",
+		"len component.Spec.Dependencies":                  "0",
+		"len component.spec.valuesFrom":                    "0",
+		"len component.Spec.AdditionalManagedTypes":        "0",
+		"len component.Finalizers":                         "0",
+		"len component.OwnerReferences":                    "0",
 		"component.metadata | toJson":                      `{"name":"shop"}`,
 	} {
 		if got := evaluate(t, req, tree{}, expression); got != want {
