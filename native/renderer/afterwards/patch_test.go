@@ -237,3 +237,9 @@ func FuzzPatch(f *testing.F) {
 		}
 	})
 }
+
+func TestAListOfOperationsRoundsLargeNumbersAsKustomizeDoes(t *testing.T) {
+	patch := map[string]any{"patch": "- op: replace\n  path: /spec/replicas\n  value: 5\n", "target": map[string]any{"kind": "Deployment"}}
+	found := apply(t, []objects.Object{deployment("web", "nginx")}, patches(patch))
+	same(t, spec(found[0])["big"], 12345678901234568)
+}
