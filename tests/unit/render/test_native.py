@@ -100,7 +100,7 @@ async def test_what_a_kustomization_lists_outside_of_its_path_is_reported_as_suc
 ) -> None:
     base = {"base/kustomization.yaml": "resources: [a.yaml]", "base/a.yaml": templated("x")["a.yaml"]}
     files = {**base, "app/kustomization.yaml": f"resources: [{listed}]\n"}
-    why = f"lists {listed}, which lies outside of the path; add it to includedKustomizations or includedFiles in .comp"
+    why = f"lists {listed}, which is outside of the path; add it to includedKustomizations or includedFiles in .comp"
     with pytest.raises(KustomizeFailed, match=re.escape(why)) as caught:
         await native.render(request({}, files, path="app"))
     assert (caught.value.file, caught.value.line) == ("app/kustomization.yaml", 1)

@@ -74,7 +74,7 @@ class Context:
 
     @property
     def _identity(self) -> bytes:
-        """For whom it is rendered, whatever else it has in common with another request."""
+        """What is rendered, a Component or a release, whatever else it has in common with another request."""
         request = self._request
         metadata = (request.component or {}).get("metadata")
         uid = metadata.get("uid") if isinstance(metadata, dict) else None

@@ -46,7 +46,7 @@ KEPT_BYTES = 24 * 2**20
 MOST_VALUES_BYTES = 16 * 2**20
 """Of all values as JSON, in which a value that several keys share is written several times (R-411)."""
 _CONFIG = ".component-config.yaml"
-_OUTSIDE = f"which lies outside of the path; add it to includedKustomizations or includedFiles in {_CONFIG}"
+_OUTSIDE = f"which is outside of the path; add it to includedKustomizations or includedFiles in {_CONFIG}"
 """Of what a kustomization lists and a worker did not get, because it gets the files below the path alone."""
 
 
