@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -31,3 +33,17 @@ async def test_an_informer_that_somebody_requires_is_required_for_all() -> None:
     assert manager.informer(metadata_of(ConfigMap), required=True) is first
     first.take(WatchSuspended("the API server serves no v1 ConfigMap"))
     assert manager.unready() is not None
+
+
+async def test_no_controller_starts_before_each_required_cache_was_full_once() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    required = manager.informer(metadata_of(ConfigMap), required=True)
+    other = manager.informer(metadata_of(Secret))
+    for informer in (required, other):
+        informer.take(WatchSuspended("not permitted", is_forbidden=True))
+    settled = asyncio.create_task(manager.home.wait_settled())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not settled.done()
+    required.take(Synced((), "1"))
+    await asyncio.wait_for(settled, 5)

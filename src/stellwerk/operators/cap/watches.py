@@ -106,6 +106,17 @@ class Caches:
         """The tenants of a namespace that exist and could not be read since the process started."""
         return [key for key in self.tenants.hidden if key.namespace == namespace]
 
+    @property
+    def unseen_tenants(self) -> str:
+        """Why there may be tenants that the cache does not hold, in a sentence; empty where it holds all.
+
+        Where the kind is not served any more there are none besides those that the cache has held.
+        """
+        tenants, parked = self.tenants, self.tenants.parked
+        if parked is not None and not (parked.is_not_served and tenants.is_filled):
+            return f"CAPTenants cannot be watched: {parked.why}"
+        return "" if tenants.is_filled else "CAPTenants are not listed yet"
+
     def hidden_versions(self, namespace: str) -> Sequence[ObjectKey]:
         """The versions of a namespace that exist and could not be read since the process started."""
         return [key for key in self.versions.hidden if key.namespace == namespace]

@@ -71,8 +71,9 @@ class Cluster:
     ) -> Informer[T]:
         """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs.
 
-        `required`: the operator cannot do its work without it, so a parked watch is reported as unready. `optional`:
-        the cluster may not have the kind, which a CustomResourceDefinition defines; see `definitions`.
+        `required`: the operator cannot do its work without it, so a parked watch is reported as unready, and no
+        controller starts before it was full once. `optional`: the cluster may not have the kind, which a
+        CustomResourceDefinition defines; see `definitions`.
         """
         view = view_of(target)
         identity = (cast("View[HasMetadata]", view), namespace, labels, fields)
@@ -119,9 +120,16 @@ class Cluster:
                 self._tasks = None
 
     async def wait_settled(self) -> None:
-        """Return when every informer is full, or parked with a reason."""
+        """Return when every informer is full, or parked with a reason; a required one has to be full.
+
+        To controllers, a cache that was never filled is a cluster without such objects: they would remove the finalizer
+        of an object because no dependents are listed, and delete what no listed object uses.
+        """
         for informer in self.informers:
-            await informer.wait_settled()
+            if informer in self._required:
+                await informer.wait_synced()
+            else:
+                await informer.wait_settled()
 
     def unready(self) -> list[str]:
         """What is wrong with the caches, one sentence each. Empty: each is full and fresh, or parked for a reason."""

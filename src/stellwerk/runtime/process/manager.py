@@ -118,8 +118,9 @@ class Manager:
     ) -> Informer[T]:
         """The shared informer over these objects of the home cluster. Asked for while running, it starts at once.
 
-        `required`: the process is not ready while they cannot be watched. `optional`: the cluster may not have the
-        kind, which a CustomResourceDefinition defines; the watch waits for that and asks nothing meanwhile.
+        `required`: the process is not ready while they cannot be watched, and no controller starts before they were
+        listed once. `optional`: the cluster may not have the kind, which a CustomResourceDefinition defines; the watch
+        waits for that and asks nothing meanwhile.
         """
         return self.home.informer(
             target, namespace=namespace, labels=labels, fields=fields, required=required, optional=optional

@@ -12,7 +12,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.kube.watch.watch_states import Odd, Synced
+from stellwerk.kube.watch.watch_states import Odd, Synced, WatchSuspended
 from stellwerk.operators.cap import names, watches
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -79,3 +79,15 @@ async def test_an_application_that_fails_keeps_no_other_from_its_look() -> None:
     made, _ = monitor(events, "bookshop", "musicshop")
     await made.look()
     assert events.sent == ["musicshop-v1"]
+
+
+async def test_tenants_that_cannot_be_listed_keep_all_versions() -> None:
+    events = Events()
+    made, caches = monitor(events, "bookshop")
+    caches.tenants.take(WatchSuspended("not permitted", is_forbidden=True))
+    await made.look()
+    assert events.sent == []
+
+    caches.tenants.take(Synced((), "2"))
+    await made.look()
+    assert events.sent == ["bookshop-v1"]

@@ -104,6 +104,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _snapshot(self, application: CAPApplication) -> ApplicationSnapshot:
         caches, namespace = self.caches, application.metadata.namespace
+        if application.metadata.is_terminating and (unseen := caches.unseen_tenants):
+            raise ApplicationFailed(unseen, ApplicationReason.TenantsExist)
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
         unknown = await caches.unknown_secrets(namespace)
         missing = () if unknown else await caches.missing_secrets(application)

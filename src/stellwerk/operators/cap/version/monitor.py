@@ -50,6 +50,9 @@ class VersionMonitor:
 
     async def _look_at(self, application: CAPApplication, *, deletes: bool) -> None:
         caches, key = self.caches, str(application.key)
+        if unseen := caches.unseen_tenants:
+            _log.warning("versions of %s stay: %s", application.ref, unseen)
+            return
         if odd := caches.unreadable_tenants(application.key.namespace):
             _log.warning("versions of %s stay: %s", application.ref, hidden_message(odd))
             return

@@ -62,6 +62,10 @@ class VersionFailed(ReconcileError):
         self.retry = Retry.WHEN_CHANGED if isinstance(error, _OF_THE_SPEC) else Retry.BACKOFF
 
 
+class TenantsUnseen(Exception):
+    """Whether tenants use a version that is being deleted is not known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     """Brings one version one step further."""
@@ -112,6 +116,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
 
     async def _snapshot(self, version: CAPApplicationVersion) -> VersionSnapshot:
         caches, namespace = self.caches, version.metadata.namespace
+        if version.metadata.is_terminating and (unseen := caches.unseen_tenants):
+            raise VersionFailed(VersionReason.DeleteTriggered, TenantsUnseen(unseen))
         key = ObjectKey(namespace, version.spec.application)
         application = caches.applications.store.get(key)
         unknown = await caches.unknown_secrets(namespace) if application is not None else ""
