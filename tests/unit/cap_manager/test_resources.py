@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from stellwerk.api.rbac import PolicyRule
+from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig
@@ -38,6 +39,83 @@ def test_retained_objects_stay_in_a_deletion() -> None:
     entry = InventoryEntry(gvk=GroupVersionKind("", "v1", "ConfigMap"), key=ObjectKey("cap", "a"))
     (kept,) = resources.retained(Inventory((entry, replace(entry, key=ObjectKey("cap", "b"))))).entries[:1]
     assert kept.delete.orphans_on_delete
+
+
+BY_CHART: JsonObject = {"app.kubernetes.io/name": "webhook", "app.kubernetes.io/instance": "cap"}
+LIVE: JsonObject = {"app.kubernetes.io/name": "webhook", "app.kubernetes.io/instance": "release", "tier": "web"}
+FOLLOWED: JsonObject = {**BY_CHART, "app.kubernetes.io/instance": "release"}
+
+
+def document(api_version: str, kind: str, spec: JsonObject, name: str = "webhook") -> Document:
+    return Document({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+
+
+def deployment(name: str = "webhook", labels: JsonObject = BY_CHART) -> Document:
+    spread: JsonObject = {"topologyKey": "zone", "labelSelector": {"matchLabels": labels}}
+    pods: JsonObject = {"metadata": {"labels": labels}, "spec": {"topologySpreadConstraints": [spread]}}
+    return document("apps/v1", "Deployment", {"selector": {"matchLabels": labels}, "template": pods}, name)
+
+
+def taken_over(*found: Document, live: JsonObject = LIVE) -> list[JsonObject]:
+    """The specs of objects beside a Deployment that has another selector in the cluster."""
+    selectors: dict[ObjectKey, JsonObject] = {ObjectKey("cap", "webhook"): {"matchLabels": live}}
+    specs = [each.body["spec"] for each in resources.with_selectors(found, selectors, "cap")]
+    return [spec for spec in specs if isinstance(spec, dict)]
+
+
+def test_a_deployment_of_another_release_keeps_its_selector_and_its_pods_spread_by_it() -> None:
+    (spec,) = taken_over(deployment())
+    assert dig(spec, "selector", "matchLabels") == LIVE
+    assert dig(spec, "template", "metadata", "labels") == LIVE
+    assert dig(spec, "template", "spec", "topologySpreadConstraints") == [
+        {"topologyKey": "zone", "labelSelector": {"matchLabels": FOLLOWED}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "field"),
+    [
+        ("policy/v1", "PodDisruptionBudget", "selector"),
+        ("networking.k8s.io/v1", "NetworkPolicy", "podSelector"),
+        ("monitoring.coreos.com/v1", "PodMonitor", "selector"),
+    ],
+)
+def test_what_selects_pods_finds_those_of_a_deployment_of_another_release(
+    api_version: str, kind: str, field: str
+) -> None:
+    _, spec = taken_over(deployment(), document(api_version, kind, {field: {"matchLabels": BY_CHART}}))
+    assert spec == {field: {"matchLabels": FOLLOWED}}
+
+
+def test_a_service_leads_to_the_pods_of_a_deployment_of_another_release_wherever_it_is_in_the_chart() -> None:
+    service = document("v1", "Service", {"selector": BY_CHART, "ports": [{"port": 443}]})
+    before, _, after = taken_over(service, deployment(), service)
+    assert before == after == {"selector": FOLLOWED, "ports": [{"port": 443}]}
+
+
+def test_what_selects_services_or_other_pods_stays() -> None:
+    monitor = document("monitoring.coreos.com/v1", "ServiceMonitor", {"selector": {"matchLabels": BY_CHART}})
+    other = document("v1", "Service", {"selector": {"app.kubernetes.io/instance": "another"}})
+    elsewhere = Document(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"selector": BY_CHART},
+        }
+    )
+    _, *specs = taken_over(deployment(), monitor, other, elsewhere)
+    assert specs == [each.body["spec"] for each in (monitor, other, elsewhere)]
+
+
+def test_a_selector_of_several_deployments_follows_them_only_together() -> None:
+    shared = document("policy/v1", "PodDisruptionBudget", {"selector": {"matchLabels": {"part": "cap"}}})
+    by_chart: JsonObject = {**BY_CHART, "part": "cap"}
+    live: JsonObject = {**LIVE, "part": "old"}
+    _, alone = taken_over(deployment("webhook", by_chart), shared, live=live)
+    assert dig(alone, "selector", "matchLabels") == {"part": "old"}
+    _, _, kept = taken_over(deployment("webhook", by_chart), deployment("new", by_chart), shared, live=live)
+    assert dig(kept, "selector", "matchLabels") == {"part": "cap"}
 
 
 def test_the_manager_has_every_right_that_it_grants() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stellwerk.api.apps import Deployment
 from stellwerk.apply.objects import json_edit
@@ -19,7 +19,7 @@ from stellwerk.apply.set.model.policy import (
     UpdatePolicy,
 )
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.kube.yaml import Origin
 from stellwerk.operators.cap_manager.api import DELETE_POLICY_ANNOTATION, MANAGER, CAPOperator
 from stellwerk.render.request.request import Rendered
@@ -61,22 +61,85 @@ def with_selectors(
 
     The selector of a Deployment cannot be changed, and that of another chart is another one. The pods get its labels
     besides their own, so that the Deployment is taken over as it is: its pods are replaced one by one, and those who
-    select them by the labels of the chart find them.
+    select them by the labels of the chart find them. Where the chart gives a label another value than the selector, the
+    pods keep the selector's, and whatever selects these pods does so by that value.
     """
-    return [
-        Document(_selecting(document.body, selectors[key]), document.origin)
-        if _is_deployment(document.body) and (key := _key(document, namespace)) in selectors
-        else document
-        for document in found
-    ]
+    relabelled: list[_Relabelled] = []
+    result: list[Document] = []
+    for document in found:
+        key = _key(document, namespace)
+        body = document.body
+        if _is_deployment(body):
+            labels = _mapping(selectors.get(key, {}), "matchLabels")
+            relabelled.append(_Relabelled(key.namespace, _mapping(body, *_POD_LABELS), labels))
+            body = _selecting(body, selectors[key], labels) if key in selectors else body
+        result.append(Document(body, document.origin))
+    return [_following(document, relabelled, namespace) for document in result]
 
 
-def _selecting(body: JsonObject, selector: JsonObject) -> JsonObject:
-    labels = selector.get("matchLabels")
-    selecting = json_edit.with_value(body, selector, "spec", "selector")
-    return json_edit.merged(
-        selecting, labels if isinstance(labels, dict) else {}, "spec", "template", "metadata", "labels"
-    )
+_POD_LABELS = ("spec", "template", "metadata", "labels")
+_SELECTS_PODS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("", "Service"): ("spec",),
+    ("apps", "Deployment"): ("spec", "template"),
+    ("policy", "PodDisruptionBudget"): ("spec",),
+    ("networking.k8s.io", "NetworkPolicy"): ("spec",),
+    ("monitoring.coreos.com", "PodMonitor"): ("spec",),
+}
+"""The kinds that select pods, and where; a ServiceMonitor selects Services by their own labels, which do not change."""
+_SELECTORS = ("matchLabels", "selector")
+"""The fields that hold labels of pods; the selector of a Service does so itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Relabelled:
+    """Pods that have some labels by the chart, and others by the selector of their Deployment in the cluster."""
+
+    namespace: str
+    by_chart: JsonObject
+    by_selector: JsonObject
+
+    def selects(self, labels: JsonObject) -> bool:
+        """Whether these labels select the pods as the chart has them."""
+        return bool(labels) and labels.items() <= self.by_chart.items()
+
+    def followed(self, labels: JsonObject) -> JsonObject:
+        """The labels that select the pods as they are."""
+        return {key: self.by_selector.get(key, value) for key, value in labels.items()}
+
+
+def _selecting(body: JsonObject, selector: JsonObject, labels: JsonObject) -> JsonObject:
+    return json_edit.merged(json_edit.with_value(body, selector, "spec", "selector"), labels, *_POD_LABELS)
+
+
+def _following(document: Document, relabelled: Sequence[_Relabelled], namespace: str) -> Document:
+    body, home = document.body, _key(document, namespace).namespace
+    group = str(body.get("apiVersion", "")).rpartition("/")[0]
+    place = _SELECTS_PODS.get((group, str(body.get("kind", ""))))
+    pods = [each for each in relabelled if each.namespace == home]
+    if place is None or not pods:
+        return document
+    return Document(json_edit.with_value(body, _reselected(dig(body, *place), pods), *place), document.origin)
+
+
+def _reselected(value: JsonValue, pods: Sequence[_Relabelled]) -> JsonValue:
+    if isinstance(value, list):
+        return [_reselected(item, pods) for item in value]
+    if not isinstance(value, dict):
+        return value
+    changed = {key: _reselected(item, pods) for key, item in value.items()}
+    for field in _SELECTORS:
+        labels = changed.get(field)
+        if isinstance(labels, dict):
+            found = [each.followed(labels) for each in pods if each.selects(labels)]
+            # One that selects the pods of several Deployments can follow them only where they agree.
+            if found and all(each == found[0] for each in found):
+                changed[field] = found[0]
+    return changed
+
+
+def _mapping(body: JsonObject, *path: str) -> JsonObject:
+    found = dig(body, *path)
+    return found if isinstance(found, dict) else {}
 
 
 def _is_deployment(body: JsonObject) -> bool:
