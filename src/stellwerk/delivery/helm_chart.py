@@ -308,7 +308,7 @@ def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
         "environment": list(installation.local_environment),
         "imageVariable": installation.image_variable,
         "passedValues": {name: list(keys) for name, keys in installation.passed_values.items()},
-        "options": [_described_option(value, row, default) for value, row, default in _options(spec)],
+        "options": [_described_option(spec, value, row, default) for value, row, default in _options(spec)],
         "ports": ports,
         "webhooks": _webhooks(installation.webhooks) if installation.webhooks else {},
         "servesOnlyWebhooks": _serves_only_webhooks(operator, spec),
@@ -317,12 +317,13 @@ def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
     }
 
 
-def _described_option(value: Value, row: Setting[Any], default: str) -> JsonObject:
+def _described_option(spec: ProcessSpec, value: Value, row: Setting[Any], default: str) -> JsonObject:
     """What the templates read about a value that sets a setting."""
     shared = _shared(row)
     return {
         "value": value.path,
         "flag": row.flag,
+        "variable": row.environment if value.field and spec.chart_part().by_variable else "",
         "default": default,
         "file": value.file,
         "detected": [{"api": api, "value": text} for api, text in value.detected],

@@ -70,7 +70,7 @@ async def test_the_sample_of_the_original_is_installed_with_it_and_leaves_nothin
     assert {("Deployment", "cap-operator-controller"), ("ClusterRole", "cap-operator-controller")} <= kinds
     controller = await container(scene, "cap-operator-controller")
     assert controller["image"] == IMAGE
-    assert "--dns-target=x.ingress.example.com" in str(controller["args"])
+    assert {"name": "DNS_TARGET", "value": "x.ingress.example.com"} in cast(list[JsonValue], controller["env"])
     server = "cap-operator-subscription-server"
     gateway = await admin.get(unstructured(Gateway.resource), server, scene.namespace)
     assert gateway.at("spec", "selector") == LABELS
@@ -109,17 +109,17 @@ async def test_every_setting_of_a_capoperator_reaches_the_pods(own: Running, sce
         webhook={"replicas": 2, "certificateManager": "Default"},
     )
     found = await scene.shows("Ready", within=120)
-    arguments = str((await container(scene, "cap-operator-controller"))["args"])
-    for flag in (
-        "--dns-target=lb.example.com",
-        "--detailed-operational-metrics=true",
-        "--max-concurrent-reconciles-cap-application=2",
-        "--max-concurrent-reconciles-cap-tenant=20",
-        "--prometheus-address=http://p:9090",
-        "--metrics-eval-interval=2h",
-        "--rollout-delay=2h",
-    ):
-        assert flag in arguments
+    variables = cast(list[JsonValue], (await container(scene, "cap-operator-controller"))["env"])
+    for name, value in {
+        "DNS_TARGET": "lb.example.com",
+        "DETAILED_OPERATIONAL_METRICS": "true",
+        "MAX_CONCURRENT_RECONCILES_CAP_APPLICATION": "2",
+        "MAX_CONCURRENT_RECONCILES_CAP_TENANT": "20",
+        "PROMETHEUS_ADDRESS": "http://p:9090",
+        "METRICS_EVAL_INTERVAL": "2h",
+        "ROLLOUT_DELAY": "2h",
+    }.items():
+        assert {"name": name, "value": value} in variables
     deployment = await scene.client.get(unstructured(Deployment.resource), "cap-operator-controller", scene.namespace)
     assert deployment.at("spec", "replicas") == 2
     pods = deployment.at("spec", "template", "spec")

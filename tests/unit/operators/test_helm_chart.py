@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -42,13 +43,14 @@ async def chart() -> AsyncIterator[Chart]:
 
 
 def settings(spec: ProcessSpec, deployment: JsonObject) -> tuple[Any, ProcessSettings]:
-    """What `stellwerk run` reads from the arguments of a Deployment."""
+    """What `stellwerk run` reads from the arguments and variables of a Deployment."""
     parsed: list[tuple[Any, ProcessSettings]] = []
     table, process = spec.settings(), spec.process()
+    base = table.from_environment(variables(deployment)).settings
     command = click.Command(
         spec.name,
         params=[*process.options(), *table.options()],
-        callback=lambda **values: parsed.append((table.from_flags(values), process.from_flags(values))),
+        callback=lambda **values: parsed.append((table.from_flags(values, base), process.from_flags(values))),
     )
     container = manager(deployment)
     assert dig(container, "command") == ["stellwerk", "run", spec.name]
@@ -64,6 +66,14 @@ def manager(deployment: JsonObject) -> JsonValue:
     containers = dig(deployment, "spec", "template", "spec", "containers")
     assert isinstance(containers, list)
     return containers[0]
+
+
+def variables(deployment: JsonObject) -> dict[str, str]:
+    """The variables of a Deployment; each has one value."""
+    found = dig(manager(deployment), "env")
+    listed = [(str(each["name"]), str(each["value"])) for each in (dig_list(found) if found is not None else ())]
+    assert len(dict(listed)) == len(listed)
+    return dict(listed)
 
 
 def dig_list(body: JsonValue, *path: str) -> list[Any]:
@@ -188,6 +198,31 @@ async def test_false_and_zero_are_values(
 
     own, _ = settings(PROCESSES[process], deployment)
     assert getattr(own, field) == expected
+
+
+async def test_values_of_the_original_that_cannot_be_read_count_as_in_the_original(chart: Chart) -> None:
+    controller: JsonObject = {
+        "certManager": "other",
+        "dnsManager": "other",
+        "maxConcurrentReconciles": {"capTenant": "200", "domain": "many"},
+        "versionMonitoring": {"metricsEvaluationInterval": "5", "promClientAcquireRetryDelay": "10min"},
+        "rolloutDelay": "1d",
+    }
+    values: JsonObject = {"capOperator": {**CAP, "controller": controller}}
+    own, _ = settings(OPERATORS["cap"], (await chart.render(values))["Deployment", "cap-operator-controller"])
+
+    default = OPERATORS["cap"].settings().defaults
+    assert own == replace(default, max_concurrent_reconciles_cap_tenant=100)
+
+
+async def test_a_further_variable_counts_before_the_one_of_a_value(chart: Chart) -> None:
+    values: JsonObject = {
+        "capOperator": {**CAP, "controller": {"rolloutDelay": "2h"}},
+        "extraEnv": [{"name": "ROLLOUT_DELAY", "value": "3h"}],
+    }
+    own, _ = settings(OPERATORS["cap"], (await chart.render(values))["Deployment", "cap-operator-controller"])
+
+    assert own.rollout_delay == timedelta(hours=3)
 
 
 async def test_an_override_renames_account_and_bindings_alike(chart: Chart) -> None:

@@ -163,10 +163,10 @@ app.kubernetes.io/part-of: stellwerk
 {{- if and .process.webhooks .values.webhooks.enabled (eq (.values.certificateManager | default .values.webhooks.certificates) "CertManager") }}true{{ end }}
 {{- end }}
 
-{{- /* The flags that a process has of its values, and of what the chart creates for it. */}}
-{{- define "stellwerk.flags" -}}
-{{- $flags := list }}
-{{- range $option := .process.options }}
+{{- /* What the values set an option to, as text; nothing where that is the default of the program. Takes the option besides
+       what a process has. */}}
+{{- define "stellwerk.option" -}}
+{{- $option := .option }}
 {{- $set := include "stellwerk.at" (dict "values" $.values "path" $option.value) }}
 {{- if and (eq $set "") $option.common }}
 {{- $set = include "stellwerk.at" (dict "values" $.root.Values "path" $option.common) }}
@@ -180,8 +180,15 @@ app.kubernetes.io/part-of: stellwerk
 {{- if and $option.file (ne $set "") }}
 {{- $set = printf "/etc/stellwerk/files/%s" $option.file }}
 {{- end }}
-{{- if and (ne $set $option.default) (ne $set "") }}
-{{- $flags = append $flags (printf "--%s=%s" $option.flag $set) }}
+{{- if ne $set $option.default }}{{ $set }}{{ end }}
+{{- end }}
+
+{{- /* The flags that a process has of its values, and of what the chart creates for it. */}}
+{{- define "stellwerk.flags" -}}
+{{- $flags := list }}
+{{- range $option := .process.options }}
+{{- if not $option.variable }}
+{{- with include "stellwerk.option" (merge (dict "option" $option) $) }}{{ $flags = append $flags (printf "--%s=%s" $option.flag .) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- with .process.webhooks }}
@@ -191,6 +198,19 @@ app.kubernetes.io/part-of: stellwerk
 {{- end }}
 {{- end }}
 {{- toYaml (concat $flags (.values.options.extraArgs | default list)) }}
+{{- end }}
+
+{{- /* The variables that a process has of its values, in the place of flags. One of extraEnv counts before it. */}}
+{{- define "stellwerk.variables" -}}
+{{- $others := dict }}
+{{- range .values.extraEnv }}{{ $_ := set $others .name true }}{{ end }}
+{{- $variables := list }}
+{{- range $option := .process.options }}
+{{- if and $option.variable (not (hasKey $others $option.variable)) }}
+{{- with include "stellwerk.option" (merge (dict "option" $option) $) }}{{ $variables = append $variables (dict "name" $option.variable "value" .) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- toYaml $variables }}
 {{- end }}
 
 {{- /* The files that the values of a process have the text of. */}}

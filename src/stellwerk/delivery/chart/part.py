@@ -19,6 +19,9 @@ class ChartPart:
     values: tuple[Value, ...] = ()
     """Values of the process, besides those of every pod, with paths below `key`. One with a field sets that setting;
     the other settings are values below `options`."""
+    by_variable: bool = False
+    """Whether values with a field set environment variables, as in an original's chart: one that cannot be read counts
+    as the default there, while a bad flag stops the program."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Further labels of its objects and pods. In a value, `{name}` is the name of its objects, and `{release}` that of
     the release."""

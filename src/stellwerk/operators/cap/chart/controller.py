@@ -18,6 +18,7 @@ PART = ChartPart(
     key="controller",
     suffix="controller",
     labels=labels("controller"),
+    by_variable=True,
     values=(
         *component("500Mi", 0.2, requested_memory="50Mi", requested_cpu=0.02),
         Value(
