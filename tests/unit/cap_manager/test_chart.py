@@ -25,16 +25,16 @@ def test_without_a_folder_it_is_the_chart_of_the_product(tmp_path: Path) -> None
     found = chart.load(tmp_path / "absent")
     assert found.is_product
     assert "templates/operators.yaml" in found.files
-    assert found.values(OWN, "registry.example.com:5000/stellwerk:1.2") == {
+    assert found.values(OWN, "registry.example.com:5000/stellwerk:1.2", "my-cap") == {
         "image": {"repository": "registry.example.com:5000/stellwerk", "tag": "1.2", "digest": ""},
         "crds": {"keep": False},
-        "capOperator": {"enabled": True, "controller": {"replicas": 2}},
+        "capOperator": {"enabled": True, "fullnameOverride": "my-cap", "controller": {"replicas": 2}},
     }
 
 
 def test_the_chart_of_the_product_gets_what_the_manager_inherited_and_nothing_else_from_there(tmp_path: Path) -> None:
     inherited: JsonObject = {"imagePullSecrets": [{"name": "login"}], "image": {"tag": "other"}, "capOperator": {}}
-    found = chart.load(tmp_path / "absent", inherited).values(OWN, "example.com/stellwerk:1.2")
+    found = chart.load(tmp_path / "absent", inherited).values(OWN, "example.com/stellwerk:1.2", "my-cap")
     assert found["imagePullSecrets"] == [{"name": "login"}]
     assert (dig(found, "image", "tag"), dig(found, "capOperator", "enabled")) == ("1.2", True)
 
@@ -50,7 +50,7 @@ def test_inherited_values_are_read_from_the_environment_and_have_no_effect_where
 def test_any_other_chart_has_the_values_at_its_root(tmp_path: Path) -> None:
     found = chart.load(written(tmp_path / "chart", "cap-operator"), {"imagePullSecrets": []})
     assert not found.is_product
-    assert found.values(OWN, "") == OWN
+    assert found.values(OWN, "", "my-cap") == OWN
 
 
 def test_a_copy_of_the_products_chart_is_known_by_its_name(tmp_path: Path) -> None:

@@ -41,6 +41,19 @@ def test_retained_objects_stay_in_a_deletion() -> None:
     assert kept.delete.orphans_on_delete
 
 
+def test_the_certificate_of_the_originals_webhooks_stays_and_nothing_else() -> None:
+    entry = InventoryEntry(gvk=GroupVersionKind("", "v1", "Secret"), key=ObjectKey("cap", "my-cap-webhook-tls"))
+    others = (
+        replace(entry, key=ObjectKey("cap", "other-webhook-tls")),
+        replace(entry, key=ObjectKey("other", "my-cap-webhook-tls")),
+        replace(entry, gvk=GroupVersionKind("", "v1", "ConfigMap")),
+    )
+    kept, *rest = resources.keeping_certificate(Inventory((entry, *others)), ObjectKey("cap", "my-cap"))
+    assert kept.delete.orphans_on_apply
+    assert not kept.delete.orphans_on_delete
+    assert tuple(rest) == others
+
+
 BY_CHART: JsonObject = {"app.kubernetes.io/name": "webhook", "app.kubernetes.io/instance": "cap"}
 LIVE: JsonObject = {"app.kubernetes.io/name": "webhook", "app.kubernetes.io/instance": "release", "tier": "web"}
 FOLLOWED: JsonObject = {**BY_CHART, "app.kubernetes.io/instance": "release"}

@@ -57,6 +57,18 @@ async def test_objects_and_pods_of_the_cap_operator_have_the_labels_of_the_origi
     assert of_original(dig(deployment, "spec", "template", "metadata")) == expected
 
 
+async def test_the_webhooks_may_keep_the_certificate_of_their_service_under_any_name(chart: Chart) -> None:
+    """The program names the Secret like the Service."""
+    objects = await chart.render({"capOperator": {**CAP, "fullnameOverride": "cop"}})
+
+    arguments = str(dig(objects["Deployment", "cop-webhook"], "spec", "template", "spec", "containers"))
+    assert "--webhook-service=cop-webhook" in arguments
+    assert ("Service", "cop-webhook") in objects
+    rules = objects["Role", "cop-webhook"]["rules"]
+    assert "cop-webhook-tls" in str(rules)
+    assert "cap-operator" not in str(rules)
+
+
 async def test_webhook_configurations_belong_to_the_webhook(chart: Chart) -> None:
     objects = await chart.render({"capOperator": CAP})
 

@@ -120,7 +120,9 @@ app.kubernetes.io/part-of: stellwerk
 {{- /* Manifests under another name than that of the account, and in the namespace of the release. */}}
 {{- define "stellwerk.renamed" -}}
 {{- $text := .text | replace "release-namespace-placeholder" .root.Release.Namespace }}
-{{- regexReplaceAll (printf "(?m)^(\\s*(?:- )?name: )%s" .account) $text (printf "${1}%s" .name) }}
+{{- $text = regexReplaceAll (printf "(?m)^(\\s*(?:- )?name: )%s" .account) $text (printf "${1}%s" .name) }}
+{{- /* The Secret of a certificate has the name of the Service in front of it. */}}
+{{- regexReplaceAll (printf "(?m)^(\\s*- )%s-tls$" .account) $text (printf "${1}%s-tls" .name) }}
 {{- end }}
 
 {{- /* The ServiceAccount that a process acts as. Takes the values and the name of the process. */}}

@@ -23,7 +23,7 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.host.ports import HOST, free_port
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
-from stellwerk.operators.cap.webhooks import registration, rights
+from stellwerk.operators.cap.webhooks import registration, rights, settings
 from stellwerk.operators.cap.webhooks.installation import INSTALLATION
 from stellwerk.runtime.certificates import store
 from stellwerk.runtime.certificates.certs import KeyPair
@@ -31,6 +31,8 @@ from stellwerk.runtime.certificates.store import CertificateStep, Profile
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.processes.operator_process import OperatorProcess
+
+SECRET = registration.secret_of(settings.SERVICE)
 
 MINE = MergePatch({"metadata": {"finalizers": ["example.com/mine"]}})
 NO_FINALIZER = MergePatch({"metadata": {"finalizers": None}})
@@ -99,7 +101,7 @@ async def test_its_account_has_the_rights_that_it_uses_and_deletions_do_not_wait
         secrets = permissions.within(permissions.on("secrets", "create"), home)
         await permissions.count(admin, away.user, secrets, permissions.on("captenants", "list", group="sme.sap.com"))
         await away.process.start()
-        secret = await admin.get(Secret, registration.SECRET, home)
+        secret = await admin.get(Secret, SECRET, home)
         await register(admin, away, home, secret.data["ca.crt"])
         await eventually(lambda: in_force(admin, home), describe="the API server asks the webhooks")
 
@@ -138,7 +140,7 @@ async def test_it_serves_the_certificate_of_files_and_needs_no_right_on_secrets_
         await away.process.start()
         await register(admin, away, home, authority)
         await eventually(lambda: in_force(admin, home), describe="the API server asks the webhooks")
-        assert await admin.find(Secret, registration.SECRET, home) is None
+        assert await admin.find(Secret, SECRET, home) is None
         await unregister(admin, away)
 
 

@@ -24,7 +24,7 @@ INSTALLATION = Installation(
             f"--tls-cert={folder}/tls.crt",
             f"--tls-key={folder}/tls.key",
         ],
-        secret=registration.SECRET,
+        secret=registration.secret_of(settings.SERVICE),
         configurations=registration.configurations,
     ),
     local_flags=lambda _: ["--webhook-host=127.0.0.1", f"--pod-namespace={NAMESPACE}"],

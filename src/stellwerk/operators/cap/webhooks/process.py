@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from stellwerk.delivery.operator_spec import CannotStart, Launch
-from stellwerk.operators.cap.webhooks import server
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.cap.webhooks import registration, server
 from stellwerk.operators.cap.webhooks.installation import INSTALLATION
 from stellwerk.operators.cap.webhooks.settings import Settings
 from stellwerk.runtime.process.manager import Manager
@@ -39,7 +40,8 @@ def launch(process: ProcessSettings, settings: Settings, environment: Mapping[st
 def _certificates(manager: Manager, settings: Settings, namespace: str) -> WebhookCertificates:
     if settings.tls_enabled:
         return MountedCertificates(Path(), certificate=settings.tls_cert, key=settings.tls_key)
-    return server.shared_certificate(manager, namespace, hosts(settings, namespace))
+    secret = ObjectKey(namespace, registration.secret_of(settings.webhook_service))
+    return server.shared_certificate(manager, secret, hosts(settings, namespace))
 
 
 def hosts(settings: Settings, namespace: str) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP
 from stellwerk.operators.cap.webhooks.judges import MUTATE, VALIDATE
 
 NAME = "cap-operator"
-SECRET = "cap-operator-webhook-tls"  # noqa: S105  # a name
 _WEBHOOK = f"{NAME}.{GROUP}"
 _SECONDS = 5
 _VALIDATED = (
@@ -37,6 +36,11 @@ _VALIDATED = (
 )
 _WRITES = ("CREATE", "UPDATE")
 _STAYS: JsonObject = {"name": "object-is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+
+
+def secret_of(service: str) -> str:
+    """The name of the Secret with the certificate of a Service, as with the original: it goes on with that one."""
+    return f"{service}-tls"
 
 
 def configurations(client_config: ClientConfig, namespace: str) -> Sequence[JsonObject]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from stellwerk.api import admission
 from stellwerk.delivery.grants import grant, grant_on
 from stellwerk.operators.cap.kinds.status import GROUP
-from stellwerk.operators.cap.webhooks.registration import NAME, SECRET
+from stellwerk.operators.cap.webhooks.registration import NAME, secret_of
+from stellwerk.operators.cap.webhooks.settings import SERVICE
 
 ACCOUNT = "cap-operator-webhook"
 
@@ -46,6 +47,6 @@ GRANTS = (
 )
 HOME_GRANTS = (
     grant("", "secrets", "create", _KEPT, create="there is no certificate yet"),
-    grant_on(SECRET, "", "secrets", "get patch", _KEPT, patch="the certificate is renewed"),
+    grant_on(secret_of(SERVICE), "", "secrets", "get patch", _KEPT, patch="the certificate is renewed"),
 )
 """In the namespace of the webhooks."""

@@ -35,12 +35,12 @@ def install(
     return server
 
 
-def shared_certificate(manager: Manager, namespace: str, hosts: Sequence[str]) -> ServingCertificates:
-    """A certificate for `hosts` that the replicas share by a Secret in `namespace`, and that API servers trust."""
+def shared_certificate(manager: Manager, secret: ObjectKey, hosts: Sequence[str]) -> ServingCertificates:
+    """A certificate for `hosts` that the replicas share by a Secret, and that API servers trust."""
     registrations = (Registration.validating(registration.NAME), Registration.mutating(registration.NAME))
     certificates = ServingCertificates(
         manager.client,
-        ObjectKey(namespace, registration.SECRET),
+        secret,
         Profile(names=hosts),
         registrations=registrations,
         clock=manager.clock,

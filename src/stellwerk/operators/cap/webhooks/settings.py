@@ -40,7 +40,8 @@ TABLE = SettingsTable(
         switch(
             "tls_enabled",
             "true: the certificate of `TLS_CERT` and `TLS_KEY` is served. Otherwise the program creates and renews "
-            "one, in the Secret `cap-operator-webhook-tls`. API servers call webhooks by HTTPS only.",
+            "one, in the Secret with the name of the Service and `-tls` after it. API servers call webhooks by HTTPS "
+            "only.",
         ),
         variable("tls_cert", "The file with the certificate, as PEM. A change is noticed within seconds.", str),
         variable("tls_key", "The file with its key.", str),

@@ -44,8 +44,11 @@ class Chart:
         """Of all files."""
         return self.files.digest
 
-    def values(self, own: JsonObject, image: str) -> JsonObject:
-        """The values of an installation in the form of this chart. `own`: as the original's chart takes them."""
+    def values(self, own: JsonObject, image: str, release: str) -> JsonObject:
+        """The values of an installation in the form of this chart. `own`: as the original's chart takes them.
+
+        `release`: the name of the CAPOperator, with which the names of its objects begin in the original's chart.
+        """
         if not self.is_product:
             return own
         reference = ImageReference.parse(image)
@@ -53,7 +56,7 @@ class Chart:
             **self.inherited,
             "image": {"repository": reference.repository, "tag": reference.tag, "digest": reference.digest},
             "crds": {"keep": False},  # the set decides: they go when no CAP object is left
-            KEY: {"enabled": True, **own},
+            KEY: {"enabled": True, "fullnameOverride": release, **own},
         }
 
 

@@ -117,6 +117,8 @@ class Installer:
         of the content before for it.
         """
         known = inventory_codec.read(capoperator.status.inventory)
+        if self.chart.is_product:
+            known = resources.keeping_certificate(known, capoperator.key)
         announces = announces and not newcomers(prepared.wanted, known)
         owner = await self.owner(capoperator.key)
         view = await set_view.covered(prepared.wanted, known, self.owned, self.client)

@@ -41,7 +41,8 @@ def content_of(capoperator: CAPOperator, chart: Chart, image: str, cluster_domai
     if not cluster_domain:
         raise ClusterDomainUnknown(f"ConfigMap {SHOOT_INFO} has no data.domain, or does not exist")
     domain = plan.server_domain(capoperator.spec, cluster_domain)
-    values = chart.values(plan.chart_values(capoperator.spec, domain, target.name), image)
+    own = plan.chart_values(capoperator.spec, domain, target.name)
+    values = chart.values(own, image, capoperator.metadata.name)
     return Content(values, plan.digest_of(capoperator, chart.digest, values), target)
 
 

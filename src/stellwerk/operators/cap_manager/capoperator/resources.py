@@ -9,7 +9,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
-from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import (
     AdoptionPolicy,
@@ -163,6 +163,17 @@ def desired(
         policies=POLICIES,
         set_digest=capoperator.status.processing_digest,
     )
+
+
+def keeping_certificate(inventory: Inventory, capoperator: ObjectKey) -> Inventory:
+    """The inventory with the Secret of the webhooks' certificate as one that stays when the chart does not have it.
+
+    The chart of the original has it as an object. With ours the webhooks keep it by themselves: they go on with its
+    authority, which API servers trust, and so does the original after a way back.
+    """
+    secret = ObjectIdentity("", "Secret", ObjectKey(capoperator.namespace, f"{capoperator.name}-webhook-tls"))
+    entry = inventory.by_identity().get(secret)
+    return inventory.changed({secret: replace(entry, delete=DeletePolicy.ORPHAN_ON_APPLY)} if entry is not None else {})
 
 
 def retained(inventory: Inventory) -> Inventory:
