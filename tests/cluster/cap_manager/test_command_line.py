@@ -88,6 +88,16 @@ async def test_diff_shows_what_another_chart_would_change_and_writes_nothing(
     assert "example.com/controller:1" in str(containers)
 
 
+async def test_diff_of_a_second_capoperator_names_the_one_that_the_cluster_has(
+    scene: Scene, call: Call, tmp_path: Path
+) -> None:
+    await scene.asks()
+    await scene.asks(name="second")
+    refused = await call("diff", "capop/second", "--path", str(charts.write(tmp_path / "chart")))
+    assert refused.returncode not in (0, 3), refused
+    assert f"exactly one CAPOperator in the cluster, and {scene.namespace}/{NAME} is the older one" in refused.stderr
+
+
 async def test_diff_reads_the_values_that_the_manager_inherited_from_its_deployment(scene: Scene, call: Call) -> None:
     """With the chart of the product, without a network policy: the settings of a manager are in its variables."""
     await scene.asks()

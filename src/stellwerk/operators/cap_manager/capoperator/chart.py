@@ -60,12 +60,12 @@ class Chart:
         }
 
 
-def load(folder: Path, inherited: JsonObject | None = None) -> Chart:
-    """The chart of a folder; that of this product where there is no such folder. Raises UnusableChart.
+def load(folder: Path | None, inherited: JsonObject | None = None) -> Chart:
+    """The chart of a folder; that of this product without one, or where it does not exist. Raises UnusableChart.
 
     `inherited`: further values, where it is the chart of this product.
     """
-    place = folder if folder.exists() else product_folder()
+    place = folder if folder is not None and folder.exists() else product_folder()
     try:
         files = local_files.read(place)
         name = values.read(files["Chart.yaml"], "Chart.yaml").get("name")

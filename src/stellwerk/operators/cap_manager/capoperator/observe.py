@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stellwerk.kube.types.model import JsonObject
@@ -46,9 +47,9 @@ def content_of(capoperator: CAPOperator, chart: Chart, image: str, cluster_domai
     return Content(values, plan.digest_of(capoperator, chart.digest, values), target)
 
 
-def check_only(capoperator: CAPOperator, watches: Watches) -> None:
-    """Raises AnotherCapOperator unless it is the one that the cluster has."""
-    first = plan.first_of(watches.capoperators.store.all())
+def check_only(capoperator: CAPOperator, known: Iterable[CAPOperator]) -> None:
+    """Raises AnotherCapOperator unless it is the one that the cluster has. `known`: those of the cluster."""
+    first = plan.first_of(known)
     if first is not None and first.key != capoperator.key:
         raise AnotherCapOperator(capoperator.key, first.key)
 

@@ -135,7 +135,7 @@ class CapOperatorPass:
             if not await self._save(first):
                 return Next.now(first).without_event()
         plan.check_inventory(self.capoperator)
-        observe.check_only(self.capoperator, services.watches)
+        observe.check_only(self.capoperator, services.watches.capoperators.store.all())
         content = await observe.content(self.capoperator, services.watches, services.chart, services.image)
         is_restart = bool(self.capoperator.status.processing_digest)
         begun = plan.start_content(self.capoperator, content.digest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from stellwerk.api.apps import Deployment
 from stellwerk.api.coordination import Lease
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Service
@@ -19,7 +21,7 @@ from stellwerk.operators.cap_manager.capoperator import chart as charts
 from stellwerk.operators.cap_manager.capoperator import plan, resources
 from stellwerk.operators.cap_manager.capoperator.chart import Chart, UnusableChart
 from stellwerk.operators.cap_manager.capoperator.installer import documents_of, request_of
-from stellwerk.operators.cap_manager.capoperator.observe import Content, content_of
+from stellwerk.operators.cap_manager.capoperator.observe import Content, check_only, content_of
 from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
 from stellwerk.operators.cap_manager.errors import CapOperatorFailed
 from stellwerk.operators.cap_manager.settings import TABLE, Settings
@@ -37,12 +39,10 @@ class CapOperatorPreviewer:
 
     async def preview(self, subject: CAPOperator, request: PreviewRequest) -> Preview:
         """See `Previewer`. `--path` is the folder of the chart, `--image` the image of the pods."""
+        chart = chart_of(await _settings_in_use(request.client), request.folder)
         try:
-            inherited = (await _settings_in_use(request.client)).chart_values
-            chart = charts.load(request.folder or Settings().manifest_directory, inherited)
-        except UnusableChart as error:
-            raise PreviewFailed(str(error), fix="name another folder with --path") from None
-        try:
+            known = (await request.client.list(CAPOperator)).items
+            check_only(subject, [*(each for each in known if each.key != subject.key), subject])
             image = request.image or await _image_in_use(subject, request.client)
             content = await _content(subject, request.client, chart, image)
             status = plan.start_content(subject, content.digest).status
@@ -64,6 +64,22 @@ class CapOperatorPreviewer:
             inventory=inventory_codec.read(subject.status.inventory),
             warnings=rendered.chart.warnings if rendered.chart is not None else (),
         )
+
+
+def chart_of(settings: Settings, folder: Path | None) -> Chart:
+    """The chart that the manager renders, as far as it can be read from here. Raises PreviewFailed.
+
+    A folder of the manager's settings is one of its container: one of that name here is another one.
+    """
+    if folder is None and settings.manifest_directory != TABLE.defaults.manifest_directory:
+        why = (
+            f"the manager renders the chart of its folder {settings.manifest_directory}, which cannot be read from here"
+        )
+        raise PreviewFailed(why, fix="name a folder with the same chart with --path")
+    try:
+        return charts.load(folder, settings.chart_values)
+    except UnusableChart as error:
+        raise PreviewFailed(str(error), fix="name another folder with --path") from None
 
 
 async def _settings_in_use(client: Client) -> Settings:
