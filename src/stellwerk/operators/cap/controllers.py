@@ -34,6 +34,7 @@ from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
 from stellwerk.operators.cap.version.children import VersionChildren
 from stellwerk.operators.cap.version.monitor import NAME, VersionMonitor
+from stellwerk.operators.cap.version.prometheus import PrometheusAccess
 from stellwerk.operators.cap.version.reconcile import VersionReconciler
 from stellwerk.operators.cap.version.rollout import CredentialRollout
 from stellwerk.operators.cap.watches import BY_OWNER, Caches
@@ -124,9 +125,9 @@ def install_applications(
         counts=counts,
     )
     border = manager.border
-    monitor = VersionMonitor(
-        client=client, caches=seen, address=settings.prometheus_address, border=border, recorder=recorder
-    )
+    address, delay = settings.prometheus_address, settings.prom_acquire_client_retry_delay
+    prometheus = PrometheusAccess(address, delay, manager.clock) if address else None
+    monitor = VersionMonitor(client=client, caches=seen, prometheus=prometheus, border=border, recorder=recorder)
     seconds = settings.metrics_eval_interval.total_seconds()
     manager.add_controller(Periodic(NAME, monitor.look, interval_seconds=seconds, border=border))
     return ApplicationControllers(

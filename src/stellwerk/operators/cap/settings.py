@@ -118,7 +118,8 @@ TABLE = SettingsTable(
         variable("prometheus_address", "Address of Prometheus for the monitoring of versions.", str),
         _time("metrics_eval_interval", "Pause between two looks at versions that may be deleted."),
         _time(
-            "prom_acquire_client_retry_delay", "Accepted for compatibility: each look asks Prometheus, if it has to."
+            "prom_acquire_client_retry_delay",
+            "How long Prometheus is not asked after no connection to it came about; versions with rules stay.",
         ),
         _time(
             "rollout_delay",

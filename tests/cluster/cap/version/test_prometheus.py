@@ -10,7 +10,7 @@ from tests.prometheus import prometheus
 
 from stellwerk.local.host.ports import HOST, free_port
 from stellwerk.operators.cap.version.monitoring import Answer
-from stellwerk.operators.cap.version.prometheus import Prometheus, PrometheusFailed
+from stellwerk.operators.cap.version.prometheus import Prometheus, PrometheusFailed, PrometheusUnreachable
 
 
 async def test_scalars_and_vectors_are_understood_and_a_refused_query_names_the_cause(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ async def test_scalars_and_vectors_are_understood_and_a_refused_query_names_the_
 
 async def test_a_server_that_is_not_there_is_reported() -> None:
     async with Prometheus.connected(f"http://{HOST}:{free_port()}") as client:
-        with pytest.raises(PrometheusFailed, match="Prometheus does not answer"):
+        with pytest.raises(PrometheusUnreachable, match="Prometheus does not answer"):
             await client.ask("up")
 
 

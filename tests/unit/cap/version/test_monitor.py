@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import msgspec
+import pytest
 from tests.unit.cap import given
 
 from stellwerk.kube.client.client import Client
@@ -18,9 +22,12 @@ from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version.monitor import VersionMonitor
+from stellwerk.operators.cap.version.monitoring import Answer
+from stellwerk.operators.cap.version.prometheus import PrometheusAccess, PrometheusFailed, PrometheusUnreachable
 from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Notice
+from stellwerk.testing.clock import FakeClock
 
 READY: JsonObject = {"type": "Ready", "status": "True", "reason": "WorkloadsReady", "message": "ready"}
 
@@ -58,7 +65,7 @@ def monitor(events: Events, *applications: str) -> tuple[VersionMonitor, Caches]
     versions = tuple(a_version(name, number) for name in applications for number in ("1", "2"))
     caches.versions.take(Synced(versions, "1"))
     caches.tenants.take(Synced((), "1"))
-    made = VersionMonitor(client=client, caches=caches, address="", border=manager.border, recorder=events)
+    made = VersionMonitor(client=client, caches=caches, prometheus=None, border=manager.border, recorder=events)
     return made, caches
 
 
@@ -91,3 +98,72 @@ async def test_tenants_that_cannot_be_listed_keep_all_versions() -> None:
     caches.tenants.take(Synced((), "2"))
     await made.look()
     assert events.sent == ["bookshop-v1"]
+
+
+@dataclass
+class Server:
+    """A Prometheus that answers with an empty vector, or fails."""
+
+    failure: PrometheusFailed | None = None
+    asked: int = 0
+    sessions: int = 0
+
+    @asynccontextmanager
+    async def connected(self, address: str) -> AsyncIterator[Server]:
+        self.sessions += 1
+        yield self
+
+    async def ask(self, query: str) -> Answer:
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure
+        return Answer(is_scalar=False, values=())
+
+
+def with_rules(number: str) -> CAPApplicationVersion:
+    metric: JsonObject = {"name": "sessions", "type": "Gauge", "calculationPeriod": "30m", "thresholdValue": "0.5"}
+    workload = given.deployment("srv", "CAP", monitoring={"deletionRules": {"metrics": [metric]}})
+    found = given.version(workload, name=f"bookshop-v{number}", version=number, capApplicationInstance="bookshop")
+    return msgspec.structs.replace(found, status=msgspec.convert({"conditions": [READY]}, type(found.status)))
+
+
+def measured(server: Server, events: Events) -> tuple[VersionMonitor, FakeClock]:
+    """A monitor of three unused versions with rules, one without, and one that is used."""
+    made, caches = monitor(events, "bookshop")
+    versions = (*(with_rules(str(number)) for number in range(1, 4)), a_version("bookshop", "4"), with_rules("5"))
+    caches.versions.take(Synced(versions, "2"))
+    clock = FakeClock()
+    access = PrometheusAccess("http://p", timedelta(hours=1), clock, server.connected)
+    return replace(made, prometheus=access), clock
+
+
+async def test_a_look_asks_by_one_session() -> None:
+    server, events = Server(), Events()
+    made, _ = measured(server, events)
+    await made.look()
+    assert (server.sessions, server.asked, len(events.sent)) == (1, 3, 4)
+
+
+async def test_an_unreachable_prometheus_is_asked_once_and_left_alone_for_the_retry_delay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server, events = Server(PrometheusUnreachable("no route")), Events()
+    made, clock = measured(server, events)
+    await made.look()
+    await made.look()
+    assert server.asked == 1
+    assert events.sent == ["bookshop-v4", "bookshop-v4"], "a version without rules needs no answer"
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "CAPApplicationVersion shop/bookshop-v1 stays: no route"
+    ]
+    server.failure = None
+    await clock.advance(3600)
+    await made.look()
+    assert server.asked == 4
+
+
+async def test_a_question_that_fails_keeps_its_version_only() -> None:
+    server, events = Server(PrometheusFailed("it takes too long")), Events()
+    made, _ = measured(server, events)
+    await made.look()
+    assert server.asked == 3

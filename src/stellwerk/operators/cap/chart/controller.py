@@ -76,7 +76,7 @@ PART = ChartPart(
             "versionMonitoring.promClientAcquireRetryDelay",
             "1h",
             TEXT,
-            "Accepted for compatibility.",
+            "How long Prometheus is not asked after no connection to it came about.",
             field="prom_acquire_client_retry_delay",
         ),
         Value("clientRateLimiting.qps", "", SETTING, "Accepted for compatibility.", field="client_qps"),

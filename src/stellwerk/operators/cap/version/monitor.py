@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError, Conflict, NotFound
@@ -15,8 +17,8 @@ from stellwerk.operators.cap.kinds.tenant import hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import monitoring
-from stellwerk.operators.cap.version.monitoring import UnusableRule
-from stellwerk.operators.cap.version.prometheus import Prometheus, PrometheusFailed
+from stellwerk.operators.cap.version.monitoring import Answer, UnusableRule
+from stellwerk.operators.cap.version.prometheus import PrometheusAccess, PrometheusFailed, PrometheusLeftAlone
 from stellwerk.operators.cap.watches import BY_APPLICATION, Caches
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.reconciler import Notice
@@ -26,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 NAME = "version-monitor"
 
+Ask: TypeAlias = Callable[[str], Awaitable[Answer]]
+"""Asks Prometheus a query. Raises PrometheusFailed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionMonitor:
@@ -33,8 +38,8 @@ class VersionMonitor:
 
     client: Client
     caches: Caches
-    address: str
-    """Of Prometheus; empty: versions with rules are never found to be unused."""
+    prometheus: PrometheusAccess | None
+    """Without one, versions with rules are never found to be unused."""
     border: Border
     recorder: EventSink | None = None
 
@@ -43,12 +48,14 @@ class VersionMonitor:
 
         An application whose versions cannot be looked at keeps no other from its look.
         """
-        for application in self.caches.applications.store.all():
-            if asked := monitoring.asks(application):
-                look = partial(self._look_at, application, deletes=asked == monitoring.DELETE)
-                await self.border.once(NAME, f"{NAME} of {application.ref}", look)
+        async with AsyncExitStack() as stack:
+            ask = await stack.enter_async_context(self.prometheus.look()) if self.prometheus is not None else None
+            for application in self.caches.applications.store.all():
+                if asked := monitoring.asks(application):
+                    look = partial(self._look_at, application, ask, deletes=asked == monitoring.DELETE)
+                    await self.border.once(NAME, f"{NAME} of {application.ref}", look)
 
-    async def _look_at(self, application: CAPApplication, *, deletes: bool) -> None:
+    async def _look_at(self, application: CAPApplication, ask: Ask | None, *, deletes: bool) -> None:
         caches, key = self.caches, str(application.key)
         if unseen := caches.unseen_tenants:
             _log.warning("versions of %s stay: %s", application.ref, unseen)
@@ -59,25 +66,10 @@ class VersionMonitor:
         versions = caches.versions.store.by(BY_APPLICATION, key)
         try:
             for version in monitoring.candidates(versions, caches.tenants.store.by(BY_APPLICATION, key)):
-                if await self._is_unused(version):
+                if await _is_unused(version, ask):
                     await self._report(version, deletes=deletes)
         except ApiError as error:
             _log.warning("versions of %s: %s", application.ref, error)
-
-    async def _is_unused(self, version: CAPApplicationVersion) -> bool:
-        try:
-            questions = monitoring.questions(version)
-            return not questions or (bool(self.address) and await self._answers(questions))
-        except (UnusableRule, PrometheusFailed) as error:
-            _log.warning("%s stays: %s", version.ref, error)
-            return False
-
-    async def _answers(self, questions: Sequence[monitoring.Question]) -> bool:
-        async with Prometheus.connected(self.address) as prometheus:
-            for question in questions:
-                if not question.is_unused(await prometheus.ask(question.query)):
-                    return False
-        return True
 
     async def _report(self, version: CAPApplicationVersion, *, deletes: bool) -> None:
         metadata = version.metadata
@@ -91,3 +83,19 @@ class VersionMonitor:
             await self.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
         except (NotFound, Conflict):
             return
+
+
+async def _is_unused(version: CAPApplicationVersion, ask: Ask | None) -> bool:
+    """Whether all rules of a version mean that it is unused. Without an answer it is not."""
+    try:
+        questions = monitoring.questions(version)
+        for question in questions:
+            if ask is None or not question.is_unused(await ask(question.query)):
+                return False
+    except PrometheusLeftAlone as error:
+        _log.debug("%s stays: %s", version.ref, error)
+        return False
+    except (UnusableRule, PrometheusFailed) as error:
+        _log.warning("%s stays: %s", version.ref, error)
+        return False
+    return True

@@ -1,10 +1,17 @@
-"""Questions to Prometheus by its HTTP API (`/api/v1/query`), with bounds on time and bytes."""
+"""Questions to Prometheus by its HTTP API (`/api/v1/query`), with bounds on time and bytes.
+
+A server to which no connection comes about is left alone for a while. One that is slow with a question is not: any
+user can write a rule that takes long, and it would keep the versions of others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,16 +20,26 @@ from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap.version.monitoring import Answer
 from stellwerk.render.errors import Unavailable
 from stellwerk.render.sources.http import bounded_body
+from stellwerk.runtime.clock import Clock
 
 with lazy_imports(__name__):
     import aiohttp
 
+CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 MOST_BYTES = 1 << 20
 
 
 class PrometheusFailed(Exception):
     """Prometheus cannot be reached, or does not answer a question."""
+
+
+class PrometheusUnreachable(PrometheusFailed):
+    """There is no connection to Prometheus."""
+
+
+class PrometheusLeftAlone(PrometheusFailed):
+    """Prometheus could not be reached a while ago, and is not asked yet."""
 
 
 class _Result(msgspec.Struct):
@@ -47,19 +64,60 @@ class Prometheus:
     @asynccontextmanager
     async def connected(cls, address: str) -> AsyncIterator[Prometheus]:
         """A server for some questions."""
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
             yield cls(address, session)
 
     async def ask(self, query: str) -> Answer:
-        """The answer to a query at this moment. Raises PrometheusFailed."""
+        """The answer to a query at this moment. Raises PrometheusFailed, PrometheusUnreachable."""
         try:
             async with self._session.post(self._url, data={"query": query}, allow_redirects=False) as response:
                 return _answer(await bounded_body(response, MOST_BYTES), response.status)
         except Unavailable as error:
             raise PrometheusFailed(error.why) from None
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise PrometheusFailed(f"Prometheus does not answer: {str(error) or type(error).__name__}") from error
+            no_connection = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+            failure = PrometheusUnreachable if isinstance(error, no_connection) else PrometheusFailed
+            raise failure(f"Prometheus does not answer: {str(error) or type(error).__name__}") from error
+
+
+class PrometheusServer(Protocol):
+    """What answers questions; `Prometheus` is one."""
+
+    async def ask(self, query: str) -> Answer:
+        """As `Prometheus.ask`."""
+        ...
+
+
+@dataclass(slots=True)
+class PrometheusAccess:
+    """The access to a server over many looks."""
+
+    address: str
+    retry_delay: timedelta
+    """How long a server that could not be reached is left alone."""
+    clock: Clock
+    connect: Callable[[str], AbstractAsyncContextManager[PrometheusServer]] = Prometheus.connected
+    _left_alone_until: float = -math.inf
+
+    @asynccontextmanager
+    async def look(self) -> AsyncIterator[Callable[[str], Awaitable[Answer]]]:
+        """Ask within one look, by one session, which the first question opens."""
+        async with AsyncExitStack() as sessions:
+            server: PrometheusServer | None = None
+
+            async def ask(query: str) -> Answer:
+                nonlocal server
+                if self.clock.monotonic() < self._left_alone_until:
+                    raise PrometheusLeftAlone("Prometheus could not be reached")
+                server = server or await sessions.enter_async_context(self.connect(self.address))
+                try:
+                    return await server.ask(query)
+                except PrometheusUnreachable:
+                    self._left_alone_until = self.clock.monotonic() + self.retry_delay.total_seconds()
+                    raise
+
+            yield ask
 
 
 def _answer(content: bytes, status: int) -> Answer:
