@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 from tests.unit.operators import helm_charts
-from tests.unit.operators.helm_charts import ALL, MANAGER, Chart
+from tests.unit.operators.helm_charts import ALL, CAP, MANAGER, Chart
 from tests.unit.operators.test_helm_chart import dig_list, manager
 
 from stellwerk.kube.types.model import JsonObject, dig
@@ -62,7 +62,7 @@ async def test_the_manager_passes_network_policy_and_pull_secrets_to_what_it_ins
     variables = {str(each["name"]): str(each["value"]) for each in dig_list(container, "env")}
     settings = TABLE.of_process([], variables)
     product = charts.load(settings.manifest_directory, settings.chart_values)
-    installed = await chart.render(product.values({}, settings.image))
+    installed = await chart.render(product.values({}, settings.image, "cap-operator"))
     pod = dig(installed["Deployment", "cap-operator-controller"], "spec", "template", "spec")
     assert dig(pod, "imagePullSecrets") == [{"name": "login"}]
     policy = installed["NetworkPolicy", "cap-operator-controller"]
@@ -70,3 +70,27 @@ async def test_the_manager_passes_network_policy_and_pull_secrets_to_what_it_ins
     assert (7443, "TCP") in {
         (port["port"], port["protocol"]) for port in dig_list(policy, "spec", "egress")[0]["ports"]
     }
+
+
+@pytest.mark.parametrize(
+    ("address", "added"),
+    [
+        ("http://prometheus.monitoring:9091", {(9091, "TCP")}),
+        ("http://prometheus.monitoring:9091/path?q=:1", {(9091, "TCP")}),
+        ("prometheus:9091", {(9091, "TCP")}),
+        ("http://[fd00::1]:9091", {(9091, "TCP")}),
+        ("http://prometheus.monitoring:443", set[tuple[int, str]]()),
+        ("http://prometheus.monitoring", set[tuple[int, str]]()),
+        ("http://prometheus.monitoring:99999", set[tuple[int, str]]()),
+        ("%:/no address", set[tuple[int, str]]()),
+    ],
+)
+async def test_the_controllers_may_call_the_port_of_prometheus(
+    chart: Chart, address: str, added: set[tuple[int, str]]
+) -> None:
+    own: JsonObject = {**CAP, "controller": {"versionMonitoring": {"prometheusAddress": address}}}
+    objects = await chart.render({"capOperator": own, "networkPolicy": {"egressPorts": [443]}})
+
+    usual = called(objects["NetworkPolicy", "cap-operator-webhook"])
+    assert called(objects["NetworkPolicy", "cap-operator-controller"]) == usual | added
+    assert not usual & added

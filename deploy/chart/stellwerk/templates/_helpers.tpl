@@ -215,6 +215,19 @@ app.kubernetes.io/part-of: stellwerk
 {{- toYaml $variables }}
 {{- end }}
 
+{{- /* The TCP ports that a process may call besides DNS. Takes the values of the process. */}}
+{{- define "stellwerk.egressPorts" -}}
+{{- $ports := list }}
+{{- range .networkPolicy.egressPorts }}{{ $ports = append $ports (int .) }}{{ end }}
+{{- with (.versionMonitoring).prometheusAddress }}
+{{- $host := regexReplaceAll "^([a-zA-Z]+://)?([^/?#]*).*$" . "${2}" }}
+{{- with regexFind ":[0-9]{1,5}$" $host | trimPrefix ":" | int }}
+{{- if le . 65535 }}{{ $ports = append $ports . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- toYaml (uniq $ports) }}
+{{- end }}
+
 {{- /* The files that the values of a process have the text of. */}}
 {{- define "stellwerk.files" -}}
 {{- $files := dict }}

@@ -177,7 +177,8 @@ COMMON = (
         {"type": "array", "items": {"type": "integer"}},
         "TCP ports that the operators may call, besides DNS: API servers, HTTP servers, Flux's source-controller. They "
         "are those of pods and hosts, not of Services. Add that of a collector of traces, such as 4318, and that of "
-        "your API server if it is another one.",
+        "your API server if it is another one. The port in the address of Prometheus for the monitoring of versions is "
+        "added by itself.",
     ),
     Value("networkPolicy.extraEgress", [], LIST, "Further rules of the NetworkPolicy."),
     Value("monitoring.service", True, SWITCH, "A Service for the metrics of each operator."),

@@ -62,7 +62,8 @@ PART = ChartPart(
             "versionMonitoring.prometheusAddress",
             "",
             TEXT,
-            "Address of Prometheus for the monitoring of versions.",
+            "Address of Prometheus for the monitoring of versions. The NetworkPolicy allows its port; where a Service "
+            "leads to another port of its pods, add that to `networkPolicy.egressPorts`.",
             field="prometheus_address",
         ),
         Value(
