@@ -47,3 +47,22 @@ async def test_no_controller_starts_before_each_required_cache_was_full_once() -
     assert not settled.done()
     required.take(Synced((), "1"))
     await asyncio.wait_for(settled, 5)
+
+
+async def test_a_closed_informer_is_watched_and_shown_no_longer_and_asked_for_again_it_is_a_new_one() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
+    kept, closed = (manager.informer(metadata_of(ConfigMap), labels=f"a={value}") for value in "bc")
+    running = asyncio.create_task(manager.home.run())
+    try:
+        await asyncio.sleep(0)
+        manager.close(closed)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        watched = {task.get_name() for task in asyncio.all_tasks()}
+        assert f"watch {kept.name}" in watched
+        assert f"watch {closed.name}" not in watched
+        assert closed.name not in str(manager.unready())
+        assert manager.informer(metadata_of(ConfigMap), labels="a=c") is not closed
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -53,6 +53,11 @@ class CommonHistory:
         """One cache more."""
         self._caches.append(cache)
 
+    def leave(self, cache: ListsAgain) -> None:
+        """One cache less."""
+        self._caches.remove(cache)
+        self.caught_up(cache)
+
     def set_back(self, finder: ListsAgain, name: str) -> None:
         """A cache is about to show a past that is older than what it showed before. `name` is for the log."""
         now = self._clock.monotonic()

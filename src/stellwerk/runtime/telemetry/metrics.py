@@ -147,6 +147,11 @@ class Metrics:
         self._readings.caches[kind] = age_seconds
         self._readings.unreadable[kind] = unreadable
 
+    def cache_closed(self, kind: str) -> None:
+        """A cache does not exist any more."""
+        self._readings.caches.pop(kind, None)
+        self._readings.unreadable.pop(kind, None)
+
     def unreadable(self, kind: str) -> None:
         """An object of a cache came in a version that cannot be decoded."""
         self._unreadable.labels(kind).inc()
