@@ -13,7 +13,7 @@ from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, decode
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap_manager.api import NEW, CAPOperator, CAPOperatorSpec
 from stellwerk.operators.cap_manager.capoperator import plan
-from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
+from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget, KnownTarget
 from stellwerk.operators.cap_manager.errors import DomainTooLong, InvalidInventory, InvalidSpec
 from stellwerk.operators.cap_manager.reasons import Cause, Reason
 from stellwerk.operators.cap_manager.status_report import PassReport
@@ -71,7 +71,8 @@ def test_the_target_is_the_name_on_the_one_load_balancer_of_the_gateway() -> Non
     ("pods", "services", "cause"),
     [
         ([], [balancer()], "no pod has the labels"),
-        ([pod(), pod("elsewhere")], [balancer()], "are in elsewhere, istio-system"),
+        ([pod("b"), pod("a")], [balancer()], "are in a, b"),
+        ([pod()], [balancer("*, localhost, a b.c,")], "has no DNS name in its annotation dns.gardener.cloud/dnsnames"),
         ([pod()], [], "no Service of type LoadBalancer"),
         ([pod()], [balancer(), balancer(name="second")], "2 Services of type LoadBalancer"),
         ([pod()], [balancer("")], "Service istio-system/gateway has no annotation dns.gardener.cloud/dnsnames"),
@@ -84,6 +85,44 @@ def test_where_that_is_not_found_the_wildcard_of_the_cluster_is_the_target(
     found = plan.dns_target_of_gateway(pods, services, "cluster.example.com")
     assert found.name == "x.cluster.example.com"
     assert cause in found.fallback_cause
+
+
+def test_pods_that_another_user_has_created_do_not_hide_the_gateway() -> None:
+    found = plan.dns_target_of_gateway([pod("shop"), pod()], [balancer()], "cluster.example.com")
+    assert found == DnsTarget("x.ingress.example.com")
+
+
+@pytest.mark.parametrize(
+    "names", ["*,*.ingress.example.com", "localhost, *.ingress.example.com", " ,*.ingress.example.com"]
+)
+def test_the_first_name_of_the_load_balancer_that_a_record_can_have_is_the_target(names: str) -> None:
+    assert plan.dns_target_of_gateway([pod()], [balancer(names)], "c") == DnsTarget("x.ingress.example.com")
+
+
+FOUND, FALLBACK = DnsTarget("x.ingress.example.com"), DnsTarget("x.cluster.example.com", "no pod")
+
+
+def test_the_last_target_is_kept_for_ten_minutes_before_the_fallback() -> None:
+    target, known = plan.kept_target(FOUND, "a=b", None, 0.0)
+    assert (target, known) == (FOUND, KnownTarget(FOUND.name, "a=b"))
+    target, known = plan.kept_target(FALLBACK, "a=b", known, 100.0)
+    assert target == FOUND
+    assert known is not None
+    assert known.seconds_left(100.0) == 600.0
+    target, known = plan.kept_target(FALLBACK, "a=b", known, 699.0)
+    assert target == FOUND
+    target, known = plan.kept_target(FALLBACK, "a=b", known, 700.0)
+    assert target == FALLBACK
+    target, known = plan.kept_target(FALLBACK, "a=b", known, 800.0)
+    assert target == FALLBACK, "it is over once"
+    target, known = plan.kept_target(FOUND, "a=b", known, 900.0)
+    assert (target, known) == (FOUND, KnownTarget(FOUND.name, "a=b"))
+
+
+def test_the_target_of_another_gateway_is_not_kept() -> None:
+    known = KnownTarget(FOUND.name, "a=b")
+    assert plan.kept_target(FALLBACK, "a=c", known, 0.0) == (FALLBACK, None)
+    assert plan.kept_target(FALLBACK, "a=c", None, 0.0) == (FALLBACK, None)
 
 
 def test_without_target_and_labels_both_fields_are_named() -> None:

@@ -17,6 +17,7 @@ from stellwerk.delivery.sets.served_apis import ServedApis
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap_manager.api import OWNER_ID, CAPOperator
+from stellwerk.operators.cap_manager.capoperator.plan import PODS_THAT_RUN
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
@@ -26,8 +27,6 @@ T = TypeVar("T", bound=HasMetadata)
 SHOOT_INFO = ObjectKey("kube-system", "shoot-info")
 """The ConfigMap in which Gardener writes facts about a cluster."""
 ISTIO_SYSTEM = "istio-system"
-MOST_SELECTORS = 20
-"""Selectors of ingress gateways that are watched. A cluster has one CAPOperator, whose labels hardly ever change."""
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
 
@@ -47,7 +46,8 @@ class Watches:
     apis: ServedApis
     controllers: list[Controller[CAPOperator, Any]] = field(default_factory=list)
     """The one controller, as soon as there is one."""
-    _pods: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
+    _pods: Informer[PartialObjectMetadata] | None = None
+    """Those of the gateway that was asked for last: a cluster has one CAPOperator, and its labels may change."""
     _services: Informer[Service] | None = None
 
     async def cluster_domain(self) -> str:
@@ -57,12 +57,12 @@ class Watches:
         return found.data.get("domain", "").strip() if found is not None else ""
 
     async def gateway(self, selector: str) -> tuple[Sequence[PartialObjectMetadata], Sequence[Service]]:
-        """The pods with these labels in all namespaces, and the Services of Istio. Raises NotWatched."""
-        pods = self._pods.get(selector)
-        if pods is None:
-            if len(self._pods) >= MOST_SELECTORS:
-                raise NotWatched(f"ingressGatewayLabels changed more than {MOST_SELECTORS} times: restart the manager")
-            pods = self._pods[selector] = self.manager.informer(metadata_of(Pod), labels=selector)
+        """The pods with these labels that run, in all namespaces, and the Services of Istio. Raises NotWatched."""
+        pods = self._pods
+        if pods is None or pods.selection.labels != selector:
+            if pods is not None:
+                self.manager.close(pods)
+            pods = self._pods = self.manager.informer(metadata_of(Pod), labels=selector, fields=PODS_THAT_RUN)
             pods.on_change(self._on_pod)
         if self._services is None:
             self._services = self.manager.informer(Service, namespace=ISTIO_SYSTEM)

@@ -9,10 +9,21 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap_manager.api import CAPOperator
 from stellwerk.operators.cap_manager.capoperator import plan
 from stellwerk.operators.cap_manager.capoperator.chart import Chart
-from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
+from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget, KnownTarget
 from stellwerk.operators.cap_manager.errors import AnotherCapOperator, ClusterDomainUnknown, ImageUnknown
 from stellwerk.operators.cap_manager.settings import IMAGE_VARIABLE
 from stellwerk.operators.cap_manager.watches import SHOOT_INFO, NotWatched, Watches
+
+
+@dataclass(slots=True)
+class GatewayMemory:
+    """What is remembered of the ingress gateway from pass to pass."""
+
+    known: KnownTarget | None = None
+
+    def seconds_left(self, now: float) -> float:
+        """In how many seconds the last DNS target is no longer kept; 0 where it need not be, or is not."""
+        return self.known.seconds_left(now) if self.known is not None else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +35,18 @@ class Content:
     target: DnsTarget
 
 
-async def content(capoperator: CAPOperator, watches: Watches, chart: Chart, image: str) -> Content:
-    """What a CAPOperator asks for where it is. Raises CapOperatorFailed."""
+async def content(
+    capoperator: CAPOperator, watches: Watches, chart: Chart, image: str, gateway: GatewayMemory, now: float
+) -> Content:
+    """What a CAPOperator asks for where it is, at a moment of the steady clock. Raises CapOperatorFailed."""
     try:
         cluster_domain = await watches.cluster_domain()
     except NotWatched as error:
         raise ClusterDomainUnknown(str(error)) from None
     selector = plan.gateway_selector(capoperator.spec)
     target = await _dns_target(capoperator, selector, cluster_domain, watches)
+    if selector:
+        target, gateway.known = plan.kept_target(target, selector, gateway.known, now)
     return content_of(capoperator, chart, image, cluster_domain, target)
 
 

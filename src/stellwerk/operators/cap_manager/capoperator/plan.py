@@ -12,8 +12,9 @@ at again is not written to.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -32,9 +33,16 @@ from stellwerk.operators.cap_manager.status_report import PassReport
 TIMEOUT = timedelta(minutes=10)
 """How long objects may take to become ready, as with the original."""
 
+KEPT_TARGET_SECONDS = 600.0
+"""For how long the last DNS target is kept when the ingress gateway has none: a change restarts the controllers."""
+
+PODS_THAT_RUN = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of the pods that a gateway may have."""
+
 DNS_NAMES_ANNOTATION = "dns.gardener.cloud/dnsnames"
 _DEFAULT_GATEWAY_LABELS = ("istio", "app")
 """The labels of the ingress gateway that the chart selects by default."""
+_DNS_NAME = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _DIGEST_LENGTH = 40
 
 
@@ -93,6 +101,38 @@ def dns_target_of_gateway(pods: Sequence[HasMetadata], services: Sequence[Servic
         return DnsTarget(f"x.{cluster_domain}", str(error))
 
 
+@dataclass(frozen=True, slots=True)
+class KnownTarget:
+    """The last DNS name that the gateway with these labels had. `lost_at`: since when it has none; None where it does.
+
+    It is not kept over a restart of the manager.
+    """
+
+    name: str
+    selector: str
+    lost_at: float | None = None
+
+    def seconds_left(self, now: float) -> float:
+        """How long it is kept from now on."""
+        return 0.0 if self.lost_at is None else max(0.0, self.lost_at + KEPT_TARGET_SECONDS - now)
+
+
+def kept_target(
+    found: DnsTarget, selector: str, known: KnownTarget | None, now: float
+) -> tuple[DnsTarget, KnownTarget | None]:
+    """The target that counts, and what is known from now on: before a fallback, the last target is kept for a while.
+
+    A pod or a Service that is away for a minute would otherwise restart the controllers twice, and any user who may
+    create pods could have that again and again.
+    """
+    if not found.fallback_cause:
+        return found, KnownTarget(found.name, selector)
+    if known is None or known.selector != selector:
+        return found, None
+    known = replace(known, lost_at=now if known.lost_at is None else known.lost_at)
+    return (DnsTarget(known.name) if known.seconds_left(now) else found), known
+
+
 def normalized(target: str) -> str:
     """A DNS name that a record can point to: any name below a wildcard does."""
     return target.replace("*", "x")
@@ -103,7 +143,13 @@ class _NotFound(Exception):
 
 
 def _name_of_gateway(pods: Sequence[HasMetadata], services: Sequence[Service]) -> str:
-    """Raises _NotFound."""
+    """Raises _NotFound.
+
+    A Service leads to pods of its own namespace, so where these have pods with the labels, those of other namespaces,
+    which any user may have created, do not count.
+    """
+    places = {each.metadata.namespace for each in services if each.spec.type == "LoadBalancer"}
+    pods = [pod for pod in pods if pod.metadata.namespace in places] or pods
     namespaces = sorted({pod.metadata.namespace for pod in pods})
     if not namespaces:
         raise _NotFound("no pod has the labels of spec.ingressGatewayLabels")
@@ -114,10 +160,13 @@ def _name_of_gateway(pods: Sequence[HasMetadata], services: Sequence[Service]) -
         count = "no Service" if not balancers else f"{len(balancers)} Services"
         raise _NotFound(f"{count} of type LoadBalancer in istio-system lead to the pods of the ingress gateway")
     (service,) = balancers
-    name = service.metadata.annotations.get(DNS_NAMES_ANNOTATION, "").partition(",")[0].strip()
-    if not name:
+    text = service.metadata.annotations.get(DNS_NAMES_ANNOTATION, "")
+    if not text:
         raise _NotFound(f"{service.ref} has no annotation {DNS_NAMES_ANNOTATION}")
-    return name
+    for name in (part.strip() for part in text.split(",")):
+        if _DNS_NAME.fullmatch(normalized(name)):
+            return name
+    raise _NotFound(f"{service.ref} has no DNS name in its annotation {DNS_NAMES_ANNOTATION}")
 
 
 def _selects(service: Service, pods: Sequence[HasMetadata]) -> bool:

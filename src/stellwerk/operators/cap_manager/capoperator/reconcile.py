@@ -29,6 +29,7 @@ from stellwerk.operators.cap_manager.api import FINALIZER, CAPOperator, CAPOpera
 from stellwerk.operators.cap_manager.capoperator import observe, plan, resources
 from stellwerk.operators.cap_manager.capoperator.chart import Chart
 from stellwerk.operators.cap_manager.capoperator.installer import Installer, PreparedSet
+from stellwerk.operators.cap_manager.capoperator.observe import GatewayMemory
 from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
 from stellwerk.operators.cap_manager.errors import CapOperatorFailed, EndedUnexpectedly, failure_of, writes_failed
 from stellwerk.operators.cap_manager.reasons import CapOperatorEvent, Cause, Reason
@@ -59,6 +60,7 @@ class CapOperatorMemo:
     """What is remembered about a CAPOperator from pass to pass. Losing it costs requests and repeated Events."""
 
     observed: ObservedState = field(default_factory=ObservedState)
+    gateway: GatewayMemory = field(default_factory=GatewayMemory)
     prepared: PreparedSet | None = None
     workload_causes: WorkloadCauses = field(default_factory=WorkloadCauses)
     deleting_since: float | None = None
@@ -136,7 +138,14 @@ class CapOperatorPass:
                 return Next.now(first).without_event()
         plan.check_inventory(self.capoperator)
         observe.check_only(self.capoperator, services.watches.capoperators.store.all())
-        content = await observe.content(self.capoperator, services.watches, services.chart, services.image)
+        content = await observe.content(
+            self.capoperator,
+            services.watches,
+            services.chart,
+            services.image,
+            self.memo.gateway,
+            services.clock.monotonic(),
+        )
         is_restart = bool(self.capoperator.status.processing_digest)
         begun = plan.start_content(self.capoperator, content.digest)
         self.draft = begun.status
@@ -212,6 +221,8 @@ class CapOperatorPass:
         """When to look again though nothing changes."""
         now, apis = self.services.clock.monotonic(), self.services.installer.apis
         moments = [REQUEUE_SECONDS]
+        if left := self.memo.gateway.seconds_left(now):
+            moments.append(left)
         if progress.again_at is not None:
             moments.append(progress.again_at - now)
         if now < apis.doubted_until:

@@ -113,7 +113,7 @@ async def _content(subject: CAPOperator, client: Client, chart: Chart, image: st
     selector = plan.gateway_selector(subject.spec)
     target = DnsTarget(plan.normalized(subject.spec.dns_target))
     if selector:
-        pods = await client.list(metadata_of(Pod), labels=selector)
+        pods = await client.list(metadata_of(Pod), labels=selector, fields=plan.PODS_THAT_RUN)
         services = await client.list(Service, ISTIO_SYSTEM)
         target = plan.dns_target_of_gateway(pods.items, services.items, domain)
     return content_of(subject, chart, image, domain, target)
