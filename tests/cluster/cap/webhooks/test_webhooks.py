@@ -20,14 +20,14 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.http import warnings
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import StatusError
-from stellwerk.kube.types.identifiers import GroupVersionKind
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.webhooks import registration, rights, server
+from stellwerk.operators.cap.webhooks import registration, rights, server, settings
 from stellwerk.runtime.certificates.store import ServingCertificates
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.serving.http import ListenAddress
@@ -52,7 +52,8 @@ class Serving(OperatorHarness):
     async def start(self) -> None:
         client = Client.connect(ClusterConfig.load(self.kubeconfig), user_agent=WEBHOOKS)
         manager = self._begin(client, component="cap-webhooks", grace_seconds=2.0)
-        self._certificates = server.shared_certificate(manager, self.namespace, ["127.0.0.1"])
+        secret = ObjectKey(self.namespace, registration.secret_of(settings.SERVICE))
+        self._certificates = server.shared_certificate(manager, secret, ["127.0.0.1"])
         self._server = server.install(manager, ListenAddress("127.0.0.1", 0), self._certificates)
         self._start()
         await eventually(self.listens)

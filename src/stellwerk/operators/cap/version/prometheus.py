@@ -104,13 +104,13 @@ class PrometheusAccess:
     async def look(self) -> AsyncIterator[Callable[[str], Awaitable[Answer]]]:
         """Ask within one look, by one session, which the first question opens."""
         async with AsyncExitStack() as sessions:
-            server: PrometheusServer | None = None
+            opened: PrometheusServer | None = None
 
             async def ask(query: str) -> Answer:
-                nonlocal server
+                nonlocal opened
                 if self.clock.monotonic() < self._left_alone_until:
                     raise PrometheusLeftAlone("Prometheus could not be reached")
-                server = server or await sessions.enter_async_context(self.connect(self.address))
+                opened = server = opened or await sessions.enter_async_context(self.connect(self.address))
                 try:
                     return await server.ask(query)
                 except PrometheusUnreachable:
