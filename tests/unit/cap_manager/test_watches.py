@@ -11,8 +11,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap_manager import watches
-from stellwerk.operators.cap_manager.capoperator.plan import PODS_THAT_RUN
-from stellwerk.operators.cap_manager.watches import ISTIO_SYSTEM
+from stellwerk.operators.cap_manager.watches import ISTIO_SYSTEM, PODS_THAT_RUN
 from stellwerk.runtime.process.manager import Manager
 
 

@@ -17,7 +17,6 @@ from stellwerk.delivery.sets.served_apis import ServedApis
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap_manager.api import OWNER_ID, CAPOperator
-from stellwerk.operators.cap_manager.capoperator.plan import PODS_THAT_RUN
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
@@ -27,6 +26,8 @@ T = TypeVar("T", bound=HasMetadata)
 SHOOT_INFO = ObjectKey("kube-system", "shoot-info")
 """The ConfigMap in which Gardener writes facts about a cluster."""
 ISTIO_SYSTEM = "istio-system"
+PODS_THAT_RUN = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of the pods that a gateway may have."""
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
 

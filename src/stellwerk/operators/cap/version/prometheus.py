@@ -110,9 +110,10 @@ class PrometheusAccess:
                 nonlocal opened
                 if self.clock.monotonic() < self._left_alone_until:
                     raise PrometheusLeftAlone("Prometheus could not be reached")
-                opened = server = opened or await sessions.enter_async_context(self.connect(self.address))
+                if opened is None:
+                    opened = await sessions.enter_async_context(self.connect(self.address))
                 try:
-                    return await server.ask(query)
+                    return await opened.ask(query)
                 except PrometheusUnreachable:
                     self._left_alone_until = self.clock.monotonic() + self.retry_delay.total_seconds()
                     raise

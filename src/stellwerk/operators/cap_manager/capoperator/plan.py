@@ -36,9 +36,6 @@ TIMEOUT = timedelta(minutes=10)
 KEPT_TARGET_SECONDS = 600.0
 """For how long the last DNS target is kept when the ingress gateway has none: a change restarts the controllers."""
 
-PODS_THAT_RUN = "status.phase!=Succeeded,status.phase!=Failed"
-"""The field selector of the pods that a gateway may have."""
-
 DNS_NAMES_ANNOTATION = "dns.gardener.cloud/dnsnames"
 _DEFAULT_GATEWAY_LABELS = ("istio", "app")
 """The labels of the ingress gateway that the chart selects by default."""

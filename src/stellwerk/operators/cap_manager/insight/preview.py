@@ -25,7 +25,7 @@ from stellwerk.operators.cap_manager.capoperator.observe import Content, check_o
 from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget
 from stellwerk.operators.cap_manager.errors import CapOperatorFailed
 from stellwerk.operators.cap_manager.settings import TABLE, Settings
-from stellwerk.operators.cap_manager.watches import ISTIO_SYSTEM, SHOOT_INFO
+from stellwerk.operators.cap_manager.watches import ISTIO_SYSTEM, PODS_THAT_RUN, SHOOT_INFO
 from stellwerk.render.errors import RenderError
 from stellwerk.render.request.capabilities import facts_of
 from stellwerk.render.request.request import Missing, TemplateQuery
@@ -113,7 +113,7 @@ async def _content(subject: CAPOperator, client: Client, chart: Chart, image: st
     selector = plan.gateway_selector(subject.spec)
     target = DnsTarget(plan.normalized(subject.spec.dns_target))
     if selector:
-        pods = await client.list(metadata_of(Pod), labels=selector, fields=plan.PODS_THAT_RUN)
+        pods = await client.list(metadata_of(Pod), labels=selector, fields=PODS_THAT_RUN)
         services = await client.list(Service, ISTIO_SYSTEM)
         target = plan.dns_target_of_gateway(pods.items, services.items, domain)
     return content_of(subject, chart, image, domain, target)
