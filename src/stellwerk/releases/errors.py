@@ -6,6 +6,7 @@
     ├── Leaving                  the release is being deleted and cannot be applied
     ├── WorkedOn                 another client wrote the release meanwhile
     ├── InUse                    others use kinds of the release; nothing was deleted
+    ├── TooManyObjects           the ConfigMap has no room for the inventory; nothing was written
     ├── ReleaseSourceUnusable    a path has no manifests
     └── TooLate                  the run did not end in time; has the objects that it waited for
 
@@ -71,6 +72,15 @@ class InUse(ReleaseError):
 
     def __init__(self, key: ObjectKey, what: str) -> None:
         super().__init__(f"release {key} must not be deleted now: {what}")
+
+
+class TooManyObjects(ReleaseError):
+    """The inventory of the release is larger than a ConfigMap may be. Nothing was written."""
+
+    fix = "divide it into several releases"
+
+    def __init__(self, key: ObjectKey, objects: int, most: int) -> None:
+        super().__init__(f"release {key} has {objects} objects, and its ConfigMap has room for about {most} of them")
 
 
 class ReleaseSourceUnusable(ReleaseError):

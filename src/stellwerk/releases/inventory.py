@@ -1,6 +1,6 @@
-"""The inventory of a release, as JSON in its ConfigMap (pure).
+"""The inventory of a release, as text in its ConfigMap: YAML by `clm`, JSON by us (pure).
 
-An API server validates a status, but not this JSON. A missing field is read as unknown; only an entry that does not
+An API server validates a status, but not this text. A missing field is read as unknown; only an entry that does not
 identify its object, or that no program has written, makes the inventory unreadable.
 """
 
@@ -11,7 +11,8 @@ import msgspec
 from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.inventory_codec import Item
-from stellwerk.kube.types.model import JsonObject, JsonValue, to_json_object
+from stellwerk.kube import yaml
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue
 
 _UNSAID: JsonObject = {
     "group": "",
@@ -25,8 +26,9 @@ _UNSAID: JsonObject = {
 }
 
 
-def read(kept: JsonValue) -> Inventory:
-    """The inventory that a store holds. Raises ValueError."""
+def read(text: str) -> Inventory:
+    """The inventory that a store holds. Raises ValueError, UnreadableYaml."""
+    kept = _value(text)
     if isinstance(kept, list):
         kept = [{**_UNSAID, **item} if isinstance(item, dict) else item for item in kept]
     items = msgspec.convert(kept or [], tuple[Item, ...])
@@ -36,6 +38,16 @@ def read(kept: JsonValue) -> Inventory:
     return inventory_codec.read(items)
 
 
-def write(inventory: Inventory) -> list[JsonObject]:
+def write(inventory: Inventory) -> str:
     """The inventory as a store holds it."""
-    return [to_json_object(item) for item in inventory_codec.write(inventory)]
+    return msgspec.json.encode(inventory_codec.write(inventory)).decode()
+
+
+def _value(text: str) -> JsonValue:
+    if not text.startswith("["):
+        return yaml.read_value(text)
+    try:
+        found: JsonValue = msgspec.json.decode(text)
+    except UNREADABLE:  # a list of YAML in one line
+        return yaml.read_value(text)
+    return found

@@ -2,28 +2,29 @@
 
 The ConfigMap is `clm`'s, to the letter: its name, label, finalizer and keys. So releases made by either program are the
 other's too, and a release is taken over by simply being worked on. A word that we do not know is taken for the state in
-which an object has to be applied again, which is always safe, and never for a reason to delete something.
+which an object has to be applied again, which is always safe, and never for a reason to delete something. Whatever else
+is on the ConfigMap (labels, annotations, finalizers of others) stays.
+
+The inventory is written as JSON, which is YAML for `clm`: each text is in quotes, so no YAML reader takes the name
+`1e3` or `089` for a number.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
-import yaml
-
 from stellwerk.api.core import ConfigMap
-from stellwerk.apply.set.model.inventory import Inventory, Phase
+from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, Phase
 from stellwerk.apply.set.model.owner import Owner
-from stellwerk.kube import yaml as kube_yaml
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Listing
+from stellwerk.kube.types.model import JsonObject, Listing, to_json_object
 from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.kube.yaml import UnreadableYaml
 from stellwerk.releases import inventory as inventories
-from stellwerk.releases.errors import UnreadableRelease
+from stellwerk.releases.errors import TooManyObjects, UnreadableRelease
 
 RECONCILER = "clm.cs.sap.com"
 """Prefix of labels and annotations, field manager, and what templates see as the tool that installs them."""
@@ -46,7 +47,7 @@ class ReleaseState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A release as it is stored. `resource_version` is empty for one that is not stored yet."""
+    """A release, with the ConfigMap that holds it."""
 
     key: ObjectKey
     revision: int = 0
@@ -55,8 +56,8 @@ class Release:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     is_deleting: bool = False
-    uid: str = ""
-    resource_version: str = ""
+    stored: ConfigMap | None = field(default=None, compare=False, repr=False)
+    """The ConfigMap as it was read or written last; None for a release that is not stored yet."""
 
     @property
     def owner(self) -> Owner:
@@ -131,8 +132,7 @@ def read(found: ConfigMap) -> Release:
         created_at=_moment(key, data.get("creationTimestamp", "")) or metadata.creation_timestamp,
         updated_at=_moment(key, data.get("updateTimestamp", "")),
         is_deleting=metadata.is_terminating,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
+        stored=found,
     )
 
 
@@ -150,25 +150,56 @@ def listing(found: Listing[ConfigMap]) -> ReleaseListing:
 def written(release: Release) -> JsonObject:
     """The ConfigMap that holds a release. Once it is being deleted and has no objects, nothing holds it any more."""
     is_over = release.is_deleting and not len(release.inventory)
+    stored = release.stored or ConfigMap()
+    found = stored.metadata
+    others = [name for name in found.finalizers if name != FINALIZER]
     metadata: JsonObject = {
+        **{key: value for key, value in to_json_object(found).items() if key in _KEPT},
         "name": config_name(release.key.name),
         "namespace": release.key.namespace,
-        "labels": {LABEL: release.key.name},
-        "finalizers": [] if is_over else [FINALIZER],
+        "labels": {**found.labels, LABEL: release.key.name},
+        "finalizers": others if is_over else [*others, FINALIZER],
     }
-    if release.resource_version:
-        metadata |= {"resourceVersion": release.resource_version, "uid": release.uid}
     data: JsonObject = {
+        **stored.data,
         "version": _VERSION,
         "creationTimestamp": rfc3339(release.created_at),
         "updateTimestamp": rfc3339(release.updated_at),
         "revision": str(release.revision),
-        "inventory": yaml.safe_dump(inventories.write(release.inventory), sort_keys=False),
+        "inventory": inventories.write(release.inventory),
         "state": release.state,
     }
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return {**to_json_object(stored), "metadata": metadata, "data": data}
 
 
+def check_size(release: Release) -> None:
+    """Raise TooManyObjects where the ConfigMap has no room for a release, with all its objects applied.
+
+    Uids and times come with the writes. If there were no room for them then, the release could not be saved any more,
+    nor the deletion of its objects.
+    """
+    full = [
+        replace(
+            entry,
+            uid=entry.uid or _LONGEST_UID,
+            phase=Phase.SCHEDULED_FOR_APPLICATION,
+            status=EntryStatus.TERMINATING,
+            last_applied_at=entry.last_applied_at or datetime.fromtimestamp(0, UTC),
+        )
+        for entry in release.inventory
+    ]
+    inventory = len(inventories.write(Inventory(tuple(full))).encode())
+    stored = release.stored or ConfigMap()
+    others = (text for key, text in {**stored.data, **stored.binary_data}.items() if key != "inventory")
+    room = _MOST_BYTES - _RESERVE - sum(len(text.encode()) for text in others)
+    if inventory > room:
+        raise TooManyObjects(release.key, len(full), max(0, room) * len(full) // inventory)
+
+
+_MOST_BYTES, _RESERVE = 2**20, 2**10
+"""Of the values of a ConfigMap, set by the API server; and what the other values of a release need."""
+_LONGEST_UID = "0" * 36
+_KEPT = ("uid", "resourceVersion", "annotations", "ownerReferences")
 _MOST_DIGITS = 18
 
 
@@ -189,6 +220,6 @@ def _moment(key: ObjectKey, word: str) -> datetime | None:
 
 def _inventory(key: ObjectKey, word: str) -> Inventory:
     try:
-        return inventories.read(kube_yaml.read_value(word))
+        return inventories.read(word)
     except (UnreadableYaml, ValueError) as error:
         raise UnreadableRelease(key, f"its inventory cannot be read: {error}") from None

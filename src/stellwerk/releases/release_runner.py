@@ -16,6 +16,7 @@ from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.manifests import Document
+from stellwerk.apply.set.checks.adoption import existing
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model.confirmation import live_view
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
@@ -24,12 +25,14 @@ from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, 
 from stellwerk.apply.set.model.resource_lookup import resources_of
 from stellwerk.apply.set.object_set import ObjectSet, SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.apply.set.plan import inventory_update
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists, NotFound, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.releases import fleeting_jobs, takeover
+from stellwerk.releases import release as releases
 from stellwerk.releases.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
 from stellwerk.releases.fleeting_jobs import WatchedJobs
 from stellwerk.releases.release import RECONCILER, Release, ReleaseState
@@ -90,12 +93,26 @@ class Engine:
                 self.tell(f"{one.address} has done its work under clm, and is not made again: nothing else has changed")
         return replace(release, inventory=inventory)
 
+    async def check(self, release: Release, wanted: Sequence[DesiredObject]) -> None:
+        """Raise what `apply` would raise before its first write: TooManyObjects, InvalidSet, WorkedOn, ApiError."""
+        releases.check_size(replace(release, inventory=inventory_update.joined(wanted, release.inventory)))
+        try:
+            await self.store.save(release, dry_run=True)
+        except NotFound:
+            if not self.creates_namespaces:
+                raise
+        newcomers = inventory_update.newcomers(wanted, release.inventory)
+        found = await existing(self.client, newcomers, lambda name: None)
+        inventory_update.register(wanted, release.inventory, found, release.owner)
+
     async def apply(self, release: Release, documents: Sequence[Document], timeout_seconds: float = 0) -> Release:
         """Bring the revision into the cluster; returns when all is ready. 0 seconds: for ever.
 
-        Raises InvalidSet, WriteFailed or TooLate; once the revision is stored they leave it in state Error.
+        Raises TooManyObjects, InvalidSet, WriteFailed or TooLate; once the revision is stored they leave it in state
+        Error.
         """
         wanted = await self.wanted(release, documents)
+        releases.check_size(replace(release, inventory=inventory_update.joined(wanted, release.inventory)))
         if self.creates_namespaces:
             await self._create_namespace(release.key.namespace)
         release = await self.store.save(await self.taken_over(release, wanted))

@@ -31,23 +31,29 @@ class ReleaseStore:
         """The releases of a namespace, or of all. Raises ApiError."""
         return releases.listing(await self.client.list(ConfigMap, namespace, labels=LABEL, skip_unreadable=True))
 
-    async def save(self, release: Release) -> Release:
-        """The release as it is stored now. Raises WorkedOn where another client wrote it meanwhile."""
+    async def save(self, release: Release, *, dry_run: bool = False) -> Release:
+        """The release as it is stored now, or with `dry_run` as it would be.
+
+        Raises WorkedOn where another client wrote it meanwhile, and ApiError.
+        """
         body = releases.written(release)
         try:
-            if not release.resource_version:
-                made = await self.client.create(ConfigMap, body, release.key.namespace, field_manager=RECONCILER)
+            if release.stored is None:
+                made = await self.client.create(
+                    ConfigMap, body, release.key.namespace, field_manager=RECONCILER, dry_run=dry_run
+                )
             else:
-                made = await self.client.update(ConfigMap, body, field_manager=RECONCILER)
+                made = await self.client.update(ConfigMap, body, field_manager=RECONCILER, dry_run=dry_run)
         except (AlreadyExists, Conflict):
             raise WorkedOn(release.key) from None
-        return replace(release, uid=made.metadata.uid, resource_version=made.metadata.resource_version)
+        return replace(release, stored=made)
 
     async def end(self, release: Release) -> Release | None:
         """Ask for its deletion, which waits until its objects are gone. None where it is gone already."""
         name = releases.config_name(release.key.name)
         try:
-            await self.client.delete(ConfigMap, name, release.key.namespace, uid=release.uid)
+            uid = release.stored.metadata.uid if release.stored else ""
+            await self.client.delete(ConfigMap, name, release.key.namespace, uid=uid)
         except NotFound:
             return None
         return await self.find(release.key)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
+import yaml
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ManagedType, Phase
 from stellwerk.apply.set.model.policy import DeletePolicy, UpdatePolicy
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
+from stellwerk.kube import yaml as kube_yaml
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Listing
+from stellwerk.kube.types.object_meta import OwnerReference
 from stellwerk.releases import release as releases
-from stellwerk.releases.errors import TooLate, UnreadableRelease
+from stellwerk.releases.errors import TooLate, TooManyObjects, UnreadableRelease
 from stellwerk.releases.release import Release, ReleaseState
 
 NOW = datetime(2026, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
@@ -51,6 +55,47 @@ def stored(release: Release, **changes: str) -> ConfigMap:
 def test_a_release_is_read_as_it_was_written() -> None:
     assert releases.read(stored(RELEASE)) == RELEASE
     assert (RELEASE.objects, RELEASE.ready_objects, RELEASE.completed_objects) == (2, 1, 1)
+
+
+NUMBER_LIKE = ("089", "1e3", "12e45", "0o17", "y", "n", "no", "null", "1.0", "0x1f", "1-2-3", "2026-05-01", "1.5e3")
+
+
+def test_a_name_that_yaml_takes_for_another_value_is_read_as_it_was_written_by_every_reader() -> None:
+    entries = tuple(replace(ENTRIES[0], key=ObjectKey("shop", name), digest=name) for name in NUMBER_LIKE)
+    kept = stored(replace(RELEASE, inventory=Inventory(entries)))
+    assert releases.read(kept).inventory == Inventory(entries)
+    text = kept.data["inventory"]
+    for found in (json.loads(text), yaml.safe_load(text), kube_yaml.read_value(text)):
+        assert [item["name"] for item in found] == [*NUMBER_LIKE]
+
+
+def test_an_inventory_in_the_yaml_of_clm_is_read() -> None:
+    item = "{version: v1, kind: ConfigMap, name: one, digest: d}"
+    for text in (f"- {item}\n", f"[{item}]\n"):
+        (entry,) = releases.read(stored(RELEASE, inventory=text)).inventory
+        assert entry.ref == ObjectRef(ENTRIES[0].gvk, ObjectKey("", "one"))
+
+
+def test_what_others_have_put_on_the_config_map_of_a_release_stays() -> None:
+    found = stored(RELEASE, note="theirs")
+    reference = OwnerReference(api_version="v1", kind="ConfigMap", name="app", uid="u1")
+    metadata = msgspec.structs.replace(
+        found.metadata,
+        uid="u2",
+        resource_version="7",
+        labels={**found.metadata.labels, "team": "shop"},
+        annotations={"example.com/note": "x"},
+        finalizers=("example.com/backup", *found.metadata.finalizers),
+        owner_references=(reference,),
+        creation_timestamp=NOW,
+    )
+    found = msgspec.structs.replace(found, metadata=metadata, binary_data={"logo": "AA=="})
+    again = msgspec.convert(releases.written(releases.read(found).now(ReleaseState.Error, NOW)), ConfigMap)
+    assert again.data == {**found.data, "state": "Error", "updateTimestamp": "2026-05-01T12:30:15Z"}
+    assert again.binary_data == {"logo": "AA=="}
+    assert again.metadata == msgspec.structs.replace(metadata, creation_timestamp=None)
+    over = replace(releases.read(found), inventory=Inventory(), is_deleting=True)
+    assert releases.written(over)["metadata"]["finalizers"] == ["example.com/backup"]  # type: ignore[index,call-overload]
 
 
 def test_a_release_is_stored_under_the_names_of_clm() -> None:
@@ -146,3 +191,30 @@ def test_too_late_names_what_was_waited_for_and_how_many_more() -> None:
     told = str(TooLate(KEY, 60, waits))
     assert told.startswith("release shop/web.front was not done after 60 s: ConfigMap shop/one: is not ready; ")
     assert told.endswith("; and 3 more")
+
+
+def test_a_release_whose_config_map_would_be_too_large_once_all_is_applied_is_refused_before_the_first_write() -> None:
+    entry = InventoryEntry(
+        gvk=GroupVersionKind("apps", "v1", "Deployment"), key=ObjectKey("shop", "x"), digest="d" * 43
+    )
+
+    def of(count: int, release: Release = RELEASE) -> Release:
+        entries = (replace(entry, key=ObjectKey("shop", f"{number:0200}")) for number in range(count))
+        return replace(release, inventory=Inventory(tuple(entries)))
+
+    def size(release: Release) -> int:
+        return sum(map(len, stored(release).data.values()))
+
+    with pytest.raises(TooManyObjects, match=r"has 2000 objects, and its ConfigMap has room for about (\d+)") as caught:
+        releases.check_size(of(2000))
+    most = int(str(caught.value).split()[-3])
+    releases.check_size(of(most))
+    with pytest.raises(TooManyObjects):
+        releases.check_size(of(most + 5))
+    assert size(of(most + 5)) < 2**20, "without uids and times it would be stored"
+    applied = [replace(each, uid="u" * 36, last_applied_at=NOW.replace(microsecond=0)) for each in of(most).inventory]
+    assert size(replace(RELEASE, inventory=Inventory(tuple(applied)))) <= 2**20
+
+    full = replace(RELEASE, stored=stored(RELEASE, note="x" * 2**19))
+    with pytest.raises(TooManyObjects):
+        releases.check_size(of(most, full))
