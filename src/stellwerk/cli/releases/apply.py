@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.objects.manifests import Document
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.releases import dry_run as dry_runs
 from stellwerk.cli.releases import releasing, revision
 from stellwerk.cli.shell import progress_line, settings, text
+from stellwerk.cli.shell.errors import NotReady
 from stellwerk.releases.errors import TooLate
 from stellwerk.releases.release import Release
+from stellwerk.releases.release_runner import Engine
 
 
 @with_cluster
@@ -25,7 +27,10 @@ async def apply(
     timeout: float,
     dry_run: bool,
 ) -> None:
-    """Apply the next revision of a release and wait for it; with `dry_run`, print what it would change."""
+    """Apply the next revision of a release and wait for it; with `dry_run`, print what it would change.
+
+    A dry run fails where the apply would fail before its first write, or where the API server would refuse an object.
+    """
     key = releasing.key_of(cluster.namespace, name)
     with releasing.explained("apply", key):
         async with progress_line.line(cluster.settings) as say:
@@ -40,15 +45,27 @@ async def apply(
                 except TooLate as error:
                     raise await releasing.too_late(cluster, "apply", key, error) from None
         if dry_run:
-            wanted = await runner.wanted(release, documents)
-            await _preview(cluster, await runner.taken_over(release, wanted), wanted)
+            await _preview(cluster, runner, release, documents)
             return
     settings.show([f"Release {key} successfully applied"])
 
 
-async def _preview(cluster: ClusterSession, release: Release, wanted: Sequence[DesiredObject]) -> None:
-    compared = await dry_runs.of_set(cluster.client, wanted, release.owner.prefix, release.inventory)
+async def _preview(cluster: ClusterSession, runner: Engine, begun: Release, documents: Sequence[Document]) -> None:
+    """Print what the revision would change. Raises NotReady where the API server would refuse an object."""
+    wanted = await runner.wanted(begun, documents)
+    release = await runner.taken_over(begun, wanted)
+    await runner.check(release, wanted)
+    compared = await dry_runs.of_set(
+        cluster.client,
+        wanted,
+        release.owner.prefix,
+        release.inventory,
+        creates_namespaces=runner.creates_namespaces,
+    )
     compared.warn()
     same = dry_runs.unchanged(compared.lines, wanted)
     settings.show(dry_runs.shown(compared.lines, same, cluster.settings.style())[:-1])
+    if any(line.is_refused for line in compared.lines):
+        settings.show([f"Release {release.key} cannot become revision {release.revision} (dry run)"])
+        raise NotReady
     settings.show([f"Release {release.key} would become revision {release.revision} (dry run)"])

@@ -17,7 +17,7 @@ from stellwerk.apply.fields import managed_fields, takeover_preview
 from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set import server_warnings
-from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject
 from stellwerk.apply.set.model.inventory import APPLIED_ONCE, Inventory, InventoryEntry, Phase
 from stellwerk.apply.set.model.owner import mark
 from stellwerk.apply.set.model.policy import UpdatePolicy
@@ -44,6 +44,11 @@ class DiffLine:
     changes: tuple[Change, ...] = ()
     waits: bool = False
     """Whether it comes with the next reapply: the manifest is as it was applied, and others have changed the object."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the API server would refuse the object."""
+        return self.mark == "!"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +89,31 @@ async def compared(
 
 
 async def of_set(
-    client: Client, wanted: Sequence[DesiredObject], prefix: str, known: Inventory, now: datetime | None = None
+    client: Client,
+    wanted: Sequence[DesiredObject],
+    prefix: str,
+    known: Inventory,
+    now: datetime | None = None,
+    *,
+    creates_namespaces: bool = True,
 ) -> Compared:
     """What rolling out a set would change, whose inventory is `known`.
 
-    What others have changed is put back at the next reapply. `now` decides whether that is due; default: this moment.
+    With `creates_namespaces` the rollout creates namespaces that are missing, also those that are no objects of the
+    set. What others have changed is put back at the next reapply. `now` decides whether that is due; default: this
+    moment.
     """
     moment, entries = now or datetime.now(UTC), known.by_identity()
     due = _to_be_made(wanted, known)
     claims = {one.address: one.directive.update.claims(prefix, RECLAIMS) for one in due}
-    members = {one.address: _member(one, entries.get(one.identity), moment) for one in due}
+    own = {one.address.key.name for one in wanted if (one.identity.group, one.identity.kind) == NAMESPACE}
+    members = {
+        one.address: replace(
+            _member(one, entries.get(one.identity), moment),
+            namespace_comes=creates_namespaces or one.address.key.namespace in own,
+        )
+        for one in due
+    }
     found = await compared(client, [one.desired for one in due], prefix, claims, members)
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
 
@@ -144,6 +164,8 @@ class _Member:
     is_due: bool
     may_be_gone: bool = False
     """Whether it has done its work, and Kubernetes removes it then."""
+    namespace_comes: bool = True
+    """Whether its namespace, if it is missing, is created with it or before it."""
 
     def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
         """Whether the object was applied once and keeps what others have changed."""
@@ -219,8 +241,8 @@ async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
     try:
         after = await _applied(client, one, prefix)
     except ApiError as error:
-        if live is None and isinstance(error, NotFound | NotServed):
-            return DiffLine("+", ref)  # its namespace or kind is yet to come, with it or before it
+        if live is None and (isinstance(error, NotServed) or _is_yet_to_come(error, member)):
+            return DiffLine("+", ref)
         # Not the server's own words: they quote values, which may have come from a Secret.
         return DiffLine("!", ref, f"would be refused: {failure_of(address, 'apply', error).cause}")
     if live is None:
@@ -230,6 +252,12 @@ async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
     found = field_diff.changes(live, after, secret=address.is_secret, ours=prefix, hidden=hidden)
     waits = member is not None and member.waits(live, prefix)
     return DiffLine("~", ref, changes=tuple(found), waits=waits) if found else None
+
+
+def _is_yet_to_come(error: ApiError, member: _Member | None) -> bool:
+    """Whether what the server did not find is the kind or the namespace of an object, which comes with the set."""
+    is_namespace = isinstance(error, NotFound) and error.status.details.kind == "namespaces"
+    return isinstance(error, NotFound) and not (is_namespace and member is not None and not member.namespace_comes)
 
 
 async def _taken_over(client: Client, asked: _Asked, live: JsonObject, after: JsonObject) -> JsonObject:

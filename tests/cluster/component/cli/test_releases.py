@@ -459,6 +459,9 @@ async def test_objects_of_somebody_else_are_not_taken(
     manifest = tmp_path / "m.yaml"
     manifest.write_text(config_map("mine"))
     assert (await stellwerk("apply", "first", str(manifest))).returncode == 0
+    tried = await stellwerk("apply", "second", str(manifest), "--dry-run")
+    assert tried.returncode == 1, tried
+    assert f"clm.cs.sap.com/{given.namespace}/first" in tried.stderr
     taken = await stellwerk("apply", "second", str(manifest))
     assert taken.returncode == 1, taken
     assert f"clm.cs.sap.com/{given.namespace}/first" in taken.stderr
@@ -473,8 +476,13 @@ async def test_missing_namespaces_are_created_only_when_asked_for(
 ) -> None:
     manifest, space = tmp_path / "m.yaml", f"{given.namespace}-new"
     manifest.write_text(config("one"))
-    refused = await stellwerk("apply", "spaced", str(manifest), namespace=space)
-    assert refused.returncode == 1
+    for options in (["--dry-run"], []):
+        refused = await stellwerk("apply", "spaced", str(manifest), *options, namespace=space)
+        assert refused.returncode == 1, refused
+        assert "or have it created with --create-namespace" in refused.stderr
+    tried = await stellwerk("apply", "spaced", str(manifest), "--create-namespace", "--dry-run", namespace=space)
+    assert tried.returncode == 0, tried
+    assert f"+ ConfigMap {space}/one" in tried.stdout
     done = await stellwerk("apply", "spaced", str(manifest), "--create-namespace", namespace=space)
     assert done.returncode == 0, done
     assert (await stellwerk("delete", "spaced", "--yes", namespace=space)).returncode == 0
@@ -531,3 +539,32 @@ async def test_the_version_comes_in_the_forms_of_clm(stellwerk: Stellwerk) -> No
     short = (await stellwerk("version", "-o", "short")).stdout.strip()
     assert parsed((await stellwerk("version", "-o", "json")).stdout)["version"] == short
     assert yaml.safe_load((await stellwerk("version", "-o", "yaml")).stdout)["version"] == short
+
+
+async def test_a_release_that_its_config_map_has_no_room_for_is_refused_before_the_first_write(
+    given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    names = [f"n{number:0199}" for number in range(2000)]
+    manifest.write_text("---\n".join(config_map(name) for name in names))
+    for options in (["--dry-run"], []):
+        refused = await stellwerk("apply", "large", str(manifest), *options)
+        assert refused.returncode == 1, refused
+        assert "has 2000 objects, and its ConfigMap has room for about " in refused.stderr
+    assert not await then.exists(ConfigMap, kept("large"))
+    assert not await then.exists(ConfigMap, names[0])
+
+
+async def test_a_dry_run_fails_where_the_api_server_would_refuse_an_object(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest, space = tmp_path / "m.yaml", f"{given.namespace}-absent"
+    manifest.write_text(f"{config('one')}---\n{config('two', namespace=space)}")
+    tried = await stellwerk("apply", "shop", str(manifest), "--dry-run")
+    assert tried.returncode == 1, tried
+    assert f"+ ConfigMap {given.namespace}/one" in tried.stdout
+    assert f"! ConfigMap {space}/two" in tried.stdout
+    assert "cannot become revision 1 (dry run)" in tried.stdout
+    tried = await stellwerk("apply", "shop", str(manifest), "--dry-run", "--create-namespace")
+    assert tried.returncode == 0, tried
+    assert f"+ ConfigMap {space}/two" in tried.stdout
