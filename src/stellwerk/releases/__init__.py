@@ -2,6 +2,7 @@
 
 release            a release and its objects; inventory: its record of them; release_store: the Secret that keeps it
 release_runner     applies and deletes a release; retry_policy: when it tries again
+removal            what becomes of its objects when it is deleted
 sources            the charts, kustomizations and manifests of a release
 fleeting_jobs      Jobs that Kubernetes removes after their success
 takeover           adoption of releases of the original `clm`

@@ -18,10 +18,10 @@ from enum import StrEnum
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, Phase
-from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.model.owner import Owner, Standing
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Listing, to_json_object
-from stellwerk.kube.types.object_meta import rfc3339
+from stellwerk.kube.types.model import JsonObject, JsonValue, Listing, to_json_object
+from stellwerk.kube.types.object_meta import ObjectMeta, rfc3339
 from stellwerk.kube.yaml import UnreadableYaml
 from stellwerk.releases import inventory as inventories
 from stellwerk.releases.errors import TooManyObjects, UnreadableRelease
@@ -63,6 +63,10 @@ class Release:
     def owner(self) -> Owner:
         """Whose its objects are."""
         return Owner(RECONCILER, f"{RECONCILER}/{self.key.namespace}/{self.key.name}")
+
+    def owns(self, metadata: ObjectMeta) -> bool:
+        """Whether the object with this metadata carries the label of the release."""
+        return self.owner.standing(metadata) is Standing.OURS
 
     @property
     def digest(self) -> str:
@@ -152,7 +156,7 @@ def written(release: Release) -> JsonObject:
     is_over = release.is_deleting and not len(release.inventory)
     stored = release.stored or ConfigMap()
     found = stored.metadata
-    others = [name for name in found.finalizers if name != FINALIZER]
+    others: list[JsonValue] = [name for name in found.finalizers if name != FINALIZER]
     metadata: JsonObject = {
         **{key: value for key, value in to_json_object(found).items() if key in _KEPT},
         "name": config_name(release.key.name),

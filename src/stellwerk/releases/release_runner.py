@@ -7,7 +7,9 @@ has decided is saved before the next one begins, so a run that is interrupted is
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.core import Namespace
@@ -18,27 +20,33 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.checks.adoption import existing
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
-from stellwerk.apply.set.model.confirmation import live_view
-from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
-from stellwerk.apply.set.model.inventory import ObjectIdentity
+from stellwerk.apply.set.checks.resource_lookup import resources_of
+from stellwerk.apply.set.model.confirmation import Live, live_view
+from stellwerk.apply.set.model.desired_set import API_SERVICE, DesiredObject, prepared, promised
+from stellwerk.apply.set.model.inventory import Inventory, ManagedType, ObjectIdentity, is_managed
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
-from stellwerk.apply.set.model.resource_lookup import resources_of
 from stellwerk.apply.set.object_set import ObjectSet, SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.apply.set.plan import inventory_update
 from stellwerk.apply.set.plan.plan_input import LiveObject
+from stellwerk.delivery import watched_objects
+from stellwerk.delivery.watched_objects import Place, Unwatchable
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, NotFound, NotServed
+from stellwerk.kube.types.errors import AlreadyExists, ApiError, Forbidden, NotFound, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, metadata_of
-from stellwerk.releases import fleeting_jobs, takeover
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of
+from stellwerk.releases import fleeting_jobs, removal, takeover
 from stellwerk.releases import release as releases
-from stellwerk.releases.errors import InUse, Leaving, NoSuchRelease, TooLate, WorkedOn
+from stellwerk.releases.errors import InUse, Leaving, NoSuchRelease, ReleaseError, WorkedOn
 from stellwerk.releases.fleeting_jobs import WatchedJobs
 from stellwerk.releases.release import RECONCILER, Release, ReleaseState
 from stellwerk.releases.release_store import ReleaseStore
+from stellwerk.releases.removal import Departure
 from stellwerk.releases.retry_policy import RetryPolicy
 from stellwerk.runtime.clock import Clock
+
+_LAST_WORDS_SECONDS = 5.0
+"""How long an interrupted run may take to store that."""
 
 Tell = Callable[[str], None]
 Pass = Callable[[Release], Awaitable[SetProgress]]
@@ -73,7 +81,7 @@ class Engine:
         """The objects as they would be applied. Raises InvalidSet, ApiError."""
         return prepared(
             documents,
-            await discover.served(documents, self.client.mapper),
+            await discover.served(documents, self.client.mapper, promised(documents)),
             namespace=release.key.namespace,
             owner=release.owner,
             policies=self._policies,
@@ -85,7 +93,7 @@ class Engine:
         done = takeover.done(wanted, release.inventory)
         if not done:
             return release
-        resources = await resources_of(wanted, release.inventory, self.client.mapper)
+        resources = await self._resources(wanted, release.inventory)
         seen = await self._seen(release, resources)
         inventory = takeover.settled(wanted, release.inventory, seen, release.owner)
         if inventory is not release.inventory:
@@ -120,7 +128,7 @@ class Engine:
 
             async def pass_(current: Release) -> SetProgress:
                 objects = wanted if all(obj.is_served for obj in wanted) else await self.wanted(current, documents)
-                resources = await resources_of(objects, current.inventory, self.client.mapper)
+                resources = await self._resources(objects, current.inventory)
                 seen = await self._seen(current, resources, jobs)
                 progress = await self._object_set(current).apply(objects, current.inventory, seen, resources)
                 await jobs.catch_up(progress.carried)
@@ -142,9 +150,10 @@ class Engine:
             return
 
         async def pass_(current: Release) -> SetProgress:
-            resources = await resources_of((), current.inventory, self.client.mapper)
+            resources = await self._resources((), current.inventory)
             seen = await self._seen(current, resources)
-            return await self._object_set(current).delete(current.inventory, seen, resources)
+            left = removal.without_own_namespace(current, seen, self.clock.now())
+            return await self._object_set(left).delete(left.inventory, seen, resources)
 
         await self._until_done(ending, ReleaseState.Deleting, ReleaseState.Deleting, pass_, timeout_seconds)
 
@@ -157,6 +166,18 @@ class Engine:
         if what and not found.is_deleting:
             raise InUse(key, what)
         return found
+
+    async def departures(self, release: Release) -> list[Departure]:
+        """What the deletion of a release would do with those of its objects that exist. Raises ApiError."""
+        resources = await self._resources((), release.inventory)
+        seen = await self._seen(release, resources)
+        others = {identity: resource for identity, resource in resources.items() if identity not in seen}
+        places = dict.fromkeys(watched_objects.places(others), "the list by label does not show it")
+        try:
+            seen |= await watched_objects.read(others, places, self.client)
+        except Unwatchable as error:
+            raise error.__cause__ or error from None
+        return removal.departures(release, seen, self.clock.now())
 
     # ---- passes
 
@@ -171,16 +192,21 @@ class Engine:
         run = _Run(self, release, meanwhile, finally_, pass_, RetryPolicy(timeout_seconds))
         try:
             return await run.until_done()
-        except (ApplyError, TooLate):
+        except WorkedOn:
+            raise
+        except (ApplyError, ReleaseError, ApiError):
             await self._note_error(run.release)
+            raise
+        except asyncio.CancelledError:  # the user has interrupted the run and waits
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                    await self._note_error(run.release)
             raise
 
     async def _note_error(self, release: Release) -> None:
-        """Best effort: a write by another client must not hide the error."""
-        try:
+        """Best effort: a further failure must not hide the error."""
+        with suppress(WorkedOn, ApiError):
             await self.store.save(release.now(ReleaseState.Error, self.clock.now()))
-        except (WorkedOn, NotFound):
-            return
 
     def _object_set(self, release: Release) -> ObjectSet:
         return ObjectSet(
@@ -203,34 +229,70 @@ class Engine:
 
     # ---- reading
 
+    async def _resources(
+        self, wanted: Sequence[DesiredObject], inventory: Inventory
+    ) -> Mapping[ObjectIdentity, Resource]:
+        return await resources_of(wanted, inventory, self.client, self.clock.now())
+
     async def _seen(
         self, release: Release, resources: Mapping[ObjectIdentity, Resource], jobs: WatchedJobs | None = None
     ) -> dict[ObjectIdentity, LiveObject]:
         """The objects of the release as they are now: one list for each kind, by label, unless `jobs` shows them."""
 
-        async def read(place: tuple[Resource, str]) -> dict[ObjectIdentity, LiveObject]:
+        async def read(place: Place) -> dict[ObjectIdentity, LiveObject]:
             shown = jobs.shown(*place) if jobs is not None else None
-            return await self._listed(release, *place) if shown is None else shown
+            return await self._listed(release, place, resources) if shown is None else shown
 
-        places = [*dict.fromkeys((resource, identity.key.namespace) for identity, resource in resources.items())]
-        found = await together(places, read)
-        return {identity: seen for part in found for identity, seen in part.items()}
+        # A kind that an APIService of the release has yet to bring has no path, and no objects.
+        served = [place for place in dict.fromkeys(watched_objects.places(resources)) if place.resource.plural]
+        services = [place for place in served if (place.resource.group, place.resource.kind) == API_SERVICE]
+        seen = {name: one for part in await together(services, read) for name, one in part.items()}
+        silent = silent_types(release.inventory, seen)
+        rest = [place for place in served if place not in services and not is_managed(place.resource.gvk, silent)]
+        return seen | {name: one for part in await together(rest, read) for name, one in part.items()}
 
-    async def _listed(self, release: Release, resource: Resource, namespace: str) -> dict[ObjectIdentity, LiveObject]:
+    async def _listed(
+        self, release: Release, place: Place, resources: Mapping[ObjectIdentity, Resource]
+    ) -> dict[ObjectIdentity, LiveObject]:
+        """The objects of one kind and namespace. Without the right to list, those of `resources` are read singly."""
         selector = f"{release.owner.mark}={release.owner.label_value}"
         try:
-            listing = await self.client.list(live_view(resource), namespace, labels=selector)
+            listing = await self.client.list(live_view(place.resource), place.namespace, labels=selector)
         except (NotServed, NotFound):
             return {}  # a kind that a definition of this very release will bring
-        addresses = [(Address(resource, obj.key), obj) for obj in listing.items]
+        except Forbidden as error:
+            try:
+                found = await watched_objects.read(resources, {place: str(error)}, self.client)
+            except Unwatchable:
+                raise error from None
+            return {name: one for name, one in found.items() if release.owns(one.live.metadata)}
+        addresses = [(Address(place.resource, obj.key), obj) for obj in listing.items]
         return {ObjectIdentity.of(address.ref): LiveObject(address, obj) for address, obj in addresses}
 
     async def _create_namespace(self, name: str) -> None:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         try:
             await self.client.create(metadata_of(Namespace), body)
-        except AlreadyExists:
-            return
+        except (AlreadyExists, Forbidden):
+            return  # if there is none, the release cannot be stored, and that error names the namespace
+
+
+def silent_types(inventory: Inventory, seen: Mapping[ObjectIdentity, LiveObject]) -> list[ManagedType]:
+    """What APIServices of a release bring that are not available: their objects cannot be listed. Pure."""
+    return [
+        type_
+        for entry in inventory
+        if (entry.gvk.group, entry.gvk.kind) == API_SERVICE
+        and entry.identity in seen
+        and not _is_available(seen[entry.identity].live)
+        for type_ in entry.managed_types
+    ]
+
+
+def _is_available(live: Live) -> bool:
+    found = dig(live.body, "status", "conditions") if isinstance(live, Unstructured) else None
+    conditions = found if isinstance(found, list) else []
+    return any((dig(one, "type"), dig(one, "status")) == ("Available", "True") for one in conditions)
 
 
 def _far(progress: SetProgress) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 from tests.cluster.apply.object_sets import CONFIG_MAPS, DEFINITIONS, Place, R, annotated, joined
 from tests.cluster.apply.sets import CONFIG, DEFINITION, INSTANCE, SECRET
 
 from stellwerk.apply.errors import InvalidSet, Obstacle
+from stellwerk.apply.set.checks.resource_lookup import resources_of
 from stellwerk.apply.set.model.policy import DeletePolicy, Policies, TypePattern, UpdatePolicy
-from stellwerk.apply.set.model.resource_lookup import resources_of
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Remove
 from stellwerk.kube.client.patch import JsonPatch, MergePatch, replace
@@ -349,7 +350,7 @@ async def test_an_object_whose_version_is_no_longer_served_is_deleted_in_another
 
     await eventually(is_refused, describe="a deletion in the former version")
     await eventually(is_unlisted, describe="discovery without the former version")
-    now = await resources_of((), kept.inventory, place.others.mapper)
+    now = await resources_of((), kept.inventory, place.others, datetime.now(UTC))
     assert (await (await kept.object_set()).delete(kept.inventory, await kept.seen(now), now)).done
     view = unstructured(dataclasses.replace(place.things, version="v2"))
     assert await place.others.find(view, "one", place.namespace) is None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.checks.resource_lookup import resources_of
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Standing
-from stellwerk.apply.set.model.resource_lookup import resources_of
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.delivery.watched_objects import OwnedObjects, Place, places, read
 from stellwerk.kube.client.client import Client
@@ -33,7 +34,9 @@ class SetView:
     def of(self, owner: Owner) -> dict[ObjectIdentity, LiveObject]:
         """The objects of the set."""
         ours = {name: one for name, one in self.read.items() if owner.standing(one.live.metadata) is Standing.OURS}
-        return self.owned.of(owner.label_value) | ours
+        found = self.owned.of(owner.label_value) | ours
+        # Without what an API service brought that will not answer: a watch shows it as it was.
+        return {name: one for name, one in found.items() if name in self.resources}
 
     def find(self, address: Address) -> Live | None:
         """An object of any owner."""
@@ -41,12 +44,14 @@ class SetView:
         return one.live if one is not None else self.owned.find(address)
 
 
-async def covered(wanted: Sequence[DesiredObject], known: Inventory, owned: OwnedObjects, client: Client) -> SetView:
+async def covered(
+    wanted: Sequence[DesiredObject], known: Inventory, owned: OwnedObjects, client: Client, now: datetime
+) -> SetView:
     """What is seen of a set, whose kinds are watched from now on, as far as rights allow.
 
     Raises ApiError, Unwatchable.
     """
-    resources = await resources_of(wanted, known, client.mapper)
+    resources = await resources_of(wanted, known, client, now)
     unwatched = await owned.cover(await _watched(resources, client))
     found = await read(resources, unwatched, client) if unwatched else {}
     return SetView(owned, resources, found, tuple(dict.fromkeys(unwatched.values())))

@@ -62,17 +62,10 @@ class CrdUsage:
         served = await self.client.mapper.all()
         for group, version in self.client.mapper.undiscovered():
             of_entry = any(type_.group == group and type_.version in ("*", version) for type_ in entry.managed_types)
-            if of_entry and not await self._has_failed(entry):
+            if of_entry and not await has_failed(entry, self.client, self.now):
                 raise _unknown(str(entry.ref), group, version)
         brought = [resource for resource in served if any(type_.matches(resource.gvk) for type_ in entry.managed_types)]
         return _one_version_each(brought)
-
-    async def _has_failed(self, entry: InventoryEntry) -> bool:
-        """Whether the entry is an APIService that will not answer."""
-        if (entry.gvk.group, entry.gvk.kind) != API_SERVICE:
-            return False
-        found = await self.client.find(APIService, entry.key.name)
-        return found is None or will_not_answer(found, self.now)
 
     async def _served_like(self, pattern: TypePattern) -> list[Resource]:
         served = await self.client.mapper.all()
@@ -92,6 +85,14 @@ class CrdUsage:
                 return bool((await anext(pages)).items)
         except (NotServed, MethodNotAllowed):
             return False
+
+
+async def has_failed(entry: InventoryEntry, client: Client, now: datetime) -> bool:
+    """Whether the entry is an APIService that will not answer. Raises ApiError."""
+    if (entry.gvk.group, entry.gvk.kind) != API_SERVICE:
+        return False
+    found = await client.find(APIService, entry.key.name)
+    return found is None or will_not_answer(found, now)
 
 
 def will_not_answer(api_service: APIService, now: datetime) -> bool:

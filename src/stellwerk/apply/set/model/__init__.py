@@ -10,5 +10,4 @@ desired_set         documents into wanted objects, all of them checked          
 delete_hooks        objects to apply when the set is deleted, and their record     pure
 order               which kinds are written first within a wave                    pure
 need_order          the same for sets without an author's order                    pure
-resource_lookup     where the cluster serves a kind, in whichever version          asks the API server
 """

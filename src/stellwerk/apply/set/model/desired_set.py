@@ -84,6 +84,12 @@ def prepared(
     return wanted
 
 
+def promised(documents: Iterable[Document]) -> set[tuple[str, str]]:
+    """The groups and versions that APIServices among the documents bring."""
+    services = [document.body.get("spec") for document in documents if _kind(document.body) == API_SERVICE]
+    return {(_text(dig(spec, "group")), _text(dig(spec, "version"))) for spec in services}
+
+
 def uniform(
     desired: Iterable[Desired], owner: Ownership, asked: Directive, digest_of: Callable[[Desired], str] | None = None
 ) -> tuple[DesiredObject, ...]:
@@ -149,13 +155,12 @@ def _or_promised(
     served, and the entry under the wrong one is dropped (`departures`).
     """
     look_up = resource_of.get if isinstance(resource_of, Mapping) else resource_of
-    services = [document.body.get("spec") for document in documents if _kind(document.body) == API_SERVICE]
-    promised = {(_text(dig(spec, "group")), _text(dig(spec, "version"))) for spec in services}
-    if not promised:
+    groups = promised(documents)
+    if not groups:
         return look_up
 
     def resource(gvk: GroupVersionKind) -> Resource | None:
-        is_promised = (gvk.group, gvk.version) in promised
+        is_promised = (gvk.group, gvk.version) in groups
         return look_up(gvk) or (Resource(*gvk, plural="", namespaced=True) if is_promised else None)
 
     return resource

@@ -121,7 +121,7 @@ class Installer:
             known = resources.keeping_certificate(known, capoperator.key)
         announces = announces and not newcomers(prepared.wanted, known)
         owner = await self.owner(capoperator.key)
-        view = await set_view.covered(prepared.wanted, known, self.owned, self.client)
+        view = await set_view.covered(prepared.wanted, known, self.owned, self.client, self.clock.now())
         object_set = self._object_set(memory, owner, view)
         progress = await object_set.apply(
             prepared.wanted, known, view.of(owner), view.resources, announces=announces, save=save
@@ -147,7 +147,7 @@ class Installer:
     async def delete(self, capoperator: CAPOperator, inventory: Inventory, memory: ObservedState) -> SetProgress:
         """Delete the objects, as far as possible now. Raises ApplyError, ApiError, Unwatchable."""
         owner = await self.owner(capoperator.key)
-        view = await set_view.covered((), inventory, self.owned, self.client)
+        view = await set_view.covered((), inventory, self.owned, self.client, self.clock.now())
         progress = await self._object_set(memory, owner, view).delete(inventory, view.of(owner), view.resources)
         self.owned.expect(progress.carried)
         return progress

@@ -185,7 +185,7 @@ class Deployer:
             announces = False
         if target.acts_as:
             await permission_precheck.check(target.client, new, target.acts_as)
-        sight = await covered(wanted, known, target.owned, target.client)
+        sight = await covered(wanted, known, target.owned, target.client, self.clock.now())
         object_set = self._object_set(memory, owner, policies, target, sight, is_large=is_large)
         seen = sight.of(owner)
         progress = await object_set.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
@@ -224,7 +224,7 @@ class Deployer:
             status_plan.policies_of_deletion(component.spec),
         )
         owner = await self._owner(component)
-        sight = await covered(hooks.hooks if hooks else (), known, target.owned, target.client)
+        sight = await covered(hooks.hooks if hooks else (), known, target.owned, target.client, self.clock.now())
         object_set = self._object_set(memory, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
         progress = await object_set.delete(known, sight.of(owner), sight.resources, hooks)
         target.owned.expect(progress.carried)
