@@ -8,15 +8,14 @@ from io import BytesIO, TextIOWrapper
 import pytest
 import yaml
 
-from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry
 from stellwerk.cli.objects import installations
 from stellwerk.cli.releases import delete
 from stellwerk.cli.shell import output
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.settings import Output
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject, Unstructured
-from stellwerk.releases.release import Release
+from stellwerk.releases.removal import Departure
 
 STEERS = ("\x1b", "\x9b", "\u202e", "\xad", "\u180e", "\ufff9", "\U000e0041", "\ue000")
 EVIL: JsonObject = {"message": f"{''.join(STEERS)}gone", "größe": 3}
@@ -98,7 +97,7 @@ def test_the_names_of_removed_objects_cannot_steer_a_terminal(letter: str) -> No
         "metadata": {"name": f"a{letter}"},
     }
     assert letter not in installations.removal_line(Unstructured.of(role), dry_run=True)
-    entry = InventoryEntry(gvk=GroupVersionKind("", "v1", "ConfigMap"), key=ObjectKey("shop", f"a{letter}"))
-    (line,) = delete.removal_lines(Release(key=ObjectKey("shop", "web"), inventory=Inventory((entry,))))
+    ref = ObjectRef(GroupVersionKind("", "v1", "ConfigMap"), ObjectKey("shop", f"a{letter}"))
+    (line,) = delete.removal_lines([Departure(ref)])
     assert line.startswith("- ConfigMap shop/a")
     assert letter not in line

@@ -32,7 +32,7 @@ async def apply(
     A dry run fails where the apply would fail before its first write, or where the API server would refuse an object.
     """
     key = releasing.key_of(cluster.namespace, name)
-    with releasing.explained("apply", key):
+    with releasing.explained("apply", key), releasing.interruptible(key):
         async with progress_line.line(cluster.settings) as say:
             runner = revision.runner(
                 cluster, creates_namespaces=create_namespace, report=lambda words: say(text.escaped(words))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Literal
 
-from stellwerk.apply.errors import ApplyError
+from stellwerk.apply.errors import ApplyError, Obstacle, WriteFailed
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import wait_result
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.object_summary import ObjectSummary
-from stellwerk.cli.shell import text
+from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
@@ -69,6 +70,9 @@ async def judged(cluster: ClusterSession, release: Release) -> ObjectSummary:
     return ObjectSummary(ref_of(release), health_of(release), diagnosis)
 
 
+_CORRECT = "correct what the cause names, and run it again"
+
+
 @contextmanager
 def explained(what: str, key: ObjectKey) -> Iterator[None]:
     """Failures of a release in four parts. `what` is what was tried: `apply`."""
@@ -82,8 +86,23 @@ def explained(what: str, key: ObjectKey) -> Iterator[None]:
             raise
         fix = "create the namespace, or have it created with --create-namespace"
         raise _failure(what, key, str(error), fix, Exit.FAILED) from None
+    except WriteFailed as error:
+        is_forbidden = all(failure.obstacle is Obstacle.FORBIDDEN for failure in error.failures)
+        code = Exit.FORBIDDEN if is_forbidden else Exit.FAILED
+        raise _failure(what, key, str(error), _CORRECT, code) from None
     except (ApplyError, RenderError, SourceError) as error:
-        raise _failure(what, key, str(error), "correct what the cause names, and run it again", Exit.FAILED) from None
+        raise _failure(what, key, str(error), _CORRECT, Exit.FAILED) from None
+
+
+@contextmanager
+def interruptible(key: ObjectKey) -> Iterator[None]:
+    """Report what becomes of the release where the user ends the verb (Ctrl-C)."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        look = f"stellwerk status {key.name} -n {key.namespace}"
+        settings.say(f"Interrupted. Release {key} goes on when the command is run again; its state: {look}")
+        raise
 
 
 async def too_late(cluster: ClusterSession, what: str, key: ObjectKey, error: TooLate) -> Failure:

@@ -5,20 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
+import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import yaml
-from tests.cluster.component import kinds
+from tests.cluster.component import kinds, manifests
+from tests.cluster.component.aggregated import WidgetServer
 from tests.cluster.component.cli.conftest import Stellwerk, narrow, parsed
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import RELIC_REMARK, config, definition, deployment, gate, job, relic
+from tests.cluster.component.rights import Rights
 from tests.cluster.component.then import Then
 
+from stellwerk.api.apiregistration import APIService
 from stellwerk.api.batch import Job
-from stellwerk.api.core import ConfigMap, Namespace
+from stellwerk.api.core import ConfigMap, Namespace, Service
+from stellwerk.api.rbac import Role, RoleBinding
 from stellwerk.apply.set.model.owner import hash_of
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
@@ -568,3 +575,109 @@ async def test_a_dry_run_fails_where_the_api_server_would_refuse_an_object(
     tried = await stellwerk("apply", "shop", str(manifest), "--dry-run", "--create-namespace")
     assert tried.returncode == 0, tried
     assert f"+ ConfigMap {space}/two" in tried.stdout
+
+
+@pytest.fixture
+async def user(given: Given) -> AsyncIterator[Rights]:
+    """A user with the rights that the test grants."""
+    rights = Rights(given.client, f"user-of-{given.namespace}")
+    yield rights
+    await given.client.delete(metadata_of(RoleBinding), rights.user, given.namespace)
+    await given.client.delete(metadata_of(Role), rights.user, given.namespace)
+
+
+async def test_a_release_needs_no_right_to_list_nor_to_create_a_namespace_that_exists(
+    given: Given, then: Then, stellwerk: Stellwerk, user: Rights, tmp_path: Path
+) -> None:
+    await user.are_in(given.namespace, ("configmaps", ["get", "create", "update", "patch", "delete"]))
+    manifest = tmp_path / "m.yaml"
+    for names in (["one", "two"], ["one", "three"]):
+        manifest.write_text("---\n".join(map(config_map, names)))
+        done = await stellwerk("apply", "shop", str(manifest), "--create-namespace", "--as", user.user)
+        assert done.returncode == 0, done
+    assert not await then.exists(ConfigMap, "two")
+    tried = await stellwerk("delete", "shop", "--dry-run", "--as", user.user)
+    assert f"- ConfigMap {given.namespace}/three\n" in tried.stdout, tried
+    assert (await stellwerk("delete", "shop", "--yes", "--as", user.user)).returncode == 0
+    assert not await then.exists(ConfigMap, "three")
+
+
+async def test_a_missing_right_ends_a_run_with_five_and_the_release_in_error(
+    given: Given, then: Then, stellwerk: Stellwerk, user: Rights, tmp_path: Path
+) -> None:
+    await user.are_in(given.namespace, ("configmaps", ["get", "create", "update"]))
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(config_map("one"))
+    refused = await stellwerk("apply", "shop", str(manifest), "--as", user.user)
+    assert refused.returncode == 5, refused
+    assert (await then.config(kept("shop"))).data["state"] == "Error"
+    manifest.write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: hidden}\n")
+    refused = await stellwerk("apply", "other", str(manifest), "--as", user.user)
+    assert refused.returncode == 5, refused
+    assert (await then.config(kept("other"))).data["state"] == "Error", "the Secret could not be looked for"
+
+
+async def test_a_release_with_its_own_namespace_is_deleted(given: Given, stellwerk: Stellwerk, tmp_path: Path) -> None:
+    manifest, space = tmp_path / "m.yaml", f"{given.namespace}-own"
+    manifest.write_text(f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {space}}}\n---\n{config_map('one')}")
+    options = ["--create-namespace", "--timeout", "60s"]
+    await given.client.create(metadata_of(Namespace), {"metadata": {"name": space}})
+    done = await stellwerk("apply", "spaced", str(manifest), *options, namespace=space)
+    assert done.returncode == 0, done
+    done = await stellwerk("delete", "spaced", "--yes", "--timeout", "60s", namespace=space)
+    assert done.returncode == 0, done
+    assert await given.client.find(ConfigMap, kept("spaced"), space) is None
+    found = await given.client.find(metadata_of(Namespace), space)
+    assert found is None or found.metadata.is_terminating
+
+
+async def test_an_api_service_and_its_instance_are_one_release_that_is_deleted_though_the_server_is_gone(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    group = f"g{secrets.token_hex(4)}.example.com"
+    manifest = tmp_path / "m.yaml"
+    async with WidgetServer(group) as widgets:
+        service: JsonObject = {"metadata": {"name": "widgets", "namespace": given.namespace}}
+        await given.client.apply(Service, {**service, **widgets.service("widgets")})
+        registration = widgets.registration(given.namespace, "widgets")
+        api, kind = "apiregistration.k8s.io/v1", f"{group}/v1"
+        manifest.write_text(
+            f"{manifests.manifest('APIService', f'v1.{group}', registration, api_version=api)}\n---\n"
+            f"{manifests.manifest('Widget', 'mine', api_version=kind)}"
+        )
+        for _ in range(2):
+            late = await stellwerk("apply", "shop", str(manifest), "--timeout", "3s")
+            assert late.returncode == 4, late
+            assert f"APIService v1.{group}" in late.stderr
+        widgets.is_up = True
+        done = await stellwerk("apply", "shop", str(manifest), "--timeout", "100s")
+        assert done.returncode == 0, done
+        assert [*widgets.widgets] == [(given.namespace, "mine")]
+        widgets.is_up = False
+        await given.client.delete(metadata_of(Service), "widgets", given.namespace)
+
+        async def is_deleted() -> bool:
+            done = await stellwerk("delete", "shop", "--yes", "--timeout", "1s")
+            return done.returncode == 0
+
+        await eventually(is_deleted, within=100, describe="the release is gone")
+        assert await given.client.find(metadata_of(APIService), f"v1.{group}") is None
+
+
+async def test_an_interrupted_run_names_the_release_and_leaves_it_in_error(
+    given: Given, then: Then, component_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.yaml"
+    manifest.write_text(gate("g").replace("component-operator.cs.sap.com", "clm.cs.sap.com"))
+    login = ["--kubeconfig", str(component_cluster.kubeconfig), "-n", given.namespace]
+    words = [sys.executable, "-m", "stellwerk.cli.main", "apply", "slow", str(manifest), *login]
+    run = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE)
+    assert run.stderr is not None
+    while b"waits for Gate" not in (line := await run.stderr.readline()):
+        assert line, "it has ended"
+    run.send_signal(signal.SIGINT)
+    said = (await run.stderr.read()).decode()
+    assert await run.wait() == 130
+    assert f"Interrupted. Release {given.namespace}/slow goes on when the command is run again" in said
+    assert f"stellwerk status slow -n {given.namespace}" in said
+    assert (await then.config(kept("slow"))).data["state"] == "Error"
