@@ -35,7 +35,8 @@ class NoSuchRelease(ReleaseError):
     fix = "see what is there: stellwerk list -A; an object, not a release, is named KIND/NAME"
 
     def __init__(self, key: ObjectKey) -> None:
-        super().__init__(f"there is no release {key.name} in namespace {key.namespace}")
+        where = f"namespace {key.namespace}" if key.namespace else "any namespace"
+        super().__init__(f"there is no release {key.name} in {where}")
 
 
 class UnreadableRelease(ReleaseError):

@@ -113,7 +113,7 @@ class ClusterSession:
                 raise Absent(resource, ObjectKey("", name))
         raise Failure(
             f"there are {len(objects)} {resource.plural} named {name}",
-            cause=f"in the namespaces {_listed(sorted(obj.key.namespace for obj in objects))}",
+            cause=f"in the namespaces {some_of(sorted(obj.key.namespace for obj in objects))}",
             fix="name one of the namespaces: -n NAMESPACE",
             code=Exit.USAGE,
         )
@@ -127,7 +127,7 @@ class Absent(Failure):
         where = (f" in namespace {key.namespace}" if key.namespace else " in any namespace") * resource.namespaced
         cause, fix = "it was never created, or it has been deleted", f"see what is there: stellwerk get {word} -A"
         if elsewhere:
-            cause = f"there is a {word}/{key.name} in {_listed(elsewhere)}"
+            cause = f"there is a {word}/{key.name} in {some_of(elsewhere)}"
             fix = f"name its namespace: -n {elsewhere[0] if len(elsewhere) == 1 else 'NAMESPACE'}"
         super().__init__(f"there is no {resource.kind} {key.name}{where}", cause=cause, fix=fix)
 
@@ -135,7 +135,8 @@ class Absent(Failure):
 _MOST_NAMED = 10
 
 
-def _listed(namespaces: Sequence[str]) -> str:
+def some_of(namespaces: Sequence[str]) -> str:
+    """The first ten namespaces, and how many more there are."""
     rest = len(namespaces) - _MOST_NAMED
     return ", ".join(namespaces[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from stellwerk.apply.errors import ApplyError, Obstacle, WriteFailed
+from stellwerk.apply.objects.name_validation import is_subdomain
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import wait_result
-from stellwerk.cli.objects.cluster import ClusterSession
+from stellwerk.cli.objects.cluster import ClusterSession, some_of
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell import settings, text
@@ -30,16 +31,39 @@ from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 
 def key_of(namespace: str | None, name: str) -> ObjectKey:
-    """The release that is meant. Raises Failure for what cannot be a release's name."""
-    if "/" in name or not name:
-        raise Failure(f"{name!r} is no name of a release", fix="name it without a slash", code=Exit.USAGE)
+    """The release that is meant. Raises Failure for what cannot be a release's name, and for all namespaces."""
+    _check_name(name)
+    if namespace == "":
+        raise Failure(
+            f"release {name} is in one namespace, not in all of them",
+            fix="name the namespace instead of -A: -n NAMESPACE",
+            code=Exit.USAGE,
+        )
     return ObjectKey(namespace or "default", name)
 
 
+def _check_name(name: str) -> None:
+    if len(name) > _LONGEST_NAME or not is_subdomain(name):
+        raise Failure(
+            f"{name!r} is no name of a release",
+            cause=f"it must be at most {_LONGEST_NAME} lower case letters, digits, hyphens and dots, and begin and end "
+            "with a letter or digit",
+            fix="use another name; an object, not a release, is named KIND/NAME",
+            code=Exit.USAGE,
+        )
+
+
+_LONGEST_NAME = 63
+"""Of a label's value, which the name of a release is on its ConfigMap."""
+
+
 async def found(cluster: ClusterSession, name: str, what: str) -> Release:
-    """A release of the cluster. Raises Failure; `what` is what was tried: `explain`."""
-    key = key_of(cluster.namespace, name)
-    if kinds.by_word(name) is not None and await ReleaseStore(cluster.client).find(key) is None:
+    """A release of the cluster, with `-A` of any namespace. Raises Failure; `what` is what was tried: `explain`."""
+    _check_name(name)
+    key = ObjectKey(cluster.namespace, name)
+    with explained(what, key):
+        releases = await _named(cluster, key)
+    if not releases and kinds.by_word(name) is not None:
         raise Failure(
             f"{name} is a kind, and no object is named",
             cause=f"a word without a slash is the name of a release, and there is no release {name}",
@@ -47,10 +71,33 @@ async def found(cluster: ClusterSession, name: str, what: str) -> Release:
             code=Exit.USAGE,
         )
     with explained(what, key):
-        release = await ReleaseStore(cluster.client).find(key)
-        if release is None:
+        return only(key, releases)
+
+
+async def _named(cluster: ClusterSession, key: ObjectKey) -> Sequence[Release]:
+    store = ReleaseStore(cluster.client)
+    if key.namespace:
+        release = await store.find(key)
+        return [release] if release is not None else []
+    listing = await store.all()
+    for problem in listing.problems:
+        settings.say(text.escaped(problem))
+    return [release for release in listing.releases if release.key.name == key.name]
+
+
+def only(key: ObjectKey, releases: Sequence[Release]) -> Release:
+    """The one release of this name. Raises NoSuchRelease, and Failure where namespaces have several. Pure."""
+    match releases:
+        case [release]:
+            return release
+        case []:
             raise NoSuchRelease(key)
-    return release
+    raise Failure(
+        f"there are {len(releases)} releases named {key.name}",
+        cause=f"in the namespaces {some_of(sorted(release.key.namespace for release in releases))}",
+        fix="name one of the namespaces: -n NAMESPACE",
+        code=Exit.USAGE,
+    )
 
 
 def ref_of(release: Release) -> ObjectRef:

@@ -35,7 +35,8 @@ def template(
         _print(name, sources, files, delete_hooks)
         return
     call, apis = settings.current(), _assumed(kube_version, api_versions)
-    bodies = asyncio.run(_rendered(apis, call.namespace, name, sources, files, delete_hooks))
+    namespace = "" if call.all_namespaces else call.namespace
+    bodies = asyncio.run(_rendered(apis, namespace, name, sources, files, delete_hooks))
     output.print_manifests(bodies, call.output)
 
 

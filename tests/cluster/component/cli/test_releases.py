@@ -622,11 +622,15 @@ async def test_a_release_with_its_own_namespace_is_deleted(given: Given, stellwe
     manifest.write_text(f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {space}}}\n---\n{config_map('one')}")
     options = ["--create-namespace", "--timeout", "60s"]
     await given.client.create(metadata_of(Namespace), {"metadata": {"name": space}})
-    done = await stellwerk("apply", "spaced", str(manifest), *options, namespace=space)
+    done = await stellwerk("apply", space, str(manifest), *options, namespace=space)
     assert done.returncode == 0, done
-    done = await stellwerk("delete", "spaced", "--yes", "--timeout", "60s", namespace=space)
+    shown = await stellwerk("status", space, "-A", namespace="")
+    assert (shown.returncode, shown.stdout.split()[-9:-5]) == (0, [space, space, "1", "Ready"]), shown
+    refused = await stellwerk("delete", space, "--yes", "-A", namespace="")
+    assert (refused.returncode, "-n NAMESPACE" in refused.stderr) == (2, True), refused
+    done = await stellwerk("delete", space, "--yes", "--timeout", "60s", namespace=space)
     assert done.returncode == 0, done
-    assert await given.client.find(ConfigMap, kept("spaced"), space) is None
+    assert await given.client.find(ConfigMap, kept(space), space) is None
     found = await given.client.find(metadata_of(Namespace), space)
     assert found is None or found.metadata.is_terminating
 
