@@ -12,6 +12,7 @@ import inspect
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -40,6 +41,7 @@ from stellwerk.delivery.monitoring import objects as monitoring
 from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.schema.crd import Definition, to_yaml
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.kube.yaml import TextDumper, text_node
 from stellwerk.runtime.settings.table import Setting
 
 CHART = Path("deploy/chart/stellwerk")
@@ -358,18 +360,11 @@ def _dump(body: Any) -> str:
     return str(yaml.dump(body, Dumper=_Dumper, sort_keys=False, width=1_000))
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes long texts as blocks, and no aliases: the same rule may be in two roles."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+class _Dumper(TextDumper):
+    """Writes long texts as blocks."""
 
 
-def _text(dumper: _Dumper, text: str) -> yaml.Node:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, partial(text_node, as_block=True))
 
 
 def _values_yaml(table: Iterable[Value]) -> str:

@@ -1,4 +1,4 @@
-"""YAML text into JSON values, with the meaning kubectl gives it.
+"""YAML text into JSON values with the meaning kubectl gives it, and text into YAML that keeps it.
 
 kubectl reads YAML through a library of its own making, which follows YAML 1.1 with exceptions: `yes`, `on` and `y` are
 booleans, but `1:30` is text and not a number to the base of sixty, and dates are text. A text must not change its
@@ -379,6 +379,34 @@ def _number(text: str) -> int | float | None:
         return None
     whole = value_as_float.is_integer() and abs(value_as_float) < _EXACT
     return int(value_as_float) if whole else value_as_float
+
+
+def text_node(dumper: yaml.representer.BaseRepresenter, text: str, *, as_block: bool = False) -> yaml.ScalarNode:
+    """A text as a dumper writes it: in quotes where a reader could take it for another value, as `1e3` or `y`.
+
+    PyYAML quotes only what is no text in its YAML 1.1; kubectl and readers of YAML 1.2 see more numbers and booleans.
+    With `as_block` a text of several lines is written as such.
+    """
+    style = "|" if as_block and "\n" in text else None if _is_text(text) else "'"
+    return dumper.represent_scalar(f"{_STANDARD}str", text, style=style)
+
+
+class TextDumper(yaml.SafeDumper):
+    """Writes values so that every reader reads them as they are, and no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Whether a value that is there twice is written twice."""
+        return True
+
+
+TextDumper.add_representer(str, text_node)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        return _plain(text) == text
+    except ValueError:
+        return False
 
 
 _STANDARD = "tag:yaml.org,2002:"

@@ -13,8 +13,10 @@ from stellwerk.cli.releases import delete
 from stellwerk.cli.shell import output
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.settings import Output
+from stellwerk.kube.schema import crd
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.yaml import read_value
 from stellwerk.releases.removal import Departure
 
 STEERS = ("\x1b", "\x9b", "\u202e", "\xad", "\u180e", "\ufff9", "\U000e0041", "\ue000")
@@ -87,6 +89,22 @@ def test_a_text_of_several_lines_can_be_read_in_yaml_and_is_the_same() -> None:
     assert "script: |\n  one\n    two\n" in text
     assert "\x1b" not in text
     assert yaml.safe_load(text) == value
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["1e3", "12e45", "089", "0o17", "y", "N", "yes", "on", "~", "null", ".inf", "1_000", "1.0", "0b1", "2026-05-01"],
+)
+def test_a_text_that_a_reader_could_take_for_another_value_is_in_quotes(word: str) -> None:
+    value: JsonObject = {word: word, "list": [word]}
+    for text in (output.as_yaml(value), crd.to_yaml(value)):
+        assert text == f"'{word}': '{word}'\nlist:\n- '{word}'\n"
+        assert read_value(text) == yaml.safe_load(text) == value
+
+
+def test_other_texts_have_no_quotes() -> None:
+    value: JsonObject = {"name": "web-1", "image": "shop:1.2", "path": "/a", "port": 80, "on": True, "ratio": 0.5}
+    assert output.as_yaml(value) == "name: web-1\nimage: shop:1.2\npath: /a\nport: 80\n'on': true\nratio: 0.5\n"
 
 
 @pytest.mark.parametrize("letter", STEERS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 import yaml
@@ -18,6 +18,7 @@ from stellwerk.cli.shell import jsonpath, settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.settings import Output
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
+from stellwerk.kube.yaml import text_node
 
 
 def print_objects(objects: Sequence[Unstructured], output: Output, *, as_list: bool) -> None:
@@ -115,12 +116,8 @@ def as_yaml(value: JsonValue) -> str:
 @cache
 def _dumper() -> type[yaml.SafeDumper]:
     """Writes a text of several lines as such, so that a script in a ConfigMap can be read."""
-
-    def several_lines(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
     made: type[yaml.SafeDumper] = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
-    made.add_representer(str, several_lines)
+    made.add_representer(str, partial(text_node, as_block=True))
     return made
 
 

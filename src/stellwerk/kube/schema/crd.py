@@ -19,6 +19,7 @@ import yaml
 
 from stellwerk.kube.schema import schema as schemas
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, encode_json
+from stellwerk.kube.yaml import TextDumper
 
 _UNSAID = object()
 
@@ -220,12 +221,7 @@ class Definition:
 
 def to_yaml(body: JsonObject) -> str:
     """An object as YAML for people: keys in the given order, no aliases."""
-    return yaml.dump(body, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
-
-
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: object) -> bool:
-        return True
+    return yaml.dump(body, Dumper=TextDumper, sort_keys=False, width=110, allow_unicode=True)
 
 
 def _version(version: Version, storage: bool) -> JsonObject:

@@ -22,6 +22,7 @@ from stellwerk.apply.objects.manifests import read_value
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, JsonValue
+from stellwerk.kube.yaml import TextDumper
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.errors import StepFailed
 from stellwerk.operators.btp.reasons import Reason
@@ -151,7 +152,7 @@ def _kinds(data: Mapping[str, str], key: str) -> tuple[GroupVersionKind, ...]:
 def format_gvks(gvks: Iterable[GroupVersionKind]) -> str:
     """Kinds as the YAML list that BTP Manager's record of versions holds: group, version, kind; each kind once."""
     rows = [gvk._asdict() for gvk in dict.fromkeys(gvks)]
-    return str(yaml.safe_dump(rows, sort_keys=False)) if rows else "[]\n"
+    return str(yaml.dump(rows, Dumper=TextDumper, sort_keys=False)) if rows else "[]\n"
 
 
 def parse_gvks(text: str) -> tuple[GroupVersionKind, ...]:
