@@ -9,7 +9,9 @@ LocalError
 ├── WrongBinary            the cache does not hold what was built
 ├── BrokenData             files of an earlier start cannot be read
 ├── WrongVersion           the data was written by a newer Kubernetes
-└── ProcessStartFailed            a component ended, or did not become ready in time
+├── ProcessStartFailed     a component ended, or did not become ready in time
+├── ProcessStopFailed      a component did not end
+└── RunsElsewhere          a component runs where it cannot be signalled from here
 """
 
 from __future__ import annotations
@@ -98,3 +100,25 @@ class WrongVersion(LocalError):
 
 class ProcessStartFailed(LocalError):
     """A component ended, or did not become ready in time."""
+
+
+class ProcessStopFailed(LocalError):
+    """A component did not end when it was killed."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        super().__init__(
+            f"{name} does not end",
+            cause=f"the process whose id is in {file} was killed and is still there",
+            fix="a process that waits for a disk ends when the disk answers; then run the command again",
+        )
+
+
+class RunsElsewhere(LocalError):
+    """A component holds its lock, and is no process of this container or machine."""
+
+    def __init__(self, name: str, file: Path, pid: str) -> None:
+        super().__init__(
+            f"{name} of this local system runs in another container or on another machine",
+            cause=f"{file} is locked, and process {pid} here does not hold the lock",
+            fix="run the command where the system was started, or set STELLWERK_STATE to another folder",
+        )

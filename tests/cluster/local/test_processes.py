@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from stellwerk.local.errors import LocalError, RunsElsewhere
 from stellwerk.local.host.processes import Process, kill_all, recorded, stop_all
 
 
@@ -80,3 +85,96 @@ def test_it_is_reachable_by_nobody_else(process: Process) -> None:
         assert not process.exited_within(0.01)
     for name in ("made", "helper.log", "helper.pid"):
         assert (process.folder / name).stat().st_mode & 0o077 == 0
+
+
+IN_A_CONTAINER = """
+import sys
+from pathlib import Path
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.errors import LocalError
+try:
+    getattr(LocalCluster(Path(sys.argv[1])), sys.argv[2])()
+except LocalError as error:
+    print(error)
+"""
+ENDS: list[Callable[[Process], object]] = [
+    Process.stop,
+    Process.kill,
+    lambda process: stop_all([process], grace_seconds=1),
+]
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_unrelated_process_with_the_recorded_id_is_never_signalled(
+    process: Process, end: Callable[[Process], object]
+) -> None:
+    """The lock is held, as from another container, and the id belongs to a process that has no part in it."""
+    file = process.folder / "helper.pid"
+    with subprocess.Popen(["/bin/sleep", "1000"]) as unrelated:
+        file.write_text(f"{unrelated.pid}\n")
+        opened = os.open(file, os.O_RDWR)
+        lock = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 20)  # not the descriptor at which a child has it
+        os.close(opened)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with pytest.raises(RunsElsewhere, match="another container or on another machine"):
+                end(process)
+            assert unrelated.poll() is None
+            assert file.exists()
+        finally:
+            os.close(lock)
+            unrelated.kill()
+
+
+@pytest.mark.parametrize("verb", ["down", "stop", "status"])
+def test_a_system_that_runs_outside_of_a_container_is_left_alone_inside(tmp_path: Path, verb: str) -> None:
+    system = tmp_path / "local"
+    (system / "run").mkdir(parents=True)
+    helper = Process("etcd", system / "run", system / "etcd.log")
+    started = start(helper, "sleep 1000; true")
+    inside = ["unshare", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    answer = subprocess.run(
+        [*inside, sys.executable, "-c", IN_A_CONTAINER, str(system), verb],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    try:
+        if answer.stderr.startswith("unshare"):
+            pytest.skip(f"this machine offers no process ids of their own: {answer.stderr.strip()}")
+        assert "etcd of this local system runs in another container" in answer.stdout, answer
+        assert helper.pid == started
+    finally:
+        helper.kill()
+
+
+def test_a_child_that_outlives_a_process_is_not_taken_for_it(process: Process) -> None:
+    start(process, "sleep 1000 & echo $! > child; wait")
+    while not (process.folder / "child").exists() or not (process.folder / "child").read_text():
+        assert not process.exited_within(0.01)
+    child = int((process.folder / "child").read_text())
+    first = process.pid
+    assert first is not None
+    os.kill(first, 9)
+    try:
+        assert process.exited_within(10)
+        assert not process.is_running()
+        assert start(process, "sleep 1000; true") not in (first, child)
+        assert process.is_running()
+    finally:
+        os.kill(child, 9)
+
+
+class Unkillable(Process):
+    """A process in a system call that never returns."""
+
+    def signal(self, number: signal.Signals) -> None:
+        pass
+
+
+def test_the_record_of_a_process_that_does_not_end_stays(process: Process) -> None:
+    start(process, "sleep 1000; true")
+    with pytest.raises(LocalError, match="helper does not end"):
+        Unkillable(process.name, process.folder, process.log).kill(within_seconds=0.05)
+    assert process.is_running()

@@ -3,8 +3,11 @@
 A component runs in a session of its own, so Ctrl-C at the terminal does not reach it. Its identity is in `NAME.pid`;
 a lock on that file shows that it is alive, which the component itself holds through an inherited descriptor.
 The kernel gives a lock back when its holder dies, however it dies, so a stale file is never mistaken for a live
-process and a reused process id is never signalled. We refused the usual pair of process id and start time: it has a
-gap between fork and write, in which a killed parent leaves an unknown child.
+process. We refused the usual pair of process id and start time: it has a gap between fork and write, in which a killed
+parent leaves an unknown child.
+
+A lock is seen in every container that shares the folder, a process id means something only in one. So the id is trusted
+only while that process here has NAME.pid open at the descriptor of the lock; otherwise nothing is signalled or removed.
 """
 
 from __future__ import annotations
@@ -14,13 +17,18 @@ import fcntl
 import os
 import select
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stellwerk.local.errors import ProcessStopFailed, RunsElsewhere
+
 # The shell writes its own id and becomes the component: same process, and no moment in which it runs unrecorded.
 _RECORD_AND_BECOME = 'umask 077; cd "$0" && echo $$ >&9 && exec "$@"'
 _LOCK_DESCRIPTOR = 9
+_RELEASE_SECONDS = 1.0
+"""How long the kernel may take from the end of a process to the release of its lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +45,46 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """The process id, or None when it does not run."""
-        if not self.is_running():
-            return None
-        text = _read(self._file)
-        # Between fork and the shell's first line the lock is held and the id not yet written.
-        while not text.endswith("\n") and self.is_running():
-            select.select([], [], [], 0.001)
+        """The process id, or None when it does not run. Raises RunsElsewhere."""
+        deadline: float | None = None
+        while self._is_locked():
             text = _read(self._file)
-        return int(text) if text else None
+            # Between fork and the shell's first line the lock is held and the id not yet written.
+            if text.endswith("\n"):
+                if self._is_held_by(text.strip()):
+                    return int(text)
+                if self._is_held_by_children():
+                    return None
+                deadline = deadline or time.monotonic() + _RELEASE_SECONDS
+                if time.monotonic() > deadline:
+                    raise RunsElsewhere(self.name, self._file, text.strip())
+            select.select([], [], [], 0.001)
+        return None
+
+    def _is_held_by(self, pid: str) -> bool:
+        # A process that ends closes its files thread by thread, and the lock goes with the last one.
+        process = Path("/proc", pid)
+        return self._has_open(process) or any(self._has_open(thread) for thread in process.glob("task/*"))
+
+    def _is_held_by_children(self) -> bool:
+        """Whether the process has ended and left children of its own that hold the lock."""
+        return any(self._has_open(process) for process in Path("/proc").glob("[0-9]*"))
+
+    def _has_open(self, process: Path) -> bool:
+        try:
+            return os.path.samestat((process / "fd" / str(_LOCK_DESCRIPTOR)).stat(), self._file.stat())
+        except OSError:
+            return False
 
     @property
     def _file(self) -> Path:
         return self.folder / f"{self.name}.pid"
 
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process lives. Raises RunsElsewhere."""
+        return self.pid is not None
+
+    def _is_locked(self) -> bool:
         try:
             descriptor = os.open(self._file, os.O_RDWR)
         except FileNotFoundError:
@@ -92,7 +124,11 @@ class Process:
         descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if not _lock(descriptor, fcntl.LOCK_EX):
-                return self.pid or self.start(arguments, working_folder=working_folder, environment=environment)
+                if (pid := self.pid) is not None:
+                    return pid
+                if self._is_locked():  # by children that have outlived it, which do not matter
+                    self._file.unlink(missing_ok=True)
+                return self.start(arguments, working_folder=working_folder, environment=environment)
             os.ftruncate(descriptor, 0)
             return self._spawn(descriptor, [str(working_folder), *arguments], environment)
         finally:
@@ -134,22 +170,23 @@ class Process:
         return True
 
     def stop(self, *, grace_seconds: float = 10.0) -> None:
-        """Ask the process to end, wait so long, then kill it. Its id file is removed."""
+        """Ask the process to end, wait so long, then kill it. Its id file is removed. Raises ProcessStopFailed."""
         self.signal(signal.SIGTERM)
         if not self.exited_within(grace_seconds):
             self.kill()
         self._file.unlink(missing_ok=True)
 
-    def kill(self) -> None:
-        """End the process at once, as a power cut would, and wait until it is gone."""
+    def kill(self, *, within_seconds: float = 10.0) -> None:
+        """End the process at once, as a power cut would, and wait until it is gone. Raises ProcessStopFailed."""
         self.signal(signal.SIGKILL)
-        self.exited_within(10.0)
+        if not self.exited_within(within_seconds):
+            raise ProcessStopFailed(self.name, self._file)
         self._file.unlink(missing_ok=True)
 
     def log_tail(self, lines: int = 5) -> str:
         """The last lines that this run wrote, for messages."""
         with contextlib.suppress(OSError), self.log.open("rb") as log:
-            log.seek(max(0, self.log.stat().st_size - 16_384))
+            log.seek(max(0, self.log.stat().st_size - 65_536))
             return "\n".join(log.read().decode(errors="replace").strip().splitlines()[-lines:])
         return ""
 
