@@ -5,6 +5,7 @@ control plane starts it as a companion (`LocalCluster.start_companion`), and `do
 
 cluster     a local cluster: up, down, stop, companions
 startup     one start: what is missing is started, in parallel where it can be
+last_words  why a component ended, from its log
 components  the flags of each component
 folder      the content of a cluster's folder; certs: its certificates
 volumes     the provisioner of PersistentVolumes; stages: how the pod runner plays pods and nodes

@@ -84,13 +84,15 @@ def command(name: str, folder: Path, port: int, options: Options, binaries: Bina
     return [str(binaries.control_plane), name, *flags, *extra]
 
 
-def environment(name: str, options: Options) -> dict[str, str]:
-    """What a component finds in its environment beyond ours.
+def environment(name: str, options: Options, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a component, from the one of the command that starts it.
 
+    etcd reads a setting from each variable ETCD_*, which users set for `etcdctl`, and refuses to start with many.
     The API server's heap is small here and its garbage plenty: collecting it is a quarter of what a write costs. A
     cluster that lives for minutes (a test's, a benchmark's) is given memory instead, about 300 MB more under load.
     """
-    return {} if name != API_SERVER or options.durable else {"GOGC": "300"}
+    own = {"GOGC": "300"} if name == API_SERVER and not options.durable else {}
+    return {key: text for key, text in inherited.items() if name != ETCD or not key.startswith("ETCD_")} | own
 
 
 def _etcd(*, durable: bool) -> list[str]:

@@ -18,10 +18,11 @@ from stellwerk.local.build import control_plane
 from stellwerk.local.build.control_plane import Binaries
 from stellwerk.local.components import API_SERVER, ETCD, Options
 from stellwerk.local.errors import BrokenData, LocalError, PortTaken, ProcessStartFailed, WrongBinary
-from stellwerk.local.folder import ClusterFolder
+from stellwerk.local.folder import LOGS, ClusterFolder
 from stellwerk.local.host import processes
 from stellwerk.local.host.ports import HOST
 from stellwerk.local.host.processes import Process
+from stellwerk.local.last_words import complaint, names_damage
 from stellwerk.local.wire import Wire, WireAnswer
 
 READY_SECONDS = 60.0
@@ -60,7 +61,7 @@ class Startup:
             return
         self.started.append(process)
         arguments = components.command(name, self.folder.path, self.port, self.options, self.binaries)
-        environment = {**os.environ, **components.environment(name, self.options)}
+        environment = components.environment(name, self.options, os.environ)
         process.start(arguments, working_folder=self.folder.path, environment=environment)
 
     def wait_until_ready(self, timeout_seconds: float = READY_SECONDS) -> None:
@@ -115,13 +116,16 @@ class Startup:
         if time.monotonic() > deadline:
             raise ProcessStartFailed(
                 "the local control plane does not become ready",
-                cause="\n         ".join(f"{process.name}: {process.log_tail(2)}" for process in expected),
-                fix=f"look into {self.folder.path / 'log'}; `stellwerk down` and `stellwerk up` start afresh",
+                cause="\n         ".join(
+                    f"{process.name}: {complaint(process.log_tail(20), 2)}" for process in expected
+                ),
+                fix=f"see {self.folder.path / LOGS}; `stellwerk down --keep-data` and `stellwerk up` start it again",
             )
 
     def _reason_of_end(self, process: Process) -> LocalError:
         tail = process.log_tail(400)
-        last = "\n         ".join(tail.splitlines()[-4:])
+        last = complaint(tail)
+        cause = last.replace("\n", "\n         ")
         if "no space left on device" in tail:
             return self.folder.no_space()
         if "address already in use" in tail:
@@ -129,10 +133,10 @@ class Startup:
         # Not a word, or a complaint of the shell, which names itself or the program it could not become.
         if not tail or tail.startswith(("sh:", str(control_plane.cache_folder()))):
             summary = f"{process.name} cannot be started on this machine"
-            return WrongBinary(summary, cause=last or "it ended without a word", folder=control_plane.cache_folder())
-        if process.name == ETCD:
-            return BrokenData("etcd cannot read its data", cause=last)
-        return ProcessStartFailed(f"{process.name} ended while starting", cause=last, fix=f"see {process.log}")
+            return WrongBinary(summary, cause=cause or "it logged nothing", folder=control_plane.cache_folder())
+        if process.name == ETCD and names_damage(last):
+            return BrokenData("etcd cannot read its data", cause=cause)
+        return ProcessStartFailed(f"{process.name} ended while starting", cause=cause, fix=f"see {process.log}")
 
 
 def wire_of(folder: ClusterFolder, port: int) -> Wire:

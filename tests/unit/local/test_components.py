@@ -40,9 +40,15 @@ def test_only_tests_may_lose_data_in_a_power_cut() -> None:
 
 def test_only_the_api_server_of_a_test_trades_memory_for_time() -> None:
     brief = Options(durable=False)
-    assert "GOGC" in components.environment(API_SERVER, brief)
-    assert not components.environment(API_SERVER, Options())
-    assert not components.environment(ETCD, brief)
+    assert "GOGC" in components.environment(API_SERVER, brief, {})
+    assert not components.environment(API_SERVER, Options(), {})
+    assert not components.environment(ETCD, brief, {})
+
+
+def test_etcd_does_not_read_the_settings_of_etcdctl() -> None:
+    inherited = {"ETCD_DATA_DIR": "/elsewhere", "ETCDCTL_API": "3", "PATH": "/bin"}
+    assert components.environment(ETCD, Options(), inherited) == {"ETCDCTL_API": "3", "PATH": "/bin"}
+    assert components.environment(API_SERVER, Options(), inherited) == inherited
 
 
 def test_no_component_but_the_api_server_has_a_port() -> None:
