@@ -39,9 +39,9 @@ def _carry_out(verb: str, target: cluster.LocalCluster) -> None:
             target.up(_tell)
             sys.stdout.write(f"{target.kubeconfig}\n")
         case "down":
-            target.down()
+            target.down(_tell)
         case "stop":
-            target.stop()
+            target.stop(_tell)
         case _:
             seen = target.status()
             sys.stdout.write(f"{seen.url} {seen.version} {'ready' if seen.ready else 'not ready'}\n")

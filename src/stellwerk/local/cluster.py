@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stellwerk.local import startup, volumes
 from stellwerk.local.build import control_plane
-from stellwerk.local.build.control_plane import Binaries
+from stellwerk.local.build.control_plane import Binaries, Say
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
 from stellwerk.local.errors import BadName, PortTaken, ProcessStartFailed
 from stellwerk.local.folder import LOGS, ClusterFolder
@@ -32,6 +32,11 @@ DEFAULT = "local"
 _TRIES_FOR_A_PORT = 3
 _GRACE_SECONDS = 10.0
 _RESTART_GRACE_SECONDS = 2.0
+_WAITS = "waiting for another stellwerk command on this system"
+
+
+def _say_nothing(text: str) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,21 +137,24 @@ class LocalCluster:
 
     # Life
 
-    def up(self, say: control_plane.Say = lambda text: None) -> None:
+    def up(self, say: Say = _say_nothing) -> None:
         """Start the cluster, or find it running; returns when it is ready for work.
 
-        Raises the LocalError that fits; what this call had started is then ended again.
+        Raises the LocalError that fits; what this call had started is then ended again. A system whose data this
+        version cannot use continues to run.
         """
-        with self._alone():
-            binaries = control_plane.ensure(say)
+        binaries = control_plane.ensure(say)
+        with self._alone(say):
+            with self._explained():
+                self._inside.check()
             self._end_outdated(binaries)
             if not all(self.process(name).is_running() for name in self.options.components):
                 say("starting the control plane")
             self._start_on_some_port(binaries)
 
-    def down(self) -> None:
+    def down(self, say: Say = _say_nothing) -> None:
         """End every process and remove everything, data included. Nothing happens when there is nothing."""
-        with self._alone():
+        with self._alone(say):
             everything = self._inside.processes()
             components = set(Options().components)
             companions = [process for process in everything if process.name not in components]
@@ -154,9 +162,9 @@ class LocalCluster:
             processes.kill_all(everything)
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def stop(self) -> None:
+    def stop(self, say: Say = _say_nothing) -> None:
         """End every process and keep the data for the next `up`."""
-        with self._alone():
+        with self._alone(say):
             _stop_in_order(self._inside.processes())
 
     def start(self, name: str) -> None:
@@ -259,12 +267,13 @@ class LocalCluster:
         return kept if kept and ports.is_free(kept) else ports.free_port()
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self, say: Say = _say_nothing) -> Iterator[None]:
         """Only one process at a time changes the cluster."""
         with contextlib.ExitStack() as held:
             with self._explained():
                 self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                held.enter_context(locks.alone(self.folder.with_name(f".{self.folder.name}.lock")))
+                lock = self.folder.with_name(f".{self.folder.name}.lock")
+                held.enter_context(locks.alone(lock, lambda: say(_WAITS)))
             yield
 
     @contextlib.contextmanager

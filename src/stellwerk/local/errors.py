@@ -94,8 +94,9 @@ class BrokenData(LocalError):
 class WrongVersion(LocalError):
     """The data was written by a Kubernetes that this one cannot follow."""
 
-    def __init__(self, summary: str, *, cause: str) -> None:
-        super().__init__(summary, cause=cause, fix=_START_AFRESH)
+    def __init__(self, summary: str, *, cause: str, written_by: str) -> None:
+        keep = f"to keep the data, start it with the Stellwerk that has Kubernetes {written_by}"
+        super().__init__(summary, cause=cause, fix=f"{keep}; to lose it: {_START_AFRESH}")
 
 
 class ProcessStartFailed(LocalError):

@@ -83,11 +83,15 @@ class ClusterFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BrokenData("the cluster's record cannot be read", cause=f"{file}: {error}") from error
 
-    def prepare(self, port: int) -> None:
-        """Prepare the folder for a start on this port. Raises NoSpace, WrongVersion or BrokenData, or OSError."""
+    def check(self) -> None:
+        """Raise WrongVersion, BrokenData or NoSpace where a start cannot succeed, or OSError. Changes nothing."""
         if record := self.record():
             _check_upgrade(record.version, self.path)
-        self._check_space()
+        if shutil.disk_usage(_existing(self.path)).free < _FREE_BYTES:
+            raise self.no_space()
+
+    def prepare(self, port: int) -> None:
+        """Prepare the folder, which was checked, for a start on this port. Raises BrokenData or OSError."""
         for name in ("pki", "credentials", LOGS, "run"):
             (self.path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.chmod(0o700)
@@ -99,10 +103,6 @@ class ClusterFolder:
     def no_space(self) -> NoSpace:
         """The message when the disk is full."""
         return NoSpace(self.path, needs_bytes=_FREE_BYTES, variables="STELLWERK_STATE")
-
-    def _check_space(self) -> None:
-        if shutil.disk_usage(_existing(self.path)).free < _FREE_BYTES:
-            raise self.no_space()
 
     def issue(self, user: str, groups: Sequence[str], port: int) -> Path:
         """A new kubeconfig for this user in these groups."""
@@ -178,6 +178,7 @@ def _check_upgrade(written_by: str, folder: Path) -> None:
         raise WrongVersion(
             f"Kubernetes {control_plane.KUBERNETES_VERSION} cannot use this cluster's data",
             cause=f"{folder} was written by Kubernetes {written_by}",
+            written_by=written_by,
         )
 
 

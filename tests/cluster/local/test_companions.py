@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
 from stellwerk.cli.local.operator_processes import Starting
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.errors import WrongVersion
+from stellwerk.local.host import locks
 from stellwerk.local.host.ports import free_port
 
 SLEEP = ["/bin/sleep", "1000"]
@@ -53,6 +58,26 @@ def test_a_companion_that_is_older_than_its_code_gives_way(place: LocalCluster) 
     second = place.start_companion("helper", lambda: SLEEP, dict(os.environ), outdated_before=time.time() + 1)
     assert second.pid not in (None, first)
     assert second.arguments() == SLEEP
+
+
+def test_a_refused_start_leaves_alone_what_runs(place: LocalCluster) -> None:
+    (place.folder / "cluster.json").write_text(json.dumps({"version": "v1.99.0", "port": 20001}))
+    older = place.process("etcd")
+    older.start(SLEEP, working_folder=place.folder, environment=dict(os.environ))
+    with pytest.raises(WrongVersion):
+        place.up()
+    assert older.is_running()
+
+
+def test_a_command_that_waits_for_another_one_prints_it(place: LocalCluster) -> None:
+    printed: Queue[str] = Queue()
+    with ThreadPoolExecutor(1) as other:
+        with locks.alone(place.folder.with_name(".local.lock")):
+            stop = other.submit(place.stop, printed.put)
+            assert printed.get(timeout=60) == "waiting for another stellwerk command on this system"
+            assert not stop.done()
+        stop.result(timeout=60)
+    assert printed.empty()
 
 
 def test_an_operator_is_waited_for_at_its_own_port_and_not_by_a_proxy(

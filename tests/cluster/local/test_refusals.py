@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import socket
@@ -161,3 +162,19 @@ def test_a_port_that_was_chosen_for_the_user_gives_way(by_hand: ByHand) -> None:
         assert by_hand.run("up").returncode == 0
         assert by_hand.cluster.port != taken
         assert by_hand.cluster.status().ready
+
+
+def test_a_stop_does_not_wait_for_a_build(by_hand: ByHand, tmp_path: Path) -> None:
+    by_hand.environment = {**by_hand.environment, "STELLWERK_CACHE": str(tmp_path)}
+    with (tmp_path / "building.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        up = by_hand.begin("up")
+        try:
+            assert up.stdout is not None
+            assert up.stdout.readline() == "waiting for a build that runs already\n"
+            printed: list[str] = []
+            by_hand.cluster.stop(printed.append)
+            assert printed == []
+        finally:
+            up.kill()
+            up.communicate()

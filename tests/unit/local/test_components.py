@@ -81,7 +81,11 @@ def test_the_audit_log_leaves_out_the_control_plane_and_nobody_else() -> None:
         (PortTaken("127.0.0.1:40123"), "listens on 127.0.0.1:40123", "another port"),
         (WrongBinary("it does not run", cause="no reason", folder=FOLDER), "no reason", f"remove {FOLDER}"),
         (BrokenData("it cannot be read", cause="garbage"), "garbage", "`stellwerk down`"),
-        (WrongVersion("it cannot be read", cause="written in 2031"), "written in 2031", "`stellwerk down`"),
+        (
+            WrongVersion("it cannot be read", cause="written in 2031", written_by="v1.99.0"),
+            "written in 2031",
+            "start it with the Stellwerk that has Kubernetes v1.99.0",
+        ),
     ],
 )
 def test_a_failure_says_what_why_and_how_to_mend_it(failure: LocalError, cause: str, fix: str) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
 @contextlib.contextmanager
-def alone(file: Path) -> Iterator[None]:
-    """Wait until no other process has the lock, and acquire it. The file does not outlive its last user."""
-    descriptor = _locked(file)
+def alone(file: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Wait until no other process has the lock, and acquire it. The file does not outlive its last user.
+
+    `on_wait` is called once, where another process has it.
+    """
+    descriptor = _locked(file, on_wait)
     try:
         yield
     finally:
@@ -20,12 +23,19 @@ def alone(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked(file: Path) -> int:
+def _locked(file: Path, on_wait: Callable[[], None]) -> int:
     """A lock on the present file: its former holder has removed the file that we opened."""
+    waits = False
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not waits:
+                    waits = True
+                    on_wait()
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), file.stat()):
                     return descriptor
