@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stellwerk.local import startup, volumes
+from stellwerk.local import components, startup
 from stellwerk.local.build import control_plane
 from stellwerk.local.build.control_plane import Binaries, Say
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
@@ -32,6 +32,8 @@ DEFAULT = "local"
 _TRIES_FOR_A_PORT = 3
 _GRACE_SECONDS = 10.0
 _RESTART_GRACE_SECONDS = 2.0
+_SOURCE = "STELLWERK_LOCAL_SOURCE"
+"""The variable in the environment of a companion that identifies its code."""
 _WAITS = "waiting for another stellwerk command on this system"
 
 
@@ -190,19 +192,19 @@ class LocalCluster:
         command: Callable[[], Sequence[str]],
         environment: Mapping[str, str],
         *,
-        outdated_before: float = 0.0,
+        source: str = "",
     ) -> Process:
         """Start a process that belongs to the cluster: shown by `status`, ended by `down`.
 
-        Finds a running one, unless it began before a moment (in seconds of the epoch): that one gives way. `command`
-        is asked only when there is something to start.
+        Finds a running one, unless that was started with another `source`, which identifies its code: then it is
+        replaced. `command` is called only when there is something to start.
         """
         process = self.process(name)
         with self._alone():
-            if process.began_before(outdated_before):
+            if process.is_running() and process.variable(_SOURCE) != source:
                 process.stop(grace_seconds=_GRACE_SECONDS)
             if not process.is_running():
-                process.start(command(), working_folder=self.folder, environment=environment)
+                process.start(command(), working_folder=self.folder, environment={**environment, _SOURCE: source})
         return process
 
     # Credentials
@@ -223,9 +225,18 @@ class LocalCluster:
     # How
 
     def _end_outdated(self, binaries: Binaries) -> None:
-        """After an update of ours, what runs is last week's program: it ends, and its data is taken over."""
+        """After an update of ours, what runs is last week's program or has its flags: it ends, and its data stays."""
         running = [process for name in self.options.components if (process := self.process(name)).is_running()]
-        _stop_in_order([process for process in running if _is_outdated(process, binaries)])
+        _stop_in_order([process for process in running if self._is_outdated(process, binaries)])
+
+    def _is_outdated(self, process: Process, binaries: Binaries) -> bool:
+        command = components.command(process.name, self.folder, self.port, self.options, binaries)
+        if process.arguments() != command or any(
+            process.began_before(file.stat().st_mtime) for file in components.files(process.name, binaries)
+        ):
+            return True
+        # A program that was built again has the same path. The provisioner's is Python, which may be a link.
+        return process.name != PROVISIONER and not process.runs(Path(command[0]))
 
     def _end_misled(self, port: int) -> None:
         """A client of another port would not find the API server again: it is restarted, or ended."""
@@ -289,12 +300,6 @@ class LocalCluster:
                 cause=f"{error.filename}: {error.strerror}",
                 fix=f"make {self.folder.parent} writable, or set STELLWERK_STATE to another folder",
             ) from error
-
-
-def _is_outdated(process: Process, binaries: Binaries) -> bool:
-    if process.name == PROVISIONER:  # a module of ours, which Python has read when the process began
-        return process.began_before(Path(volumes.__file__).stat().st_mtime)
-    return not any(process.runs(program) for program in (binaries.control_plane, binaries.pod_runner))
 
 
 def _stop_in_order(running: Sequence[Process]) -> None:

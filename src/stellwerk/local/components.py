@@ -28,6 +28,8 @@ ETCD_SOCKET = "etcd.sock"
 SERVICE_RANGE = "10.96.0.0/16"
 POD_RANGE = "10.244.0.0/16"
 
+_PROVISIONER_FILES = ("volumes.py", "wire.py")
+
 # Not wanted: whatever watches machines. There are none, and a node that sends no heartbeat must stay ready.
 _CONTROLLERS_LEFT_OUT = (
     "node-lifecycle-controller",
@@ -82,6 +84,13 @@ def command(name: str, folder: Path, port: int, options: Options, binaries: Bina
         SCHEDULER: lambda: _scheduler(folder),
     }[name]()
     return [str(binaries.control_plane), name, *flags, *extra]
+
+
+def files(name: str, binaries: Binaries) -> list[Path]:
+    """The files besides its program that a component reads when it starts, and that an update can change in place."""
+    if name == POD_RUNNER:
+        return [*binaries.stages, *stages.files()]
+    return [Path(__file__).with_name(module) for module in _PROVISIONER_FILES] if name == PROVISIONER else []
 
 
 def environment(name: str, options: Options, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -177,7 +186,7 @@ def _pod_runner(folder: Path, binaries: Binaries) -> list[str]:
         f"--node-ip={HOST}",
         f"--cidr={POD_RANGE}",
         "--node-lease-duration-seconds=0",
-        *(f"--config={file}" for file in [*binaries.stages, *stages.files()]),
+        *(f"--config={file}" for file in files(POD_RUNNER, binaries)),
     ]
 
 

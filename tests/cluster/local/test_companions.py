@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -51,11 +50,10 @@ def test_a_companion_that_runs_is_found_and_nothing_is_prepared_for_another(plac
     assert place.start_companion("helper", never, dict(os.environ)).pid == first
 
 
-def test_a_companion_that_is_older_than_its_code_gives_way(place: LocalCluster) -> None:
-    began = time.time()
-    first = place.start_companion("helper", lambda: SLEEP, dict(os.environ)).pid
-    assert place.start_companion("helper", lambda: SLEEP, dict(os.environ), outdated_before=began - 60).pid == first
-    second = place.start_companion("helper", lambda: SLEEP, dict(os.environ), outdated_before=time.time() + 1)
+def test_a_companion_of_another_source_gives_way(place: LocalCluster) -> None:
+    first = place.start_companion("helper", lambda: SLEEP, dict(os.environ), source="old").pid
+    assert place.start_companion("helper", lambda: SLEEP, dict(os.environ), source="old").pid == first
+    second = place.start_companion("helper", lambda: SLEEP, dict(os.environ), source="new")
     assert second.pid not in (None, first)
     assert second.arguments() == SLEEP
 

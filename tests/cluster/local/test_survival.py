@@ -104,6 +104,18 @@ def test_programs_of_an_older_build_give_way_and_leave_their_data(by_hand: ByHan
     assert exists(by_hand.cluster, "precious")
 
 
+def test_a_component_with_other_flags_is_started_again_and_no_other(by_hand: ByHand) -> None:
+    by_hand.cluster.up()
+    before = by_hand.pids()
+    by_hand.cluster.up()
+    assert by_hand.pids() == before
+    flags = {"etcd": ["--quota-backend-bytes=1000000000"]}
+    LocalCluster(by_hand.cluster.folder, Options(controllers=False, pods=False, extra_flags=flags)).up()
+    after = by_hand.pids()
+    assert after["etcd"] != before["etcd"]
+    assert after["kube-apiserver"] == before["kube-apiserver"]
+
+
 def same_disk(one: Path, other: Path) -> bool:
     return one.stat().st_dev == other.stat().st_dev
 

@@ -95,3 +95,11 @@ def test_a_failure_says_what_why_and_how_to_mend_it(failure: LocalError, cause: 
     assert cause in second
     assert third.startswith("Fix:     ")
     assert fix in third
+
+
+def test_the_rules_of_pods_and_the_code_of_the_provisioner_are_read_when_they_start() -> None:
+    names = {name: [file.name for file in components.files(name, BINARIES)] for name in Options().components}
+    assert "pod-crash.yaml" in names[POD_RUNNER]
+    assert names[PROVISIONER] == ["volumes.py", "wire.py"]
+    assert all(file.is_file() for file in components.files(PROVISIONER, BINARIES))
+    assert not any(names[name] for name in (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER))

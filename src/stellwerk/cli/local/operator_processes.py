@@ -1,8 +1,9 @@
 """The processes of operators in the local system: started, found again, and restarted after their code changed.
 
 The arguments of a process are read from the process itself and stored nowhere else, so a second `up` waits at the right
-port for an operator that the first one has just started. A process that is older than the code on the disk is
-restarted, as the programs of the control plane are: after an update, `up` must show the new behaviour.
+port for an operator that the first one has just started. So is the source of its code: a process that another version,
+interpreter or checkout has started is restarted, as the programs of the control plane are. After an update, `up` must
+show the new behaviour; times of files do not prove that, because an installer may restore old ones.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
@@ -87,7 +89,7 @@ def started(cluster: LocalCluster, one: Companion, renderer: Path, ports: Ports)
         one.process,
         lambda: _arguments(cluster, one, ports),
         {**os.environ, **one.environment},
-        outdated_before=_code_changed(renderer),
+        source=source_of(Path(stellwerk.__file__).parent, renderer),
     )
     return Starting(one.title, process)
 
@@ -104,10 +106,25 @@ def _arguments(cluster: LocalCluster, one: Companion, ports: Ports) -> list[str]
     ]
 
 
-def _code_changed(renderer: Path) -> float:
-    """The last change of the code that an operator runs, in seconds of the epoch."""
-    package = Path(stellwerk.__file__).parent
-    return max(file.stat().st_mtime for file in (*package.rglob("*.py"), renderer))
+def source_of(package: Path, renderer: Path) -> str:
+    """Identifies the code of an operator: its interpreter, and path, size and time of each file that it may read."""
+    facts = sorted(
+        f"{file.path} {status.st_size} {status.st_mtime_ns}" for file in _files(package) for status in [file.stat()]
+    )
+    program = renderer.stat()
+    facts += [sys.executable, f"{renderer} {program.st_size} {program.st_mtime_ns}"]
+    return sha256("\n".join(facts).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def _files(folder: str | Path) -> Iterator[os.DirEntry[str]]:
+    """Everything below the folder, less what Python compiles and what editors hide."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__":
+                    yield from _files(entry.path)
+            elif not entry.name.startswith("."):
+                yield entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,12 @@ class Process:
             select.select([], [], [], 0.001)
         return []
 
+    def variable(self, name: str) -> str:
+        """A variable of its environment at the start; empty without it, or when the process does not run."""
+        if not self.arguments():  # which waits until the process has become its program
+            return ""
+        return _environment(self.pid).get(name, "")
+
     def began_before(self, moment: float) -> bool:
         """Whether the process runs and was started before a moment, in seconds of the epoch."""
         # The id file is written at the start and never again.
@@ -228,8 +234,16 @@ def _read(file: Path) -> str:
 
 
 def _command_line(pid: int) -> list[str]:
+    return _words(pid, "cmdline")
+
+
+def _environment(pid: int | None) -> dict[str, str]:
+    return dict(word.partition("=")[::2] for word in _words(pid, "environ"))
+
+
+def _words(pid: int | None, file: str) -> list[str]:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
+        return Path(f"/proc/{pid}/{file}").read_text(errors="replace").split("\0")[:-1]
     except OSError:
         return []
 
