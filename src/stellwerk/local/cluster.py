@@ -209,14 +209,14 @@ class LocalCluster:
 
     # Credentials
 
-    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = (), *, namespace: str = "default") -> Path:
         """A kubeconfig whose bearer is this user in these groups and may what RBAC grants them."""
-        return self._inside.issue(user, groups, self.port)
+        return self._inside.issue(user, groups, self.port, namespace)
 
     def kubeconfig_of_account(self, namespace: str, name: str) -> Path:
-        """A kubeconfig whose bearer is this service account, whether or not the account exists."""
+        """A kubeconfig whose bearer is this service account, whether or not the account exists, in its namespace."""
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-        return self.kubeconfig_for(f"system:serviceaccount:{namespace}:{name}", groups)
+        return self.kubeconfig_for(f"system:serviceaccount:{namespace}:{name}", groups, namespace=namespace)
 
     def renew_serving_certificate(self) -> None:
         """Give the API server a new certificate; it notices by itself within a minute, or at a restart."""

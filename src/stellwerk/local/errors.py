@@ -87,8 +87,8 @@ class WrongBinary(LocalError):
 class BrokenData(LocalError):
     """Files of an earlier start cannot be read."""
 
-    def __init__(self, summary: str, *, cause: str) -> None:
-        super().__init__(summary, cause=cause, fix=_START_AFRESH)
+    def __init__(self, summary: str, *, cause: str, fix: str = _START_AFRESH) -> None:
+        super().__init__(summary, cause=cause, fix=fix)
 
 
 class WrongVersion(LocalError):

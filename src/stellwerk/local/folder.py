@@ -9,12 +9,15 @@ run/              process ids, held by locks
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from typing import TypedDict
+
+import yaml
 
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.local import components
@@ -33,6 +36,19 @@ LOGS = "log"
 ADMINISTRATOR = "stellwerk:admin"
 _ADMINISTRATORS = "system:masters"
 _FREE_BYTES = 300 * 1024**2
+
+
+KubeconfigDocument = TypedDict(
+    "KubeconfigDocument",
+    {
+        "apiVersion": str,
+        "kind": str,
+        "clusters": list[dict[str, object]],
+        "users": list[dict[str, object]],
+        "contexts": list[dict[str, object]],
+        "current-context": str,
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +97,11 @@ class ClusterFolder:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BrokenData("the cluster's record cannot be read", cause=f"{file}: {error}") from error
+            raise BrokenData(
+                "the cluster's record cannot be read",
+                cause=f"{file}: {error}",
+                fix=f"run `stellwerk down --keep-data` and remove {file}: the next `stellwerk up` keeps the data",
+            ) from error
 
     def check(self) -> None:
         """Raise WrongVersion, BrokenData or NoSpace where a start cannot succeed, or OSError. Changes nothing."""
@@ -104,11 +124,12 @@ class ClusterFolder:
         """The message when the disk is full."""
         return NoSpace(self.path, needs_bytes=_FREE_BYTES, variables="STELLWERK_STATE")
 
-    def issue(self, user: str, groups: Sequence[str], port: int) -> Path:
-        """A new kubeconfig for this user in these groups."""
+    def issue(self, user: str, groups: Sequence[str], port: int, namespace: str) -> Path:
+        """A new kubeconfig for this user in these groups, in the place of an earlier one for both."""
         name = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in user)
-        target = self.path / "credentials" / f"{name}-{os.urandom(4).hex()}.kubeconfig"
-        self._write_kubeconfig(target, user, self._load_authority().client(user, groups), port)
+        identity = sha256("\n".join([user, *groups]).encode()).hexdigest()[:8]
+        target = self.path / "credentials" / f"{name}-{identity}.kubeconfig"
+        _write(target, self._kubeconfig(user, self._load_authority().client(user, groups), port, namespace))
         return target
 
     def renew_serving_certificate(self) -> None:
@@ -129,21 +150,25 @@ class ClusterFolder:
             write_private(keys / "service-accounts.key", authority.new_signing_key())
         if not authority.vouches_for(keys / "server.crt"):
             self._write_server(authority)
-        # Kubeconfigs carry the port, which may have changed; they are as cheap to write as to compare.
+        # Kubeconfigs have the port, which may have changed.
         admin = authority.kept_client(self.identity, ADMINISTRATOR, [_ADMINISTRATORS])
-        self._write_kubeconfig(self.kubeconfig, ADMINISTRATOR, admin, port)
+        document = self._kubeconfig(ADMINISTRATOR, admin, port)
+        if not _contains(self.kubeconfig, document):  # else a user may have added contexts, or chosen a namespace
+            _write(self.kubeconfig, document)
         for user, component in components.IDENTITIES.items():
             groups = [_ADMINISTRATORS] if component in components.ADMINISTRATORS else []
             target = self.path / "credentials" / component
             credential = authority.kept_client(target.with_suffix(".pem"), user, groups)
-            self._write_kubeconfig(target.with_suffix(".kubeconfig"), user, credential, port)
+            _write(target.with_suffix(".kubeconfig"), self._kubeconfig(user, credential, port))
 
     def _write_server(self, authority: certs.Authority) -> None:
         credential = authority.server([HOST])
         write_private(self.path / "pki" / "server.key", credential.key)
         write_private(self.path / "pki" / "server.crt", credential.certificate)
 
-    def _write_kubeconfig(self, target: Path, user: str, credential: certs.Credential, port: int) -> None:
+    def _kubeconfig(
+        self, user: str, credential: certs.Credential, port: int, namespace: str = "default"
+    ) -> KubeconfigDocument:
         server = {
             "server": f"https://{HOST}:{port}",
             "certificate-authority-data": _base64(self.authority.read_bytes()),
@@ -152,16 +177,30 @@ class ClusterFolder:
             "client-certificate-data": _base64(credential.certificate),
             "client-key-data": _base64(credential.key),
         }
-        # JSON is YAML, and the standard library writes it.
-        document = {
+        context = {"cluster": "local", "user": user, "namespace": namespace}
+        return {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "local", "cluster": server}],
             "users": [{"name": user, "user": secret}],
-            "contexts": [{"name": "local", "context": {"cluster": "local", "user": user, "namespace": "default"}}],
+            "contexts": [{"name": "local", "context": context}],
             "current-context": "local",
         }
-        write_private(target, json.dumps(document, indent=1).encode())
+
+
+def _write(file: Path, document: KubeconfigDocument) -> None:
+    # JSON is YAML, and the standard library writes it.
+    write_private(file, json.dumps(document, indent=1).encode())
+
+
+def _contains(kubeconfig: Path, document: KubeconfigDocument) -> bool:
+    """Whether a kubeconfig, which a user or kubectl may have changed, still has this cluster and this user."""
+    try:
+        text = kubeconfig.read_bytes()
+        found = json.loads(text) if text.startswith(b"{") else yaml.safe_load(text)
+        return document["clusters"][0] in found["clusters"] and document["users"][0] in found["users"]
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        return False
 
 
 def _base64(content: bytes) -> str:

@@ -1,0 +1,90 @@
+"""What a start writes into the folder of a cluster, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.errors import BrokenData
+from stellwerk.local.folder import ClusterFolder
+from stellwerk.local.host.private_files import write_private
+
+PORT = 20_001
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ClusterFolder:
+    """The folder of a cluster that was prepared once."""
+    folder = ClusterFolder(tmp_path_factory.mktemp("clusters") / "local")
+    folder.prepare(PORT)
+    return folder
+
+
+def changed_by_the_user(folder: ClusterFolder) -> bytes:
+    """The administrator's kubeconfig as `kubectl config set-context` leaves it: YAML, with another namespace."""
+    document = yaml.safe_load(folder.kubeconfig.read_text())
+    document["contexts"][0]["context"]["namespace"] = "shop"
+    document["contexts"].append({"name": "mine", "context": {"cluster": "local", "user": "stellwerk:admin"}})
+    folder.kubeconfig.write_text(yaml.safe_dump(document))
+    return folder.kubeconfig.read_bytes()
+
+
+def test_a_start_keeps_the_users_changes_of_the_kubeconfig(folder: ClusterFolder) -> None:
+    changed = changed_by_the_user(folder)
+    folder.prepare(PORT)
+    assert folder.kubeconfig.read_bytes() == changed
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[]", b"{", b"clusters: {}"])
+def test_a_kubeconfig_with_another_port_or_without_the_cluster_is_written_again(
+    folder: ClusterFolder, content: bytes | None
+) -> None:
+    changed_by_the_user(folder)
+    if content is not None:
+        folder.kubeconfig.write_bytes(content)
+    folder.prepare(PORT + 1)
+    (cluster,) = json.loads(folder.kubeconfig.read_bytes())["clusters"]
+    assert cluster["cluster"]["server"] == f"https://127.0.0.1:{PORT + 1}"
+    folder.prepare(PORT)
+
+
+def test_the_kubeconfig_of_an_account_has_its_namespace_and_one_place(folder: ClusterFolder) -> None:
+    cluster = LocalCluster(folder.path)
+    before = set(folder.path.glob("credentials/*"))
+    kubeconfig = cluster.kubeconfig_of_account("cap-operator-system", "cap-operator")
+    (context,) = json.loads(kubeconfig.read_bytes())["contexts"]
+    assert context["context"]["namespace"] == "cap-operator-system"
+    assert cluster.kubeconfig_of_account("cap-operator-system", "cap-operator") == kubeconfig
+    assert set(folder.path.glob("credentials/*")) - before == {kubeconfig}
+
+
+def test_users_with_similar_names_or_other_groups_do_not_share_a_kubeconfig(folder: ClusterFolder) -> None:
+    cluster = LocalCluster(folder.path)
+    accounts = {cluster.kubeconfig_of_account("a", "b-c"), cluster.kubeconfig_of_account("a-b", "c")}
+    assert len(accounts) == 2
+    assert cluster.kubeconfig_for("jane") != cluster.kubeconfig_for("jane", ["admins"])
+
+
+def test_a_damaged_record_does_not_cost_the_data(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text("")
+    with pytest.raises(BrokenData) as broken:
+        ClusterFolder(tmp_path).check()
+    assert "--keep-data" in broken.value.fix
+    assert str(tmp_path / "cluster.json") in broken.value.fix
+
+
+def test_a_private_file_is_replaced_only_for_another_content_or_mode(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    write_private(file, b"old")
+    first = file.stat().st_ino
+    write_private(file, b"old")
+    assert file.stat().st_ino == first
+    file.chmod(0o644)
+    write_private(file, b"old")
+    assert file.stat().st_mode & 0o777 == 0o600
+    write_private(file, b"new")
+    assert file.read_bytes() == b"new"
