@@ -18,7 +18,7 @@ from stellwerk.local import components, startup
 from stellwerk.local.build import control_plane
 from stellwerk.local.build.control_plane import Binaries, Say
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
-from stellwerk.local.errors import BadName, PortTaken, ProcessStartFailed
+from stellwerk.local.errors import BadName, PortTaken, ProcessStartFailed, RemovalFailed
 from stellwerk.local.folder import LOGS, ClusterFolder
 from stellwerk.local.host import locks, ports, processes
 from stellwerk.local.host.names import is_name, state_folder
@@ -96,6 +96,15 @@ class LocalCluster:
     # Facts
 
     @property
+    def exists(self) -> bool:
+        """Whether there is a cluster, running or not, or what an incomplete `down` left of it."""
+        return self.folder.exists() or self._removed.exists()
+
+    @property
+    def _removed(self) -> Path:
+        return self.folder.with_name(f".{self.folder.name}.removed")
+
+    @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
         return self._inside.kubeconfig
@@ -155,14 +164,17 @@ class LocalCluster:
             self._start_on_some_port(binaries)
 
     def down(self, say: Say = _say_nothing) -> None:
-        """End every process and remove everything, data included. Nothing happens when there is nothing."""
+        """End every process and remove everything, data included. Nothing happens when there is nothing.
+
+        Raises RemovalFailed where files stay; the next call removes those, too.
+        """
         with self._alone(say):
             everything = self._inside.processes()
             components = set(Options().components)
             companions = [process for process in everything if process.name not in components]
             processes.stop_all(companions, grace_seconds=_GRACE_SECONDS)
             processes.kill_all(everything)
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._remove_data()
 
     def stop(self, say: Say = _say_nothing) -> None:
         """End every process and keep the data for the next `up`."""
@@ -223,6 +235,19 @@ class LocalCluster:
         self._inside.renew_serving_certificate()
 
     # How
+
+    def _remove_data(self) -> None:
+        """Remove the folder under another name, so that half of it is never taken for a cluster."""
+        try:
+            if self._removed.exists():
+                shutil.rmtree(self._removed)
+            if self.folder.exists():
+                self.folder.rename(self._removed)
+                shutil.rmtree(self._removed)
+        except OSError as error:
+            name = Path(error.filename or "").name  # the removal of a tree names a file without its folder
+            file = next(self._removed.rglob(name), self.folder) if name else self.folder
+            raise RemovalFailed(file, error.strerror or str(error)) from error
 
     def _end_outdated(self, binaries: Binaries) -> None:
         """After an update of ours, what runs is last week's program or has its flags: it ends, and its data stays."""

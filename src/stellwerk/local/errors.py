@@ -11,6 +11,7 @@ LocalError
 ├── WrongVersion           the data was written by a newer Kubernetes
 ├── ProcessStartFailed     a component ended, or did not become ready in time
 ├── ProcessStopFailed      a component did not end
+├── RemovalFailed          a file of a removed cluster stays
 └── RunsElsewhere          a component runs where it cannot be signalled from here
 """
 
@@ -111,6 +112,17 @@ class ProcessStopFailed(LocalError):
             f"{name} does not end",
             cause=f"the process whose id is in {file} was killed and is still there",
             fix="a process that waits for a disk ends when the disk answers; then run the command again",
+        )
+
+
+class RemovalFailed(LocalError):
+    """The processes of a cluster have ended, and a file of it cannot be removed."""
+
+    def __init__(self, file: Path, cause: str) -> None:
+        super().__init__(
+            "cannot remove all data of the local system",
+            cause=f"{file}: {cause}",
+            fix="make that file and its folder writable, then run `stellwerk down` again",
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,41 @@ def test_where_nothing_is_nothing_is_asked(system: Path) -> None:
     done = down(system)
     assert done.returncode == 0
     assert "There is no local system" in done.stderr
+
+
+def test_where_nothing_is_keeping_the_data_is_not_reported_as_done(system: Path) -> None:
+    done = down(system, "--keep-data", "--name=typo")
+    assert done.returncode == 0
+    assert "There is no local system 'typo'." in done.stderr
+
+
+@contextlib.contextmanager
+def kept(file: Path, place: Path) -> Iterator[None]:
+    """Nobody can remove the file, which may move to another place meanwhile. Permissions do not hold for root."""
+    if os.geteuid():
+        file.parent.chmod(0o500)
+    elif frozen := subprocess.run(["chattr", "+i", file], capture_output=True, check=False).returncode:
+        pytest.skip(f"this file system removes every file for root: chattr ended with {frozen}")
+    try:
+        yield
+    finally:
+        now = place if place.exists() else file
+        if os.geteuid():
+            now.parent.chmod(0o700)
+        else:
+            subprocess.run(["chattr", "-i", now], check=True)
+
+
+def test_data_that_cannot_be_removed_is_named_and_removed_the_next_time(system: Path) -> None:
+    file, place = system / "data" / "db", system.with_name(".asked.removed") / "data" / "db"
+    file.write_text("data")
+    with kept(file, place):
+        done = down(system, "--yes")
+        assert done.returncode == 1
+        assert f"Cause:   {place}: " in done.stderr
+        assert not system.exists()
+    assert down(system, "--yes").returncode == 0
+    assert list(system.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(("answer", "code", "stays"), [("y", 0, False), ("n", 1, True), ("", 1, True)])

@@ -9,11 +9,11 @@ from stellwerk.local.cluster import named
 def down(name: str, keep_data: bool, yes: bool) -> None:
     """Stop the local system `name`, and remove its data after a confirmation unless `keep_data`."""
     cluster = named(name)
+    if not cluster.exists:
+        settings.say(f"There is no local system {name!r}.")
+        return
     if keep_data:
         cluster.stop(settings.say)
-        return
-    if not cluster.folder.exists():
-        settings.say(f"There is no local system {name!r}.")
         return
     confirm.removal(f"the local system {name!r} with all its data", yes=yes)
     cluster.down(settings.say)
