@@ -79,6 +79,11 @@ def named(name: str = DEFAULT, options: Options | None = None) -> LocalCluster:
     return LocalCluster(state_folder() / name, options or Options())
 
 
+def command_line(verb: str, name: str) -> str:
+    """What a user types to have `stellwerk` do something with the cluster of this name."""
+    return f"stellwerk {verb}" if name == DEFAULT else f"stellwerk {verb} --name {name}"
+
+
 def default_kubeconfig() -> Path | None:
     """The administrator's kubeconfig of the cluster that `stellwerk up` made, if there is one."""
     file = state_folder() / DEFAULT / "kubeconfig"
@@ -142,7 +147,7 @@ class LocalCluster:
         """What runs, and whether the API server is ready."""
         expected = [self.process(name) for name in self.options.components]
         known = {process.name: process for process in [*expected, *self._inside.processes()]}
-        parts = [ProcessStatus(name, one.pid, one.log, one.arguments()) for name, one in known.items()]
+        parts = [_status_of(process) for process in known.values()]
         version = startup.reported_version(self._inside, self.port)
         return ClusterStatus(self.folder, self.url, version, startup.is_ready(self._inside, self.port), parts)
 
@@ -325,6 +330,12 @@ class LocalCluster:
                 cause=f"{error.filename}: {error.strerror}",
                 fix=f"make {self.folder.parent} writable, or set STELLWERK_STATE to another folder",
             ) from error
+
+
+def _status_of(process: Process) -> ProcessStatus:
+    # Only what still runs has arguments, so a process that ends meanwhile is never one that runs without any.
+    arguments = process.arguments()
+    return ProcessStatus(process.name, process.pid if arguments else None, process.log, arguments)
 
 
 def _stop_in_order(running: Sequence[Process]) -> None:

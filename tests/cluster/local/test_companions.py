@@ -84,19 +84,22 @@ def test_an_operator_is_waited_for_at_its_own_port_and_not_by_a_proxy(
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     probes = f"--health-probe-bind-address=127.0.0.1:{free_port()}"
     process = place.start_companion("helper", lambda: [sys.executable, "-c", ANSWERS, probes], dict(os.environ))
-    Starting("helper", process).wait_ready()
+    Starting("helper", process, "nix").wait_ready()
     assert process.is_running()
 
 
 def test_an_operator_that_ends_is_told_with_its_last_words(place: LocalCluster) -> None:
     process = place.start_companion("helper", lambda: ["/bin/sh", "-c", "echo no login; exit 1"], dict(os.environ))
     with pytest.raises(Failure, match="the helper did not start") as failed:
-        Starting("helper", process).wait_ready()
+        Starting("helper", process, "nix").wait_ready()
     assert failed.value.report.cause == "no login"
     assert str(process.log) in failed.value.report.fix
 
 
 def test_an_operator_that_never_answers_is_told_after_a_while(place: LocalCluster) -> None:
-    starting = Starting("helper", place.start_companion("helper", lambda: SLEEP, dict(os.environ)))
-    with pytest.raises(Failure, match="did not start"):
+    starting = Starting("helper", place.start_companion("helper", lambda: SLEEP, dict(os.environ)), "nix")
+    with pytest.raises(Failure, match=r"is not ready after 0\.1 s") as failed:
         starting.wait_ready(within_seconds=0.1)
+    assert "its readiness probe fails" in failed.value.report.cause
+    assert "stellwerk down --keep-data --name nix && stellwerk up --name nix" in failed.value.report.fix
+    assert starting.process.is_running()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stellwerk.cli.local import system
 from stellwerk.cli.look import status, trace, values
 from stellwerk.cli.look.events import Happening
 from stellwerk.cli.objects import check_rules, graph
@@ -18,6 +19,7 @@ from stellwerk.cli.shell.field_diff import Change
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.kube.types.object_meta import Condition
+from stellwerk.local.cluster import ClusterStatus, ProcessStatus
 from stellwerk.releases.release import Release
 from stellwerk.render.request.values import Layer, origins
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, Diagnosis, Finding
@@ -35,8 +37,10 @@ SHEET = status.Sheet(
     (Condition(type="Ready", status="True", last_transition_time=NOW),),
     (Happening(NOW, "Normal", "r", 1, REF, "n"),),
 )
+LOCAL = ClusterStatus(Path("/a"), "https://a", "v1", True, [ProcessStatus("etcd", None, Path("/a/log"))])
 SHOWN: dict[str, JsonValue] = {
     "status": status.as_json(SHEET),
+    "status of the local system": system.as_json(LOCAL, [system.part_of(part) for part in LOCAL.components]),
     "tree": graph.as_json(graph.Node(REF, ObjectHealth("True"), (graph.Node(REF, ObjectHealth("True")),))),
     "trace": trace.as_json([trace.TraceStep("owned by", REF, ObjectHealth("True"))]),
     "diff": dry_run.as_json([dry_run.DiffLine("~", "x", changes=(Change("a", "b", "c"),))], 1),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from stellwerk.cli.local import system, up
+from stellwerk import assembly
+from stellwerk.cli.local import operator_processes, system, up
 from stellwerk.cli.local.system import StartStep, StepResult, done_line, part_of, status_lines
+from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.text import Style
-from stellwerk.cli.verbs import local
+from stellwerk.cli.verbs import local, look
 from stellwerk.local.cluster import ClusterStatus, ProcessStatus
 from stellwerk.local.errors import PortTaken
 from stellwerk.local.host.ports import free_port
@@ -82,6 +85,55 @@ def test_an_operator_that_runs_and_does_not_answer_is_not_called_well() -> None:
     assert not seen.is_well
     where = f"probes on {probes}, metrics on 127.0.0.1:29999"
     assert seen.detail == f"process 43 is not ready, {where}, see /clusters/local/log/operator-btp.log"
+
+
+def test_the_ports_of_servers_and_webhooks_are_shown() -> None:
+    for process in assembly.PROCESSES.values():
+        probes = "--health-probe-bind-address=127.0.0.1:20001"
+        ports = process.installation().ports
+        flags = [f"--{port.flag}={20_002 + number}" for number, port in enumerate(ports)]
+        served = operator_processes.served(["stellwerk", "run", probes, *flags])
+        assert served is not None
+        assert len(served.addresses) == 1 + len(ports), f"each port of {process.name} has a purpose"
+    flags = ["--webhook-port=20002", "--health-probe-bind-address=127.0.0.1:20001"]
+    shown = part_of(ProcessStatus("operator-cap-webhooks", 43, LOGS / "x.log", ["stellwerk", "run", *flags]))
+    assert "webhooks on 127.0.0.1:20002, probes on 127.0.0.1:20001" in shown.detail
+
+
+def test_the_status_for_programs_has_each_process() -> None:
+    parts = [ProcessStatus("etcd", 41, LOGS / "etcd.log"), ProcessStatus("kwok", None, LOGS / "kwok.log")]
+    seen = ClusterStatus(Path("/clusters/local"), "https://127.0.0.1:40123", "v1.36.3", True, parts)
+    assert system.as_json(seen, [part_of(part) for part in parts]) == {
+        "ready": False,
+        "controlPlaneReady": True,
+        "version": "v1.36.3",
+        "url": "https://127.0.0.1:40123",
+        "folder": "/clusters/local",
+        "logs": "/clusters/local/log",
+        "processes": [
+            {"name": "etcd", "pid": 41, "ready": True, "log": "/clusters/local/log/etcd.log", "serves": {}},
+            {"name": "kwok", "pid": None, "ready": False, "log": "/clusters/local/log/kwok.log", "serves": {}},
+        ],
+    }
+
+
+def test_status_prints_an_object_for_programs_and_names_the_system_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STELLWERK_STATE", str(tmp_path))
+    (tmp_path / "local").mkdir()
+    answer = CliRunner().invoke(look.status, ["-o", "json"])
+    assert json.loads(answer.stdout)["folder"] == str(tmp_path / "local")
+    answer = CliRunner().invoke(look.status, ["--name", "nix"])
+    assert answer.stderr == "There is no local system 'nix'. Start it: stellwerk up --name nix\n"
+
+
+def test_samples_without_operators_are_a_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STELLWERK_STATE", str(tmp_path))
+    answer = CliRunner().invoke(local.up, ["--bare", "--samples"])
+    assert isinstance(answer.exception, Failure)
+    assert answer.exception.code == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,17 @@ from urllib.request import ProxyHandler, build_opener
 
 import stellwerk
 from stellwerk.cli.shell.errors import Failure
-from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.cluster import LocalCluster, command_line
 from stellwerk.local.host.ports import HOST, free_port
 from stellwerk.local.host.processes import Process
 
 START_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_PROBES = "--health-probe-bind-address="
-_METRICS = "--metrics-bind-address="
+_PROBES = "--health-probe-bind-address"
+_METRICS = "--metrics-bind-address"
+_ADDRESSES = {_PROBES: "probes", _METRICS: "metrics"}
+_SERVERS = {"--port": "requests", "--webhook-port": "webhooks"}
+"""The flags of further ports, which are all served on loopback here, and what comes in there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,21 +56,29 @@ def process_name(program: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """A started process, ready or not yet."""
+    """A started process of the local system with this name, ready or not yet."""
 
     title: str
     process: Process
+    system: str
 
     def wait_ready(self, within_seconds: float = START_SECONDS) -> None:
         """Return when the operator is ready. Raises Failure with its last log lines."""
         deadline = time.monotonic() + within_seconds
         while not _is_ready(self.process):
-            if self.process.exited_within(_POLL_SECONDS) or time.monotonic() > deadline:
+            if self.process.exited_within(_POLL_SECONDS):
+                raise Failure(f"the {self.title} did not start", cause=self._log(), fix=f"see {self.process.log}")
+            if time.monotonic() > deadline:
+                # It continues to run: on a slow machine the next `up` finds it ready.
                 raise Failure(
-                    f"the {self.title} did not start",
-                    cause=self.process.log_tail(3) or "it logged nothing",
-                    fix=f"see {self.process.log}",
+                    f"the {self.title} is not ready after {within_seconds:g} s",
+                    cause=f"it runs and its readiness probe fails; the end of its log: {self._log()}",
+                    fix=f"see {self.process.log}; start it again: "
+                    f"{command_line('down --keep-data', self.system)} && {command_line('up', self.system)}",
                 )
+
+    def _log(self) -> str:
+        return self.process.log_tail(3) or "it logged nothing"
 
 
 class Ports:
@@ -91,15 +102,15 @@ def started(cluster: LocalCluster, one: Companion, renderer: Path, ports: Ports)
         {**os.environ, **one.environment},
         source=source_of(Path(stellwerk.__file__).parent, renderer),
     )
-    return Starting(one.title, process)
+    return Starting(one.title, process, cluster.folder.name)
 
 
 def _arguments(cluster: LocalCluster, one: Companion, ports: Ports) -> list[str]:
     return [
         *(sys.executable, "-m", "stellwerk.cli.main", "run", one.program),
         f"--kubeconfig={cluster.kubeconfig_of_account(*one.account)}",
-        f"{_PROBES}{HOST}:{ports.choose()}",
-        f"{_METRICS}{HOST}:{ports.choose()}",
+        f"{_PROBES}={HOST}:{ports.choose()}",
+        f"{_METRICS}={HOST}:{ports.choose()}",
         "--zap-encoder=console",
         *(f"--{flag}={ports.choose()}" for flag in one.ports),
         *one.flags(),
@@ -129,23 +140,22 @@ def _files(folder: str | Path) -> Iterator[os.DirEntry[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The addresses that a running operator serves: host and port each, empty where it serves none."""
+    """The addresses that a running operator serves, host and port each, by purpose."""
 
-    probes: str = ""
-    metrics: str = ""
+    addresses: Mapping[str, str]
 
     @property
     def is_ready(self) -> bool:
         """Whether its readiness probe succeeds now."""
-        return bool(self.probes) and _answers(f"http://{self.probes}/readyz")
+        return "probes" in self.addresses and _answers(f"http://{self.addresses['probes']}/readyz")
 
 
 def served(arguments: Sequence[str]) -> Served | None:
     """The addresses that a process with these arguments serves; None where it is no operator."""
-    found = {
-        flag: word.removeprefix(flag) for word in arguments for flag in (_PROBES, _METRICS) if word.startswith(flag)
-    }
-    return Served(found.get(_PROBES, ""), found.get(_METRICS, "")) if found else None
+    flags = dict(word.split("=", 1) for word in arguments if "=" in word)
+    found = {purpose: flags[flag] for flag, purpose in _ADDRESSES.items() if flag in flags}
+    servers = {purpose: f"{HOST}:{flags[flag]}" for flag, purpose in _SERVERS.items() if flag in flags}
+    return Served(servers | found) if found else None
 
 
 def port(process: Process, flag: str) -> int:

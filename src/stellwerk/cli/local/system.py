@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import click
 
 from stellwerk.cli.local import operator_processes
-from stellwerk.cli.shell import settings
+from stellwerk.cli.shell import output, settings
 from stellwerk.cli.shell.text import Style
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.local import cluster
 from stellwerk.local.cluster import ClusterStatus, ProcessStatus
 
@@ -63,33 +64,71 @@ def status(name: str) -> int:
     """Print what runs of the local system; 0 when all of it does and is ready, else 1. Raises LocalError."""
     seen = cluster.named(name).status()
     if not seen.folder.exists():
-        settings.say("There is no local system. Start one: stellwerk up")
+        settings.say(f"There is no local system {name!r}. Start it: {cluster.command_line('up', name)}")
         return 1
     parts = [part_of(component) for component in seen.components]
-    click.echo("\n".join(status_lines(seen, parts, settings.current().style())))
-    return 0 if seen.ready and all(part.is_well for part in parts) else 1
+    form = settings.current().output
+    if form.is_table:
+        click.echo("\n".join(status_lines(seen, parts, settings.current().style())))
+    else:
+        output.print_value(as_json(seen, parts), form)
+    return 0 if is_well(seen, parts) else 1
 
 
 @dataclass(frozen=True, slots=True)
 class SystemProcess:
-    """One process of the local system as `status` shows it."""
+    """One process of the local system as `status` shows it; `serves` has the addresses of an operator by purpose."""
 
-    name: str
+    component: ProcessStatus
     is_well: bool
     detail: str
+    serves: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the process in the folder of the local system."""
+        return self.component.name
 
 
 def part_of(component: ProcessStatus) -> SystemProcess:
     """The state of a process: an operator is well when its readiness probe succeeds, any other process when it runs."""
     if component.pid is None:
-        return SystemProcess(component.name, False, f"not running, see {component.log}")
+        return SystemProcess(component, False, f"not running, see {component.log}")
     operator = operator_processes.served(component.arguments)
     if operator is None:
-        return SystemProcess(component.name, True, f"process {component.pid}")
-    ports = f"probes on {operator.probes}, metrics on {operator.metrics}"
+        return SystemProcess(component, True, f"process {component.pid}")
+    ports = ", ".join(f"{purpose} on {address}" for purpose, address in operator.addresses.items())
     if operator.is_ready:
-        return SystemProcess(component.name, True, f"process {component.pid}, {ports}")
-    return SystemProcess(component.name, False, f"process {component.pid} is not ready, {ports}, see {component.log}")
+        return SystemProcess(component, True, f"process {component.pid}, {ports}", operator.addresses)
+    detail = f"process {component.pid} is not ready, {ports}, see {component.log}"
+    return SystemProcess(component, False, detail, operator.addresses)
+
+
+def is_well(seen: ClusterStatus, parts: Sequence[SystemProcess]) -> bool:
+    """Whether all of the system runs and is ready."""
+    return seen.ready and all(part.is_well for part in parts)
+
+
+def as_json(seen: ClusterStatus, parts: Sequence[SystemProcess]) -> JsonObject:
+    """The same for programs."""
+    return {
+        "ready": is_well(seen, parts),
+        "controlPlaneReady": seen.ready,
+        "version": seen.version,
+        "url": seen.url,
+        "folder": str(seen.folder),
+        "logs": str(seen.logs),
+        "processes": [
+            {
+                "name": part.name,
+                "pid": part.component.pid,
+                "ready": part.is_well,
+                "log": str(part.component.log),
+                "serves": dict(part.serves),
+            }
+            for part in parts
+        ],
+    }
 
 
 def status_lines(seen: ClusterStatus, parts: Sequence[SystemProcess], style: Style) -> list[str]:

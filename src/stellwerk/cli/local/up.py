@@ -17,7 +17,8 @@ import click
 from stellwerk.cli.local import operators
 from stellwerk.cli.local.system import StartStep, StepResult, carry_out
 from stellwerk.cli.shell import settings
-from stellwerk.local.cluster import DEFAULT, named
+from stellwerk.cli.shell.errors import Exit, Failure
+from stellwerk.local.cluster import command_line, named
 from stellwerk.local.components import Options
 
 
@@ -35,6 +36,13 @@ def control_plane(name: str, port: int) -> StartStep:
 
 def up(name: str, port: int | None, samples: bool, bare: bool) -> None:
     """Start the parts of the local system `name` that do not run, and print a line for each."""
+    if bare and samples:
+        raise Failure(
+            "--bare and --samples exclude each other",
+            cause="the samples become Ready only where the operators run",
+            fix=f"{command_line('up', name)} --samples",
+            code=Exit.USAGE,
+        )
     steps = [control_plane(name, port or 0)]
     if not bare:
         steps += [operators.definitions(name), operators.operators(name)]
@@ -44,7 +52,8 @@ def up(name: str, port: int | None, samples: bool, bare: bool) -> None:
         steps.append(kubeconfig(name))
     carry_out(steps)
     if not bare:
-        settings.say(f"Try:  {'' if samples else f'{_again(name)} --samples    '}stellwerk get -A")
+        again = "" if samples else f"{command_line('up', name)} --samples    "
+        settings.say(f"Try:  {again}stellwerk get -A")
     settings.say("To use it from a shell:")
     click.echo(environment_line(named(name).kubeconfig, Path(sys.executable).parent, os.environ.get("PATH", "")))
 
@@ -61,7 +70,3 @@ def environment_line(kubeconfig: Path, programs: Path, path: str) -> str:
     """
     search = "" if str(programs) in path.split(os.pathsep) else f'PATH={shlex.quote(str(programs))}:"$PATH" '
     return f"export {search}KUBECONFIG={shlex.quote(str(kubeconfig))}"
-
-
-def _again(name: str) -> str:
-    return "stellwerk up" if name == DEFAULT else f"stellwerk up --name {name}"

@@ -38,8 +38,7 @@ def start_command(server: str) -> str:
     for kubeconfig in sorted(names.state_folder().glob("*/kubeconfig")):
         with suppress(LoginFailed, OSError):
             if ClusterConfig.load(kubeconfig, None).server == server:
-                name = kubeconfig.parent.name
-                return "stellwerk up" if name == cluster.DEFAULT else f"stellwerk up --name {name}"
+                return cluster.command_line("up", kubeconfig.parent.name)
     return ""
 
 
