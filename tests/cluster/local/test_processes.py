@@ -166,6 +166,42 @@ def test_a_child_that_outlives_a_process_is_not_taken_for_it(process: Process) -
         os.kill(child, 9)
 
 
+WITH_A_CHILD = """
+import subprocess, sys
+from stellwerk.local.host import processes
+if sys.argv[1] == "keep":
+    processes.keep_lock_from_children()
+child = subprocess.Popen(["/bin/sleep", "1000"], close_fds=False)
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.parametrize(("argument", "is_inherited"), [("keep", False), ("pass", True)])
+def test_the_programs_that_an_operator_starts_do_not_hold_its_lock(
+    process: Process, argument: str, is_inherited: bool
+) -> None:
+    command = [sys.executable, "-c", WITH_A_CHILD, argument]
+    process.start(command, working_folder=process.folder, environment=dict(os.environ))
+    while not (child := process.log_tail()):
+        assert not process.exited_within(0.01)
+    try:
+        assert Path(f"/proc/{child}/fd/9").exists() is is_inherited
+        assert process.is_running()
+    finally:
+        os.kill(int(child), signal.SIGKILL)
+
+
+def test_a_descriptor_that_is_no_lock_stays_as_it_is() -> None:
+    """In a pod, or behind another program, the descriptor may be anything."""
+    script = (
+        "import os; from stellwerk.local.host import processes; "
+        "os.dup2(1, 9); processes.keep_lock_from_children(); print(os.get_inheritable(9))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
 class Unkillable(Process):
     """A process in a system call that never returns."""
 

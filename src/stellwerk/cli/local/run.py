@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.delivery.operator_spec import CannotStart, ProcessSpec
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.render.errors import RendererMissing
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.leader import LeadershipLost
 from stellwerk.runtime.serving.http import AddressInvalid, CannotListen
 from stellwerk.runtime.settings.table import Rejection, SettingsTable
+
+with lazy_imports(__name__):  # it needs modules that only Unix has
+    from stellwerk.local.host import processes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -27,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 def run(spec: ProcessSpec, flags: dict[str, object]) -> None:
     """Run a program until it ends. Raises Failure where the user can correct the cause of its end."""
+    if sys.platform == "linux":
+        processes.keep_lock_from_children()
     settings, rejections = _settings(spec.process(), flags)
     process.configure_logs(settings, tty=False)
     try:

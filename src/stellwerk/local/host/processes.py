@@ -197,6 +197,20 @@ class Process:
         return ""
 
 
+def keep_lock_from_children() -> None:
+    """Keep the lock of this process, where it is one of a folder, from the programs that it starts itself.
+
+    uvloop starts programs with every descriptor that can be inherited, and such a program would show an ended process
+    as running.
+    """
+    try:
+        file = Path(f"/proc/self/fd/{_LOCK_DESCRIPTOR}").readlink()
+        if file.suffix == ".pid" and file.read_text() == f"{os.getpid()}\n":
+            os.set_inheritable(_LOCK_DESCRIPTOR, False)
+    except (OSError, ValueError):  # another file, a socket, or no /proc
+        return
+
+
 def recorded(folder: Path, log_folder: Path) -> list[Process]:
     """Every process that was started in this folder and not stopped since, dead or alive."""
     return [Process(file.stem, folder, log_folder / f"{file.stem}.log") for file in sorted(folder.glob("*.pid"))]
