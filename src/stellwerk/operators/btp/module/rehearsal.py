@@ -20,8 +20,13 @@ OPERAND_PRESENT_LABEL = "stellwerk.local/operand-answers"
 
 
 def copy_module(target: Path) -> Path:
-    """Copy the module that we ship to a folder, with webhooks that match nothing. Returns the folder."""
-    shutil.copytree(SHIPPED, target, dirs_exist_ok=True)
+    """Make a folder a copy of the module that we ship, with webhooks that match nothing. Returns the folder.
+
+    An earlier copy goes: a file that the release no longer has would be applied.
+    """
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(SHIPPED, target)
     for file in sorted((target / "module-resources" / APPLY_FOLDER).iterdir()):
         text = file.read_text()
         if "webhooks:" not in text:  # reading the definitions of kinds would take most of a second
