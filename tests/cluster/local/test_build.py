@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -98,9 +99,50 @@ def test_two_who_want_it_at_once_build_it_once(workshop: Workshop) -> None:
 
 
 def test_the_next_build_says_how_long_the_last_one_took(workshop: Workshop) -> None:
-    folder = Path(workshop.ensure()[-1])
-    control_plane.discard(control_plane.Binaries(folder))
+    shutil.rmtree(workshop.ensure()[-1])
     assert workshop.ensure()[0] == "building localkube (last time 0 s)"
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "3", '{"localkube": null}', '{"localkube": "soon"}', '{"localkube": []}']
+)
+def test_a_damaged_record_of_durations_ends_no_build(workshop: Workshop, content: str) -> None:
+    workshop.cache.mkdir()
+    (workshop.cache / "durations.json").write_text(content)
+    lines = workshop.ensure()
+    assert lines[0] == "building localkube (about 5 minutes)"
+    assert control_plane.Binaries(Path(lines[-1])).is_complete
+
+
+def test_durations_that_cannot_be_kept_end_no_build(workshop: Workshop) -> None:
+    (workshop.cache / "durations.json").mkdir(parents=True)
+    assert control_plane.Binaries(Path(workshop.ensure()[-1])).is_complete
+
+
+def test_a_build_removes_what_killed_ones_left_and_what_was_not_used_for_long(workshop: Workshop) -> None:
+    names = [".building-killed", "localkube-old", "localkube-used", "localkube-runs", "renderer-old"]
+    left, old, used, runs, other = folders = [workshop.cache / name for name in names]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    program = runs / "localkube"
+    shutil.copy("/bin/sleep", program)
+    for folder in (old, runs, other):
+        os.utime(folder, (0, 0))
+    with subprocess.Popen([program, "1000"]) as process:
+        try:
+            built = Path(workshop.ensure()[-1])
+        finally:
+            process.kill()
+    assert {*workshop.cache.glob("*-*"), *workshop.cache.glob(".*")} == {built, used, runs, other}
+    assert not left.exists()
+    assert not old.exists()
+
+
+def test_a_build_that_is_found_counts_as_used(workshop: Workshop) -> None:
+    built = Path(workshop.ensure()[-1])
+    os.utime(built, (0, 0))
+    workshop.ensure()
+    assert built.stat().st_mtime > 0
 
 
 def test_pods_with_a_fate_are_left_alone_by_the_usual_stages_and_are_still_deleted(workshop: Workshop) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import shutil
-import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,15 +64,12 @@ def find() -> Binaries | None:
 
 def ensure(say: Say = lambda text: None) -> Binaries:
     """The binaries, built if need be. Raises BuildFailed, ToolchainMissing or NoSpace."""
-    if found := find():
-        return found
-    with toolchain.only_builder(say, lambda: find() is not None):
-        return find() or _build(say)
-
-
-def discard(binaries: Binaries) -> None:
-    """Forget binaries that turned out broken; the next `ensure` builds them again."""
-    shutil.rmtree(binaries.folder, ignore_errors=True)
+    found = find()
+    if not found:
+        with toolchain.only_builder(say, lambda: find() is not None):
+            found = find() or _build(say)
+    toolchain.touch(found.folder)
+    return found
 
 
 def check_version(reported: str, binaries: Binaries) -> None:
@@ -91,15 +88,15 @@ def _build(say: Say) -> Binaries:
     cache = cache_folder()
     control_plane = GoProgram("localkube", ".", _linker_flags(), "about 5 minutes")
     pod_runner = GoProgram("kwok", f"{_POD_RUNNER}/cmd/kwok", _linker_flags(), "about 20 s")
-    with toolchain.needs_space(cache), tempfile.TemporaryDirectory(dir=cache, prefix=".building-") as name:
-        new = Path(name) / "complete"
-        (new / "stages").mkdir(parents=True)
+    with toolchain.needs_space(cache), toolchain.build_folder(cache) as new:
+        (new / "stages").mkdir()
         for program in (control_plane, pod_runner):
             toolchain.compile_program(go, source, program, new / program.name, say)
         _copy_stages(_module_folder(go, source, _POD_RUNNER), new / "stages")
         built = Binaries(cache / f"localkube-{_digest()}")
         shutil.rmtree(built.folder, ignore_errors=True)
         new.rename(built.folder)
+    toolchain.remove_unused(cache.glob("localkube-*"), time.time())
     return built
 
 

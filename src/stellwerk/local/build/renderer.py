@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from stellwerk.local.build import licences, toolchain
@@ -54,9 +53,7 @@ def licence_texts(say: Say = lambda text: None) -> str:
 
 def _build(target: Path, say: Say) -> None:
     cache = binary.cache_folder()
-    with toolchain.needs_space(cache), tempfile.TemporaryDirectory(dir=cache, prefix=".building-") as name:
-        new = Path(name) / "complete"
-        new.mkdir()
+    with toolchain.needs_space(cache), toolchain.build_folder(cache) as new:
         toolchain.compile_program(toolchain.find_go(say), _source(), _PROGRAM, new / target.name, say)
         shutil.rmtree(target.parent, ignore_errors=True)
         new.rename(target.parent)

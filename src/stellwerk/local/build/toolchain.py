@@ -15,8 +15,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,9 @@ Say = Callable[[str], None]
 _OLDEST_GO = (1, 26)
 _BEAT_SECONDS = 30.0
 _GIB = 1024**3
+_UNFINISHED = ".building-"
+_KEPT_SECONDS = 30 * 24 * 3600.0
+"""How long a build stays that no command uses: another checkout may need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,39 @@ class GoProgram:
     package: str = "."
     linker_flags: str = "-s -w"
     first_build: str = "a few minutes"
+
+
+@contextlib.contextmanager
+def build_folder(cache: Path) -> Iterator[Path]:
+    """A new folder in the cache for one build, which the only builder fills; those of killed builders are removed."""
+    for left in cache.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=_UNFINISHED) as name:
+        new = Path(name) / "complete"
+        new.mkdir()
+        yield new
+
+
+def touch(folder: Path) -> None:
+    """Remember that a build is in use."""
+    with contextlib.suppress(OSError):
+        os.utime(folder)
+
+
+def remove_unused(builds: Iterable[Path], now: float) -> None:
+    """Remove builds that no command has used for long, and that no process runs."""
+    old = [folder for folder in builds if now - folder.stat().st_mtime > _KEPT_SECONDS]
+    for folder in old:
+        if not _is_run(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_run(folder: Path) -> bool:
+    for program in Path("/proc").glob("[0-9]*/exe"):
+        with contextlib.suppress(OSError):
+            if program.readlink().is_relative_to(folder.resolve()):
+                return True
+    return False
 
 
 def compile_program(go: str, source: Path, program: GoProgram, target: Path, say: Say) -> None:
@@ -177,12 +214,18 @@ def _no_space(folder: Path, needs_bytes: int) -> NoSpace:
 
 
 def _durations() -> dict[str, float]:
+    """How long builds took; nothing where the file cannot be read, because this serves a message only."""
     try:
-        stored = json.loads((cache_folder() / "durations.json").read_text())
-    except (OSError, ValueError):
+        stored = json.loads(_durations_file().read_text())
+        return {str(name): float(seconds) for name, seconds in stored.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
         return {}
-    return {str(name): float(seconds) for name, seconds in stored.items()}
 
 
 def _remember(name: str, seconds: float) -> None:
-    (cache_folder() / "durations.json").write_text(json.dumps({**_durations(), name: round(seconds, 1)}))
+    with contextlib.suppress(OSError):
+        _durations_file().write_text(json.dumps({**_durations(), name: round(seconds, 1)}))
+
+
+def _durations_file() -> Path:
+    return cache_folder() / "durations.json"
