@@ -149,6 +149,36 @@ def test_a_system_that_runs_outside_of_a_container_is_left_alone_inside(tmp_path
         helper.kill()
 
 
+STARTED_IN_A_CONTAINER = """
+import os, sys
+from pathlib import Path
+from stellwerk.local.host.processes import Process
+folder = Path(sys.argv[1])
+process = Process("helper", folder, folder / "helper.log")
+process.start(["/bin/sleep", "1000"], working_folder=folder, environment=dict(os.environ))
+print(process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_process_of_a_container_is_left_alone_outside(process: Process, end: Callable[[Process], object]) -> None:
+    """From outside its processes are seen, with other ids than those that were recorded inside."""
+    inside = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    command = [*inside, sys.executable, "-c", STARTED_IN_A_CONTAINER, str(process.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as container:
+        assert container.stdin is not None
+        assert container.stdout is not None
+        if not container.stdout.readline():
+            pytest.skip("this machine offers no process ids of their own")
+        try:
+            with pytest.raises(RunsElsewhere):
+                end(process)
+            assert (process.folder / "helper.pid").exists()
+        finally:
+            container.stdin.close()
+
+
 def test_a_child_that_outlives_a_process_is_not_taken_for_it(process: Process) -> None:
     start(process, "sleep 1000 & echo $! > child; wait")
     while not (process.folder / "child").exists() or not (process.folder / "child").read_text():

@@ -67,8 +67,11 @@ class Process:
         return self._has_open(process) or any(self._has_open(thread) for thread in process.glob("task/*"))
 
     def _is_held_by_children(self) -> bool:
-        """Whether the process has ended and left children of its own that hold the lock."""
-        return any(self._has_open(process) for process in Path("/proc").glob("[0-9]*"))
+        """Whether the process has ended and left children of its own that hold the lock.
+
+        The processes of a container are seen from outside of it, too; only one that shares our ids counts.
+        """
+        return any(self._has_open(process) and _shares_our_ids(process) for process in Path("/proc").glob("[0-9]*"))
 
     def _has_open(self, process: Path) -> bool:
         try:
@@ -238,6 +241,13 @@ def _lock(descriptor: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _shares_our_ids(process: Path) -> bool:
+    try:
+        return (process / "ns" / "pid").readlink() == Path("/proc/self/ns/pid").readlink()
+    except OSError:
+        return False
 
 
 def _read(file: Path) -> str:
