@@ -12,9 +12,14 @@ from stellwerk.kube.types.model import Unreadable, Unstructured, unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Odd, Synced, WatchSuspended
 from stellwerk.operators.btp import watches
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator.leading import Leading
+from stellwerk.operators.btp.btpoperator.observe import Observer, SecretReader
+from stellwerk.operators.btp.errors import StateUnread
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.process.manager import Manager
+from stellwerk.testing.clock import FakeClock
 
 GADGETS = Resource("example.com", "v1", "Gadget", "gadgets", namespaced=True)
 
@@ -82,3 +87,18 @@ async def test_an_object_that_cannot_be_read_is_there() -> None:
     odd.take(Odd(Unreadable(Service.resource, ObjectMeta(name="s", namespace="ns", uid="u"), "spec: too deep")))
 
     assert watches.why_blind(odd) == "Service ns/s cannot be read: spec: too deep"
+
+
+@pytest.mark.req("R-207")
+async def test_the_default_settings_decide_nothing_while_the_tunables_cannot_be_listed() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
+    found = watches.caches(manager, wake=lambda: None, settings=Settings())
+    leading = Leading(found.operators.store, lambda: False, found.operators.unreadable)
+    observer = Observer(found, SecretReader(manager.client), Settings, FakeClock(), leading)
+    operator = BtpOperator(metadata=ObjectMeta(name="btpoperator", namespace="kyma-system", uid="u"))
+    found.tunables.take(WatchSuspended("cannot list configmaps: the key of the encryption is gone"))
+    with pytest.raises(StateUnread, match="the key of the encryption is gone"):
+        await observer.snapshot(operator)
+    found.tunables.take(Synced((), "1"))
+    found.tunables.take(WatchSuspended("cannot list configmaps"))
+    assert (await observer.snapshot(operator)).operator is operator, "they were read before"

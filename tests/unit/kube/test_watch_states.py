@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -10,9 +11,12 @@ from stellwerk.kube.types.errors import (
     ApiError,
     Forbidden,
     Gone,
+    LoginFailed,
     NotServed,
+    ServerFault,
     Status,
     TooManyRequests,
+    Unauthorized,
     Undecodable,
     Unreachable,
 )
@@ -22,6 +26,7 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import (
     LONGEST_PARKED_SECONDS,
     LONGEST_PAUSE_SECONDS,
+    SUSPENDED_AFTER_SECONDS,
     Bookmark,
     Changed,
     Checked,
@@ -44,6 +49,7 @@ from stellwerk.kube.watch.watch_states import (
 VIEW = View(Resource("example.com", "v1", "Lamp", "lamps", namespaced=True), PartialObjectMetadata)
 CUT = Unreachable("the connection was cut")
 GONE = Gone(Status(code=410, reason="Expired"))
+WEBHOOK_DOWN = ServerFault(Status(code=500, message="conversion webhook for lamps failed"), "list lamps")
 
 
 def lamp(version: str, name: str = "one") -> PartialObjectMetadata:
@@ -131,6 +137,58 @@ def test_what_cannot_be_read_parks_with_the_place() -> None:
     assert seen.change == WatchSuspended("cannot list lamps in hall: expected `int` at `$.items[3].spec`")
 
 
+def refused(state: State, error: ApiError, times: int = 60) -> list[WatchStep[PartialObjectMetadata]]:
+    """What follows from so many failures in a row, each after a second."""
+    steps: list[WatchStep[PartialObjectMetadata]] = []
+    for _ in range(times):
+        steps.append(after(state, Failed(error, seconds=1.0)))
+        state = steps[-1].state
+    return steps
+
+
+@pytest.mark.req("R-207")
+def test_a_kind_that_the_server_refuses_to_list_is_suspended_once_after_some_seconds_and_tried_on() -> None:
+    steps = refused(Unlisted(), WEBHOOK_DOWN)
+    suspended = [number for number, taken in enumerate(steps) if taken.change is not None]
+    assert len(suspended) == 1, "what is reported is steady"
+    assert steps[suspended[0]].change == WatchSuspended("cannot list lamps: conversion webhook for lamps failed")
+    waited = sum(1.0 + taken.pause_seconds for taken in steps[: suspended[0] + 1])
+    assert SUSPENDED_AFTER_SECONDS <= waited < SUSPENDED_AFTER_SECONDS + 6
+    assert steps[-1].pause_seconds == LONGEST_PAUSE_SECONDS
+
+
+@pytest.mark.req("R-207")
+def test_a_long_wait_that_the_server_asks_for_suspends_at_once() -> None:
+    busy = TooManyRequests(Status(code=429), "list lamps", retry_after=3_600)
+    assert isinstance(failed(Unlisted(), busy).change, WatchSuspended)
+
+
+@pytest.mark.req("R-207")
+def test_a_kind_that_comes_to_be_served_with_a_failing_webhook_no_longer_counts_as_absent() -> None:
+    absent = failed(Unlisted(), NotServed("no such kind"))
+    assert isinstance(absent.change, WatchSuspended)
+    assert absent.change.is_not_served
+    changes = [taken.change for taken in refused(absent.state, WEBHOOK_DOWN) if taken.change is not None]
+    assert changes == [WatchSuspended(str(WEBHOOK_DOWN), is_forbidden=False, is_not_served=False)]
+
+
+def test_a_list_ends_the_suspension_and_the_next_one_takes_as_long_again() -> None:
+    listed = after(refused(Unlisted(), WEBHOOK_DOWN)[-1].state, Listed(Listing([], "8")))
+    assert isinstance(listed.change, Synced)
+    gone = failed(listed.state, GONE)
+    assert gone.change is None
+    assert failed(gone.state, WEBHOOK_DOWN).change is None
+
+
+@pytest.mark.parametrize("error", [CUT, LoginFailed("no token"), Unauthorized(Status(code=401))])
+def test_a_server_that_does_not_answer_or_refuses_the_login_suspends_no_kind(error: ApiError) -> None:
+    assert all(taken.change is None for taken in refused(Unlisted(), error))
+
+
+def test_a_watch_that_fails_while_its_version_can_be_checked_is_not_suspended() -> None:
+    assert all(taken.change is None for taken in refused(Watching("7"), WEBHOOK_DOWN))
+
+
 def test_a_wait_that_the_server_asks_for_is_kept() -> None:
     seen = failed(Watching("7"), TooManyRequests(Status(code=429), retry_after=30))
     assert seen.pause_seconds == 30
@@ -144,7 +202,9 @@ def test_pauses_grow_to_a_limit() -> None:
     assert pause_after(10_000, LONGEST_PARKED_SECONDS) == LONGEST_PARKED_SECONDS
 
 
-errors = some.sampled_from([CUT, GONE, NotServed("none"), Forbidden(Status(code=403)), Undecodable("what?")])
+errors = some.sampled_from(
+    [CUT, GONE, WEBHOOK_DOWN, NotServed("none"), Forbidden(Status(code=403)), Undecodable("what?")]
+)
 states = some.sampled_from([Unlisted(), Unlisted(3, "none"), Watching("7"), Watching("7", 9), Checking("7", 2)])
 
 

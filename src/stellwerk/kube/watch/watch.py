@@ -125,6 +125,7 @@ class Watcher(Generic[T]):
 
     async def _ask(self, state: State) -> AsyncGenerator[Input[T], None]:
         """Do what the state asks for."""
+        began = self._clock.monotonic()
         try:
             match state:
                 case Unlisted():
@@ -136,7 +137,7 @@ class Watcher(Generic[T]):
                         async for seen in events:
                             yield seen
         except ApiError as error:
-            yield Failed(error)
+            yield Failed(error, self._clock.monotonic() - began)
 
     async def _list(self) -> Listing[T]:
         return await self._client.list(

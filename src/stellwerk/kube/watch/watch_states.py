@@ -3,7 +3,11 @@
 Unlisted ──Listed──> Watching ──Ended──> Watching
 Watching ──Failed──> Checking ──Checked──> Watching, or Unlisted where history was rewritten
 Watching, Checking ──Failed: 410──> Unlisted
-any ──Failed: kind not served, not permitted, not readable──> Unlisted, and reported as Parked
+any ──Failed: kind not served, not permitted, not readable──> Unlisted, and reported as WatchSuspended
+Unlisted ──Failed: refused for `SUSPENDED_AFTER_SECONDS`──> Unlisted, and reported as WatchSuspended
+
+A kind whose lists end in 500 for ever (a conversion webhook is down) concerns its own objects only, so those who wait
+for the cache of the kind get an answer. A server that does not answer, or refuses the login, has no news about a kind.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from stellwerk.kube.types.errors import (
     NotServed,
     Status,
     StatusError,
+    Unauthorized,
     Undecodable,
     refusal,
     user_in,
@@ -32,6 +37,8 @@ T = TypeVar("T", bound=HasMetadata)
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 4.0
 LONGEST_PARKED_SECONDS = 15.0
+SUSPENDED_AFTER_SECONDS = 10.0
+"""For how long the server refuses to list a kind before the watch is reported as suspended."""
 
 
 # What a watcher returns
@@ -96,11 +103,13 @@ Change: TypeAlias = Synced[T] | Changed[T] | Removed[T] | Odd | Bookmark | Watch
 class Unlisted:
     """Nothing is known, or what is known is worthless. Next: Watching, or itself after a pause.
 
-    `parked` is why the kind cannot be watched, as far as it was reported.
+    `parked` is why the kind cannot be watched, as far as it was reported. `refused_seconds` is for how long the server
+    has refused to list it, pauses included; a cause that is reported at once resets it.
     """
 
     failures: int = 0
     parked: str = ""
+    refused_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +157,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The request came to nothing."""
+    """The request came to nothing, after so many seconds."""
 
     error: ApiError
+    seconds: float = 0.0
 
 
 Input: TypeAlias = Listed[T] | WatchEvent | Checked | Ended | Failed
@@ -181,8 +191,8 @@ def step(state: State, seen: Input[T], view: View[T], namespace: str = "") -> Wa
         case Ended(useful=useful):
             failures = 0 if useful else state.failures + 1
             return WatchStep(_at(state, failures), pause_seconds=pause_after(failures))
-        case Failed(error=error):
-            return _failed(state, error, view, namespace)
+        case Failed(error=error, seconds=seconds):
+            return _failed(state, error, view, namespace, seconds)
 
 
 def pause_after(failures: int, longest: float = LONGEST_PAUSE_SECONDS) -> float:
@@ -215,22 +225,31 @@ def _checked(state: State, newest: str) -> WatchStep[T]:
     return WatchStep(_at(state, state.failures))
 
 
-def _failed(state: State, error: ApiError, view: View[T], namespace: str) -> WatchStep[T]:
+def _failed(state: State, error: ApiError, view: View[T], namespace: str, seconds: float = 0.0) -> WatchStep[T]:
     failures = state.failures + 1
     if why := _why_parked(error, view, namespace):
         told = state.parked if isinstance(state, Unlisted) else ""
         pause = pause_after(failures, LONGEST_PARKED_SECONDS)
         parked = WatchSuspended(why, isinstance(error, Forbidden), isinstance(error, NotServed | NotFound))
         return WatchStep(Unlisted(failures, why), parked if why != told else None, pause)
-    if isinstance(error, Gone):
-        # The list that follows needs no pause, unless it is not the first.
-        return WatchStep(Unlisted(failures), pause_seconds=pause_after(state.failures))
-    pause = pause_after(failures)
+    # The list that follows a forgotten version needs no pause, unless it is not the first.
+    pause = pause_after(state.failures if isinstance(error, Gone) else failures)
     if isinstance(error, StatusError) and error.retry_after is not None:
         pause = max(pause, error.retry_after)
     if isinstance(state, Unlisted):
-        return WatchStep(Unlisted(failures, state.parked), pause_seconds=pause)
-    return WatchStep(Checking(state.resource_version, failures), pause_seconds=pause)
+        return _still_unlisted(state, error, pause, seconds + pause)
+    after = Unlisted(failures) if isinstance(error, Gone) else Checking(state.resource_version, failures)
+    return WatchStep(after, pause_seconds=pause)
+
+
+def _still_unlisted(state: Unlisted, error: ApiError, pause: float, seconds: float) -> WatchStep[T]:
+    """A list failed, `seconds` before the next one. The first text of a long refusal stays, so that it is steady."""
+    is_refusal = isinstance(error, StatusError) and not isinstance(error, Unauthorized)
+    refused = state.refused_seconds + (seconds if is_refusal else 0.0)
+    if state.refused_seconds < SUSPENDED_AFTER_SECONDS <= refused:
+        why = str(error)
+        return WatchStep(Unlisted(state.failures + 1, why, refused), WatchSuspended(why), pause)
+    return WatchStep(Unlisted(state.failures + 1, state.parked, refused), pause_seconds=pause)
 
 
 def _why_parked(error: ApiError, view: View[T], namespace: str) -> str:

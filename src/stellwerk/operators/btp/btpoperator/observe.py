@@ -92,6 +92,7 @@ class Observer:
     async def snapshot(self, operator: BtpOperator) -> Snapshot:
         """All that decides about one BtpOperator. Raises StateUnread."""
         settings = self.settings()
+        self._check_tunables(settings)
         if self._leads(operator):
             await self.caches.users_settled()
             await self.caches.follow(settings.chart_namespace)
@@ -113,6 +114,16 @@ class Observer:
             chart_namespace=settings.chart_namespace,
             from_chart=comes_from_chart(settings),
         )
+
+    def _check_tunables(self, settings: Settings) -> None:
+        """Raises StateUnread where the ConfigMap with tunables was never read: it may name another chart namespace.
+
+        Without the right to read it, the defaults apply.
+        """
+        tunables = self.caches.tunables
+        if tunables.parked is not None and not tunables.is_filled and not is_forbidden(tunables):
+            what = f"ConfigMap {settings.chart_namespace}/{settings.config_name}"
+            raise StateUnread(Reason.GettingConfigMapFailed, what, tunables.parked.why)
 
     def _leads(self, operator: BtpOperator) -> bool:
         leader = self.leader()

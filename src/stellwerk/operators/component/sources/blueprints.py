@@ -93,6 +93,9 @@ class BlueprintStore:
     async def offer(self, source: Source) -> SourceStatus:
         """What the Blueprint offers now. Raises `SourceNotReady` or ApiError."""
         assert source.key is not None  # named() has seen to it
+        parked = self.blueprints.parked
+        if parked is not None and not parked.is_not_served:
+            raise SourceNotReady(source.place, f"Blueprint {source.key} cannot be read: {parked.why}")
         if odd := self.blueprints.unreadable.get(source.key):
             raise SourceNotReady(source.place, str(odd))
         found = self.blueprints.store.get(source.key)
@@ -213,6 +216,8 @@ class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
         """Bring one Blueprint up to date. Raises Conflict, or another ApiError."""
         if not blueprint.metadata.is_terminating:
             await finalizer.add(self.client, blueprint, FINALIZER)
+        if not self._sees_all():
+            return Next.after(BLOCKED_SECONDS)
         digest = ""
         if self._of(blueprint.key):  # without versions, the content is not needed
             artifact = await self.store.artifact(blueprint)
@@ -235,7 +240,12 @@ class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
         self.store.forget(key)
         self._told.pop(key, None)
         self._unused.pop(key, None)
-        await self._delete(self._usage(key, "").unused)
+        if self._sees_all():  # otherwise `sweep` deletes them later
+            await self._delete(self._usage(key, "").unused)
+
+    def _sees_all(self) -> bool:
+        """Whether the caches show all users and all versions: where a watch is parked, absence proves nothing."""
+        return self.components.has_synced and self.store.known.has_synced
 
     def _due(self, key: ObjectKey, usage: versions.BlueprintUsage) -> tuple[tuple[VersionSummary, ...], float]:
         """The versions to delete now, and in how many seconds the next one is due; 0: none is."""
