@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.runtime.test_informer import THINGS, Thing, thing
+from tests.unit.runtime.test_informer import THINGS, A, Thing, thing
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
+from stellwerk.kube.watch.watch_states import Changed, Synced, WatchSuspended
 from stellwerk.runtime.cache.common_history import AGAIN_SECONDS, HELD_SECONDS, CommonHistory
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.clock import FakeClock
@@ -55,6 +55,27 @@ async def test_a_cache_that_has_resumed_without_noticing_lists_again() -> None:
     caches.second.list_again = lambda: listed.append(Synced((), "41"))  # type: ignore[method-assign]
     caches.first.take(Synced((), "30"))
     assert listed, "although its version is no older than what it has shown"
+
+
+@pytest.mark.req("R-204")
+async def test_a_restored_database_that_counts_on_from_far_ahead_is_noticed_by_its_older_objects() -> None:
+    caches = Caches()
+    caches.first.take(Changed(thing("a", 90)))
+    caches.first.expect_end(thing("a", 90))
+    caches.first.take(Synced((thing("a", 1),), "1000000050"))
+    beginning = await caches.begins()
+    assert not beginning.done()
+    assert caches.first.expected(A) is None, "what was written after the backup never shows"
+    caches.second.take(Synced((), "1000000051"))
+    await beginning
+
+
+@pytest.mark.req("R-105", "R-204")
+async def test_an_older_object_of_another_uid_is_no_sign_of_a_restored_database() -> None:
+    caches = Caches()
+    caches.first.take(Changed(thing("a", 90)))
+    caches.first.take(Synced((thing("a", 80, uid="another"), thing("b", 1)), "95"))
+    await asyncio.wait_for(caches.history.common(), 20)
 
 
 @pytest.mark.req("R-204", "R-505")

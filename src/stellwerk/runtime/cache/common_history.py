@@ -1,9 +1,10 @@
 """When a cluster is set back: etcd was restored from a backup, and history goes on from there.
 
-Each watch finds that out for itself, seconds apart. In between some caches show what was restored, and others a future
-that is none any more; a pass over both would act on what never was: upgrade a restored tenant to a version that was
-created after the backup. So the first cache that finds out has all others list again, and no pass begins until they
-have.
+Each watch finds that out for itself, seconds apart: its next list has an older version, or, where the restored etcd
+counts on from far ahead, shows an object at an older version. In between some caches show what was restored, and others
+a future that is none any more; a pass over both would act on what never was: upgrade a restored tenant to a version
+that was created after the backup. So the first cache that finds out has all others list again, and no pass begins until
+they have.
 
 A version that runs backwards is the word of one server, and behind an APIService that may be anybody's. So passes wait
 for half a minute at most, and not again for ten.

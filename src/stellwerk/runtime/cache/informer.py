@@ -23,7 +23,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -377,8 +377,11 @@ class Informer(Generic[T]):
             raise TimeoutError(f"the cache of {self.name} does not show {key} at {resource_version} yet") from None
 
     def _replace(self, objects: dict[ObjectKey, T], version: str, unreadable: Iterable[Unreadable]) -> Iterator[None]:
-        if (reached := version_number(version)) > 0 and not self._progress.is_at_most(reached):
+        reached = version_number(version)
+        runs_back = reached > 0 and not self._progress.is_at_most(reached)
+        if runs_back or (yield from self._any_is_older(objects)):
             self.history.set_back(self, self.name)
+            self._progress.give_up()
         odd = {obj.key: obj for obj in unreadable}
         for obj in odd.values():
             known = self.store.get(obj.key)
@@ -409,6 +412,18 @@ class Informer(Generic[T]):
         if self._is_broken:
             self._is_broken = False
             self._on_repair()
+
+    def _any_is_older(self, objects: Mapping[ObjectKey, T]) -> Generator[None, None, bool]:
+        """Whether a list shows an object as it was before the version that is shown here.
+
+        A restored etcd may count on from far ahead, so that the version of the list does not show the restore.
+        """
+        for key, obj in objects.items():
+            known = self.store.get(key)
+            if known is not None and _is_same(obj, known) and _is_older(obj, known):
+                return True
+            yield
+        return False
 
     def _put(self, obj: T) -> None:
         self._progress.advance(version_number(obj.metadata.resource_version))
@@ -594,6 +609,11 @@ def _is_newer(obj: HasMetadata, known: HasMetadata) -> bool:
     """Whether a watch event is new: repeated and late ones are not."""
     version = version_number(obj.metadata.resource_version)
     return version == 0 or version > version_number(known.metadata.resource_version)
+
+
+def _is_older(obj: HasMetadata, known: HasMetadata) -> bool:
+    """Whether it is known to be an older version of an object."""
+    return 0 < version_number(obj.metadata.resource_version) < version_number(known.metadata.resource_version)
 
 
 def _name(resource: str, namespace: str, labels: str, fields: str) -> str:
