@@ -34,9 +34,9 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unreadable, metadata_of
+from stellwerk.kube.types.object_meta import version_number
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.informer import Delta, Informer
-from stellwerk.runtime.cache.read_your_writes import version_number
 
 T = TypeVar("T", bound=HasMetadata)
 

@@ -121,11 +121,11 @@ async def test_what_a_watch_adds_counts_and_what_goes_does_not() -> None:
         for version in range(2, 20):
             informer.take(Changed(labelled(1, version)))
         for number in range(2, 20):
-            informer.take(Changed(labelled(number)))
-            informer.take(Removed(labelled(number)))
+            informer.take(Changed(labelled(number, 20 + number)))
+            informer.take(Removed(labelled(number, 20 + number)))
         assert seen.remote(reaching("a"), FAR) is far
         for number in range(2, 6):
-            informer.take(Changed(labelled(number)))
+            informer.take(Changed(labelled(number, 40 + number)))
         with pytest.raises(ClusterTooLarge):
             seen.remote(reaching("a"), FAR)
 

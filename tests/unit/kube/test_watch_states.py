@@ -81,6 +81,17 @@ def test_every_event_moves_the_version_on() -> None:
     assert (seen.state, seen.change, seen.goes_on) == (Watching("9"), Bookmark("9"), True)
 
 
+@pytest.mark.req("R-103")
+def test_a_late_event_does_not_move_the_version_back() -> None:
+    assert after(Watching("10"), WatchEvent("MODIFIED", lamp("9"))).state == Watching("10")
+    assert after(Watching("10"), WatchEvent("MODIFIED", lamp("other"))).state == Watching("other"), "no order is known"
+
+
+@pytest.mark.req("R-413")
+def test_a_version_of_thousands_of_digits_is_no_older_one() -> None:
+    assert after(Checking("9" * 5_000), Checked("8" * 5_000)).state == Watching("9" * 5_000)
+
+
 def test_an_orderly_end_goes_on_at_once_and_a_useless_one_after_a_pause() -> None:
     assert after(Watching("7", 2), Ended(useful=True)) == WatchStep(Watching("7", 0))
     useless = after(Watching("7", 2), Ended(useful=False))

@@ -226,9 +226,9 @@ class Hanging(SimpleReconciler[Stone, Record]):
         return Next.done()
 
 
-def stone_in(namespace: str, number: int) -> Stone:
+def stone_in(namespace: str, number: int, version: int = 1) -> Stone:
     name = f"{namespace}-{number}"
-    return Stone(metadata=ObjectMeta(namespace=namespace, name=name, uid=name, resource_version="1"))
+    return Stone(metadata=ObjectMeta(namespace=namespace, name=name, uid=name, resource_version=str(version)))
 
 
 def leaving_seats(
@@ -257,7 +257,7 @@ async def test_passes_that_hang_hold_no_worker_and_are_bounded_by_tenant() -> No
     running = asyncio.create_task(controller.run())
     await eventually(lambda: reconciler.served == ["quiet"] and reconciler.hanging == 3 * 4 * 2, within=20)
 
-    stones.take(Changed(stone_in("quiet", 2)))
+    stones.take(Changed(stone_in("quiet", 2, version=2)))
     await eventually(lambda: reconciler.served == ["quiet"] * 2, within=20)
     assert reconciler.hanging == 24, "four for each worker and tenant"
 
@@ -333,7 +333,7 @@ async def test_losing_the_lead_ends_passes_without_a_worker() -> None:
     controller = leaving_seats(stones, reconciler, client)
     running = asyncio.create_task(controller.run())
     await eventually(lambda: reconciler.hanging == 3, within=20)
-    stones.take(Changed(stone_in("quiet", 1)))
+    stones.take(Changed(stone_in("quiet", 1, version=2)))
     with pytest.raises(LeadershipLost):
         async with asyncio.timeout(20):
             await running

@@ -16,7 +16,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
-from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.types.object_meta import ObjectMeta, version_number
 from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.cache_audit import suspects
 from stellwerk.runtime.cache.informer import (
@@ -27,7 +27,7 @@ from stellwerk.runtime.cache.informer import (
     noting_own_writes,
     wrote_own_object,
 )
-from stellwerk.runtime.cache.read_your_writes import OwnWrite, version_number
+from stellwerk.runtime.cache.read_your_writes import OwnWrite
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
@@ -102,6 +102,51 @@ def test_repeated_and_late_events_say_nothing_new() -> None:
     things.take(Removed(thing("a", 4, uid="an earlier one")))
     assert history.lines == []
     assert things.store.get(A) == thing("a", 5)
+
+
+@pytest.mark.req("R-103", "R-105")
+@pytest.mark.parametrize(
+    "late",
+    [Changed(thing("a", 6, uid="first")), Odd(Unreadable(THINGS.resource, thing("a", 6, uid="first").metadata, "odd"))],
+)
+def test_a_late_event_brings_no_former_object_back(late: Change[Thing]) -> None:
+    things = informer()
+    things.take(Synced((thing("a", 5, uid="first"),), "5"))
+    history = StatusHistory(things)
+    things.take(Removed(thing("a", 7, uid="first")))
+    things.take(late)
+    assert A not in things.store, "it is gone"
+    things.take(Changed(thing("a", 9, uid="second")))
+    things.take(late)
+    assert things.store.get(A) == thing("a", 9, uid="second")
+    assert not things.unreadable
+    assert history.lines == ["+a", "-a", "+a"]
+
+
+@pytest.mark.req("R-103", "R-510")
+def test_a_late_event_does_not_make_an_object_unreadable() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 9),), "9"))
+    things.take(Odd(Unreadable(THINGS.resource, thing("a", 6).metadata, "odd")))
+    assert not things.unreadable
+
+
+@pytest.mark.req("R-103")
+def test_an_object_that_has_come_back_to_a_selection_does_not_leave_it_by_a_late_event() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 5),), "5"))
+    things.take(Removed(thing("a", 6)))
+    things.take(Changed(thing("a", 8)))
+    things.take(Removed(thing("a", 6)))
+    assert things.store.get(A) == thing("a", 8)
+
+
+def test_versions_that_are_no_numbers_have_no_order() -> None:
+    things = informer()
+    made = [Thing(metadata=ObjectMeta(namespace="here", name="a", uid=uid, resource_version="x")) for uid in "ab"]
+    things.take(Synced((made[0],), "9"))
+    things.take(Changed(made[1]))
+    assert things.store.get(A) == made[1]
 
 
 def test_a_late_handler_gets_the_objects_that_are_here() -> None:

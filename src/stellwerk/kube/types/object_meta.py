@@ -11,6 +11,8 @@ from msgspec.structs import force_setattr
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LONGEST_NAME = 1_024
 """No name, uid or version of Kubernetes has a quarter of these characters; caches keep them for every object."""
+_MOST_DIGITS = 40
+"""Versions of etcd have at most 19; a server of a tenant may answer with any number of them."""
 
 _Word = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 
@@ -125,6 +127,12 @@ class Condition(Record, frozen=True, kw_only=True):
     def is_true(self) -> bool:
         """Whether the condition holds."""
         return self.status == "True"
+
+
+def version_number(resource_version: str) -> int:
+    """A resourceVersion as the number by which it is ordered; 0, which is always reached, when it is none."""
+    is_number = len(resource_version) <= _MOST_DIGITS and resource_version.isdecimal()
+    return int(resource_version) if is_number else 0
 
 
 def kubernetes_time(moment: datetime) -> datetime:

@@ -31,6 +31,7 @@ from stellwerk.kube.types.errors import (
     user_in,
 )
 from stellwerk.kube.types.model import HasMetadata, Listing, Unreadable, View
+from stellwerk.kube.types.object_meta import version_number
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -204,7 +205,7 @@ def _event(state: State, seen: WatchEvent, view: View[T], namespace: str) -> Wat
     if isinstance(seen.object, Status):
         return _failed(state, refusal(seen.object, f"watch {view.resource.plural}"), view, namespace)
     known = "" if isinstance(state, Unlisted) else state.resource_version
-    now = Watching(seen.object.metadata.resource_version or known)
+    now = Watching(_later(known, seen.object.metadata.resource_version))
     if isinstance(seen.object, Unreadable):
         gone = seen.type == "DELETED"
         return WatchStep(now, Removed(seen.object) if gone else Odd(seen.object), goes_on=True)
@@ -218,9 +219,14 @@ def _event(state: State, seen: WatchEvent, view: View[T], namespace: str) -> Wat
             return WatchStep(now, Bookmark(now.resource_version), goes_on=True)
 
 
+def _later(known: str, seen: str) -> str:
+    """Where to go on after an event: a repeated or late one must not have all that came after it sent again."""
+    return known if not seen or 0 < version_number(seen) < version_number(known) else seen
+
+
 def _checked(state: State, newest: str) -> WatchStep[T]:
     ours = state.resource_version if not isinstance(state, Unlisted) else ""
-    if ours.isdecimal() and newest.isdecimal() and int(newest) < int(ours):
+    if 0 < version_number(newest) < version_number(ours):
         return WatchStep(Unlisted(state.failures))
     return WatchStep(_at(state, state.failures))
 

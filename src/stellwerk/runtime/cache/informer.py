@@ -34,11 +34,12 @@ from stellwerk.kube.client.client import Client, Target, view_of
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Unreadable, metadata_of
+from stellwerk.kube.types.object_meta import version_number
 from stellwerk.kube.watch.watch import SILENCE_SECONDS, Watcher
 from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.cache_audit import CacheAudit
 from stellwerk.runtime.cache.common_history import CommonHistory
-from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnChange, version_number
+from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnChange
 from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.supervision.tasks import background, surprise
@@ -277,8 +278,8 @@ class Informer(Generic[T]):
             case Removed(obj=obj):
                 self._remove(obj)
             case Odd(obj=odd):
-                self._progress.advance(version_number(odd.metadata.resource_version))
-                self._put_unreadable(odd)
+                if self._is_news(odd):
+                    self._put_unreadable(odd)
             case Bookmark(resource_version=version):
                 self._progress.advance(version_number(version))
             case WatchSuspended() as parked:
@@ -425,30 +426,40 @@ class Informer(Generic[T]):
             yield
         return False
 
+    def _is_news(self, obj: HasMetadata) -> bool:
+        """Whether an event about an object is new, and neither repeated nor late. The cache has come so far then.
+
+        What is not here, under its uid, was created after all that the cache has shown, or is gone.
+        """
+        version = version_number(obj.metadata.resource_version)
+        here = [each for each in (self.store.get(obj.key), self._unreadable.get(obj.key)) if each is not None]
+        same = [version_number(each.metadata.resource_version) for each in here if _is_same(obj, each)]
+        is_news = version == 0 or (version > max(same) if same else not self._progress.has_reached(version))
+        self._progress.advance(version)
+        return is_news
+
     def _put(self, obj: T) -> None:
-        self._progress.advance(version_number(obj.metadata.resource_version))
-        odd = self._unreadable.get(obj.key)
-        if odd is not None and not _is_newer(obj, odd):
+        if not self._is_news(obj):
             return
-        self._unreadable.pop(obj.key, None)
-        known = self.store.get(obj.key)
-        if known is None or known.metadata.uid != obj.metadata.uid:
-            if known is not None:
-                self.store.remove(known.key)
-                self._notify(Delta(known, None))
-            self.store.put(obj)
-            self._notify(Delta(None, obj))
-        elif _is_newer(obj, known):
-            self.store.put(obj)
-            self._notify(Delta(known, obj))
-        if odd is not None:
+        was_unreadable = self._unreadable.pop(obj.key, None) is not None
+        known = self._without_former(obj)
+        self.store.put(obj)
+        self._notify(Delta(known, obj))
+        if was_unreadable:
             self._tell_readable(obj.key)
 
-    def _put_unreadable(self, obj: Unreadable) -> None:
-        before, known = self._unreadable.get(obj.key), self.store.get(obj.key)
+    def _without_former(self, obj: HasMetadata) -> T | None:
+        """The object as it is here, after another one of its name has gone."""
+        known = self.store.get(obj.key)
         if known is not None and not _is_same(obj, known):
             self.store.remove(obj.key)
             self._notify(Delta(known, None))
+            return None
+        return known
+
+    def _put_unreadable(self, obj: Unreadable) -> None:
+        before = self._unreadable.get(obj.key)
+        self._without_former(obj)
         self._unreadable[obj.key] = obj
         if before is not None and before.metadata.resource_version == obj.metadata.resource_version:
             return
@@ -470,7 +481,8 @@ class Informer(Generic[T]):
         if was_unreadable:
             del self._unreadable[obj.key]
         # A late goodbye to an object whose successor is here already is not the successor's.
-        if known is not None and known.metadata.uid == obj.metadata.uid:
+        # It may also leave a selection, and come back.
+        if known is not None and _is_same(obj, known) and not _is_older(obj, known):
             self.store.remove(obj.key)
             self._notify(Delta(known, None))
         if was_unreadable:
@@ -603,12 +615,6 @@ def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T], *,
 def _is_same(obj: HasMetadata, known: HasMetadata) -> bool:
     """Whether it is that object, and not another one of the same name."""
     return obj.metadata.uid == known.metadata.uid
-
-
-def _is_newer(obj: HasMetadata, known: HasMetadata) -> bool:
-    """Whether a watch event is new: repeated and late ones are not."""
-    version = version_number(obj.metadata.resource_version)
-    return version == 0 or version > version_number(known.metadata.resource_version)
 
 
 def _is_older(obj: HasMetadata, known: HasMetadata) -> bool:

@@ -19,8 +19,6 @@ from typing import TypeAlias
 
 from stellwerk.kube.types.identifiers import ObjectKey
 
-_MOST_DIGITS = 40
-"""Versions of etcd have at most 19; a server of a tenant may answer with any number of them."""
 _FEW = 1_000
 """Up to this number, writes that the cache shows are kept until their key is asked about."""
 
@@ -163,12 +161,6 @@ class OwnWrite:
 
 OwnChange: TypeAlias = OwnWrite | OwnEnd
 """A change of this process that a cache must show before the next pass on its key."""
-
-
-def version_number(resource_version: str) -> int:
-    """A resourceVersion as the number by which it is ordered; 0, which is always reached, when it is none."""
-    is_number = len(resource_version) <= _MOST_DIGITS and resource_version.isdecimal()
-    return int(resource_version) if is_number else 0
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:
