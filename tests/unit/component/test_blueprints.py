@@ -10,11 +10,11 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
-from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api import FINALIZER, Component
 from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.sources import blueprints
 from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary, VersionSummary
-from stellwerk.operators.component.sources.blueprints import FINALIZER, BlueprintReconciler, BlueprintStore
+from stellwerk.operators.component.sources.blueprints import BlueprintReconciler, BlueprintStore
 from stellwerk.operators.component.sources.sources import Source, SourceKind
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.testing.clock import FakeClock

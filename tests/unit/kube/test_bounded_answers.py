@@ -11,7 +11,7 @@ import sys
 import textwrap
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -24,6 +24,8 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types import sizes
 from stellwerk.kube.types.errors import AnswerTooLarge, ApiError, Undecodable
 from stellwerk.kube.types.model import LARGEST_OBJECT_BYTES, MOST_CONTAINERS, metadata_of, unstructured, view
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import WatchSuspended
 from stellwerk.render.errors import LimitExceeded
 from stellwerk.render.request.request import TemplateQuery
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, least_stall
@@ -85,10 +87,40 @@ class Shelf:
         return ok(page(b", ".join(self.objects[begin:end]), str(end) if end < len(self.objects) else ""))
 
 
+class ForgetfulShelf(Shelf):
+    """Forgets the moment of each list before its third page."""
+
+    def answer(self, number: int, request: bytes) -> bytes:
+        answered = super().answer(number, request)
+        begin = int(parse_qs(urlsplit(request.split()[1].decode()).query).get("continue", ["0"])[0])
+        return EXPIRED if begin >= 2 * self.limits[-1] > 0 else answered
+
+
+EXPIRED = b"HTTP/1.1 410 Gone\r\nContent-Length: %d\r\n\r\n%b" % (
+    len(STATUS := b'{"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}'), STATUS
+)  # fmt: skip
+
 roads = pytest.mark.parametrize("road", ["own", "proxy"])
 
 
 # ---- pages of large objects
+
+
+async def test_a_list_that_takes_longer_than_the_server_keeps_its_moment_is_read_in_one_answer() -> None:
+    shelf = ForgetfulShelf([named(f"small-{number}") for number in range(5_000)])
+    async with reaching(shelf.answer) as (_, client):
+        assert len((await client.list(ConfigMap, "here")).items) == 5_000
+    assert shelf.limits == [500, 500, 500, 0]
+
+
+@pytest.mark.req("R-209", "R-411")
+async def test_a_list_that_is_neither_kept_for_long_enough_nor_small_enough_parks_its_watch_with_the_cause() -> None:
+    shelf = ForgetfulShelf([named(f"large-{number}", 50_000) for number in range(100)])
+    async with reaching(shelf.answer) as (_, client), aclosing(Watcher(client, ConfigMap).changes()) as changes:
+        assert await anext(changes) == WatchSuspended(
+            "cannot list configmaps everywhere: the answer is larger than 1 MiB; "
+            "in pages, the API server forgets the list before the last one is read"
+        )
 
 
 @pytest.mark.req("R-209")

@@ -94,19 +94,17 @@ class Reads(Calls):
             return None
 
     async def list(self, target: Target[T], namespace: str = "", **chosen: Unpack[ListSelection]) -> Listing[T]:
-        """All objects, all pages joined, as of one moment; listed again once when that moment became too old.
+        """All objects, all pages joined, as of one moment; listed again in one answer when that moment became too old.
 
+        In pages it would become so again: a list of many pages over a slow line takes longer than etcd keeps a moment.
         Without a resourceVersion the list is the most recent one; "0" takes whatever the server has at hand.
         """
-        for last in (False, True):
-            try:
-                return await _joined(self.pages(target, namespace, **chosen))
-            except Gone:
-                if last:
-                    raise
-        raise AssertionError("the loop above returns")
+        try:
+            return await _joined(self.pages(target, namespace, **chosen))
+        except Gone:
+            return await _joined(self._pages(target, namespace, {**chosen, "limit": 0}, whole=True))
 
-    async def pages(
+    def pages(
         self, target: Target[T], namespace: str = "", **chosen: Unpack[ListSelection]
     ) -> AsyncGenerator[Listing[T], None]:
         """The list page by page, with fewer objects on a page where they are large.
@@ -114,6 +112,12 @@ class Reads(Calls):
         Raises Gone when the server forgot the moment it began at, and AnswerTooLarge where one object, or the list of
         them all, is larger than is read from this server.
         """
+        return self._pages(target, namespace, chosen)
+
+    async def _pages(
+        self, target: Target[T], namespace: str, chosen: ListSelection, *, whole: bool = False
+    ) -> AsyncGenerator[Listing[T], None]:
+        """`whole`: nothing but one page with all objects is of use."""
         view = view_of(target)
         scope = {
             "labelSelector": chosen.get("labels", ""),
@@ -130,7 +134,10 @@ class Reads(Calls):
             request = self._list_request(view, namespace, {**scope, **place, "limit": size.parameter})
             try:
                 data = await self._send(view, request)
-            except AnswerTooLarge:
+            except AnswerTooLarge as error:
+                if whole:
+                    why = "in pages, the API server forgets the list before the last one is read"
+                    raise AnswerTooLarge(f"{error}; {why}") from error
                 if not size.shrink():
                     raise
                 continue
