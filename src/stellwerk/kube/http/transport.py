@@ -143,7 +143,8 @@ class Transport:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections. A further call opens new ones."""
+        """Close all connections. A further call opens new ones, and is not reported any more."""
+        self._on_request = None  # a pass may still use it when the metrics of the server are gone
         self._connections.close()
         await self._sockets.hang_up()
 

@@ -14,7 +14,8 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
@@ -164,9 +165,14 @@ class RemoteClusters(Generic[V]):
                 for user in remote.users:
                     self._wake(user)
 
-    def client(self, kubeconfig: str) -> Client:
-        """A client for single requests; the caller closes it. Raises LoginFailed, and what `restrict` raises."""
-        return self._connect(self._restrict(ClusterConfig.from_kubeconfig_text(kubeconfig)))
+    @asynccontextmanager
+    async def client(self, kubeconfig: str) -> AsyncIterator[Client]:
+        """A client for single requests in the block. Raises LoginFailed, and what `restrict` raises."""
+        client = self._connect(self._restrict(ClusterConfig.from_kubeconfig_text(kubeconfig)))
+        try:
+            yield client
+        finally:
+            await self._close(client)
 
     def close(self, cluster: Cluster, why: str) -> None:
         """Close a cluster that shows too much for ten minutes. Its caches go with the last pass that uses them."""
@@ -230,11 +236,14 @@ class RemoteClusters(Generic[V]):
             await self._border.keep("remote cluster", f"cluster {cluster.name}", cluster.run)
         finally:
             filling.cancel()
-            await cluster.client.close()
-            server = cluster.client.config.server
-            used = [self._home, *(remote.cluster for remote in self._remotes.values())]
-            if server not in [other.client.config.server for other in used]:
-                self._on_gone(URL(server).authority)
+            await self._close(cluster.client)
+
+    async def _close(self, client: Client) -> None:
+        await client.close()
+        server = client.config.server
+        used = [self._home, *(remote.cluster for remote in self._remotes.values())]
+        if server not in [other.client.config.server for other in used]:
+            self._on_gone(URL(server).authority)
 
     def _leave(self, user: ObjectKey, *, but: _Remote[V] | None = None) -> None:
         for digest, remote in [*self._remotes.items()]:

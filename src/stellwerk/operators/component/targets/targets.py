@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.core import Namespace
@@ -210,12 +211,15 @@ class Targets:
         self._local.move_to_end(acting_as)
         return self._local[acting_as]
 
-    def passing(self, kube_config: str) -> Client:
-        """A client for one question; the caller closes it. Raises LoginFailed."""
-        try:
-            return self._remotes.client(kube_config)
-        except EgressRefused as error:
-            raise LoginFailed(str(error)) from None
+    @asynccontextmanager
+    async def passing(self, kube_config: str) -> AsyncIterator[Client]:
+        """A client for one question, in the block. Raises LoginFailed."""
+        async with AsyncExitStack() as opened:
+            try:
+                client = await opened.enter_async_context(self._remotes.client(kube_config))
+            except EgressRefused as error:
+                raise LoginFailed(str(error)) from None
+            yield client
 
     def kinds_changed(self) -> None:
         """A definition of kinds came, changed or went in this cluster."""
