@@ -1,4 +1,4 @@
-"""What a watch has missed is what differs from the server twice in the same way."""
+"""What a watch has missed is what a cache shows twice in the same way, and the server in another."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ async def test_what_differs_once_may_be_on_its_way_and_what_differs_twice_was_mi
 
 async def test_what_differs_in_another_way_than_before_is_on_its_way() -> None:
     assert await missed([listing(a="2"), listing(a="3")], cached(a="1"), cached(a="2")) == [set(), set()]
+
+
+async def test_an_object_that_goes_on_changing_is_missed_where_the_cache_does_not_move() -> None:
+    server = [listing(a="2"), listing(a="3"), listing(a="4")]
+    assert await missed(server, cached(a="1"), cached(a="1"), cached(a="4")) == [set(), {"a"}, set()]
+
+
+async def test_what_the_cache_had_in_between_is_not_missed() -> None:
+    server = [listing(a="2"), listing(a="1"), listing(a="3")]
+    assert await missed(server, cached(a="1"), cached(a="1"), cached(a="1")) == [set(), set(), set()]
 
 
 async def test_what_has_come_while_the_server_was_asked_is_not_missed() -> None:

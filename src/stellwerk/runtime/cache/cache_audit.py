@@ -1,7 +1,8 @@
 """What a cache may have missed: it is compared with the server, by metadata alone.
 
-A watch that lost an event on the way never finds out by itself; client-go lives with that. What differs at two
-comparisons in a row in the same way was missed. At one comparison it may just be on its way.
+A watch that lost an event on the way never finds out by itself; client-go lives with that. At one comparison, what
+differs may just be on its way. Where the cache shows the same at two comparisons in a row, and the server something
+else each time, it was missed; the server need not show the same twice, because an object may change all the time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class CacheAudit:
         """
         listed = (await self._listing()).items
         before, self._suspects = self._suspects, suspects(cached(), listed)
-        return [key for key, seen in self._suspects.items() if before.get(key) == seen]
+        return [key for key, (shown, _) in self._suspects.items() if key in before and before[key][0] == shown]
 
 
 def suspects(cached: Iterable[HasMetadata], listed: Iterable[HasMetadata]) -> Mapping[ObjectKey, Suspicion]:
