@@ -203,6 +203,9 @@ def test_a_watch_that_fails_while_its_version_can_be_checked_is_not_suspended() 
 def test_a_wait_that_the_server_asks_for_is_kept() -> None:
     seen = failed(Watching("7"), TooManyRequests(Status(code=429), retry_after=30))
     assert seen.pause_seconds == 30
+    assert [seen.jittered_seconds(chance) for chance in (0.0, 1.0)] == [30, 37.5]
+    own = failed(Watching("7", 9), CUT)
+    assert [own.jittered_seconds(chance) for chance in (0.0, 1.0)] == [3, 5]
 
 
 def test_pauses_grow_to_a_limit() -> None:

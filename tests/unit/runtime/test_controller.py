@@ -19,7 +19,7 @@ import pytest
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import Forbidden, Status, Unreachable
+from stellwerk.kube.types.errors import Forbidden, Status, TooManyRequests, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import ObjectMeta, Record
@@ -27,7 +27,7 @@ from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.memo import Memos
-from stellwerk.runtime.control.outcome import LeadershipLost
+from stellwerk.runtime.control.outcome import After, BackedOff, LeadershipLost
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, SimpleReconciler
@@ -337,6 +337,19 @@ async def test_losing_the_lead_ends_passes_without_a_worker() -> None:
     with pytest.raises(LeadershipLost):
         async with asyncio.timeout(20):
             await running
+
+
+@pytest.mark.req("R-203")
+@pytest.mark.parametrize("own_seconds", [None, 10.0, 90.0])
+async def test_a_failure_waits_for_as_long_as_the_server_behind_it_asks_for(own_seconds: float | None) -> None:
+    client = nowhere()
+    controller = Controller("stones", Informer(client, Stone), Hanging(), write_status=StatusWriter(client=client))
+    failure = ReconcileError("cannot apply")
+    failure.retry_after_seconds = own_seconds
+    failure.__cause__ = ValueError("wrapped")
+    failure.__cause__.__cause__ = TooManyRequests(Status(code=429), "apply", retry_after=60.0)
+    expected = BackedOff(60.0) if own_seconds is None else After(max(60.0, own_seconds))
+    assert controller._retry(failure) == expected
 
 
 # ---- passes that do not cooperate

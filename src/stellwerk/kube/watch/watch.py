@@ -121,7 +121,7 @@ class Watcher(Generic[T]):
                     if not taken.goes_on:
                         break
             if taken.pause_seconds:
-                await self._rest(taken.pause_seconds * random.uniform(0.75, 1.25))
+                await self._rest(taken.jittered_seconds(random.random()))
 
     async def _ask(self, state: State) -> AsyncGenerator[Input[T], None]:
         """Do what the state asks for."""

@@ -169,12 +169,18 @@ Input: TypeAlias = Listed[T] | WatchEvent | Checked | Ended | Failed
 
 @dataclass(frozen=True, slots=True)
 class WatchStep(Generic[T]):
-    """What an input means. `goes_on`: the request under way returns more."""
+    """What an input means. `goes_on`: the request under way returns more. `wanted_seconds`: of the pause, what the
+    server asked for."""
 
     state: State
     change: Change[T] | None = None
     pause_seconds: float = 0.0
     goes_on: bool = False
+    wanted_seconds: float = 0.0
+
+    def jittered_seconds(self, chance: float) -> float:
+        """The pause, spread by a `chance` from 0 to 1; it is never shorter than what the server asked for."""
+        return max(self.pause_seconds * (0.75 + 0.5 * chance), self.wanted_seconds * (1.0 + 0.25 * chance))
 
 
 def step(state: State, seen: Input[T], view: View[T], namespace: str = "") -> WatchStep[T]:
@@ -240,22 +246,23 @@ def _failed(state: State, error: ApiError, view: View[T], namespace: str, second
         return WatchStep(Unlisted(failures, why), parked if why != told else None, pause)
     # The list that follows a forgotten version needs no pause, unless it is not the first.
     pause = pause_after(state.failures if isinstance(error, Gone) else failures)
-    if isinstance(error, StatusError) and error.retry_after is not None:
-        pause = max(pause, error.retry_after)
+    wanted = (error.retry_after or 0.0) if isinstance(error, StatusError) else 0.0
+    pause = max(pause, wanted)
     if isinstance(state, Unlisted):
-        return _still_unlisted(state, error, pause, seconds + pause)
-    after = Unlisted(failures) if isinstance(error, Gone) else Checking(state.resource_version, failures)
-    return WatchStep(after, pause_seconds=pause)
+        after, suspended = _still_unlisted(state, error, seconds + pause)
+        return WatchStep(after, suspended, pause, wanted_seconds=wanted)
+    going_on = Unlisted(failures) if isinstance(error, Gone) else Checking(state.resource_version, failures)
+    return WatchStep(going_on, pause_seconds=pause, wanted_seconds=wanted)
 
 
-def _still_unlisted(state: Unlisted, error: ApiError, pause: float, seconds: float) -> WatchStep[T]:
+def _still_unlisted(state: Unlisted, error: ApiError, seconds: float) -> tuple[Unlisted, WatchSuspended | None]:
     """A list failed, `seconds` before the next one. The first text of a long refusal stays, so that it is steady."""
     is_refusal = isinstance(error, StatusError) and not isinstance(error, Unauthorized)
     refused = state.refused_seconds + (seconds if is_refusal else 0.0)
     if state.refused_seconds < SUSPENDED_AFTER_SECONDS <= refused:
         why = str(error)
-        return WatchStep(Unlisted(state.failures + 1, why, refused), WatchSuspended(why), pause)
-    return WatchStep(Unlisted(state.failures + 1, state.parked, refused), pause_seconds=pause)
+        return Unlisted(state.failures + 1, why, refused), WatchSuspended(why)
+    return Unlisted(state.failures + 1, state.parked, refused), None
 
 
 def _why_parked(error: ApiError, view: View[T], namespace: str) -> str:

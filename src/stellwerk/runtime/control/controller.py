@@ -459,12 +459,13 @@ class Controller(Generic[K, S]):
             return None
 
     def _retry(self, failure: ReconcileError) -> After | BackedOff:
+        wanted = statuses.wanted_delay_seconds(failure)
         if failure.retry_after_seconds is not None:
-            return After(failure.retry_after_seconds)
+            return After(max(failure.retry_after_seconds, wanted))
         if failure.retry is Retry.BACKOFF:
-            return BackedOff(at_most_seconds=_longest_seconds(failure))
+            return BackedOff(wanted, _longest_seconds(failure))
         self._metrics.failed_for_good(self.name)
-        return After(_RECHECK_SECONDS * (1.0 + 0.1 * random.random()))
+        return After(max(_RECHECK_SECONDS * (1.0 + 0.1 * random.random()), wanted))
 
     async def _publish(self, obj: K, verdict: Verdict[S]) -> None:
         """Write the status where it differs, and send the Events."""

@@ -30,7 +30,6 @@ import msgspec
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import JsonPatch, MergePatch, add, test
 from stellwerk.kube.types.errors import (
-    ApiError,
     Conflict,
     Invalid,
     NotFound,
@@ -38,6 +37,7 @@ from stellwerk.kube.types.errors import (
     StatusError,
     TooManyRequests,
     Unreachable,
+    causes,
 )
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, Unreadable, dig, metadata_of, unstructured
 from stellwerk.kube.types.object_meta import Condition, Record
@@ -322,6 +322,6 @@ def _conditions(status: Record) -> tuple[Condition, ...]:
     return cast("tuple[Condition, ...]", getattr(status, "conditions", ()))
 
 
-def wanted_delay_seconds(error: ApiError) -> float:
-    """For how long the server asked us to wait; 0 when it did not."""
-    return (error.retry_after or 0.0) if isinstance(error, StatusError) else 0.0
+def wanted_delay_seconds(error: BaseException) -> float:
+    """For how long the servers behind a failure asked us to wait; 0 when none did."""
+    return max((each.retry_after or 0.0 for each in causes(error) if isinstance(each, StatusError)), default=0.0)
