@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,10 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.kube.scripted import OK, Server, serving
 
-from stellwerk.kube.http.transport import Request, RequestFacts, Transport
+from stellwerk.kube.http.connection_pool import Wish
+from stellwerk.kube.http.messages import Answer, RequestMessage
+from stellwerk.kube.http.transport import CALL_SECONDS, Request, RequestFacts, Transport
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import LoginFailed, Unauthorized, Unreachable
+from stellwerk.kube.types.errors import LoginFailed, ServerFault, Unauthorized, Unreachable
 from stellwerk.local.host.ports import free_port
+from stellwerk.testing.clock import SimulatedLoop
 
 REFUSED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"
 Way = Callable[[Transport], Awaitable[bytes]]
@@ -92,3 +96,38 @@ async def test_a_token_with_a_line_break_is_not_sent_and_not_told(
             await way(transport)
     assert server.asked == []
     assert "hush" not in str(told.value)
+
+
+class SlowConnections:
+    """Answers each attempt with a refusal, after a time or at its deadline."""
+
+    def __init__(self, takes_seconds: float) -> None:
+        self.takes_seconds = takes_seconds
+        self.attempts = 0
+
+    async def exchange(self, request: RequestMessage, wish: Wish, *, seconds: float) -> Answer:
+        self.attempts += 1
+        async with asyncio.timeout(seconds):
+            await asyncio.sleep(self.takes_seconds)
+        return Answer(503)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.req("R-602")
+@pytest.mark.parametrize(("takes_seconds", "attempts"), [(10.0, 5), (25.0, 3), (35.0, 2), (58.0, 1)])
+def test_all_attempts_of_a_call_together_take_no_longer_than_a_call_may(takes_seconds: float, attempts: int) -> None:
+    async def called() -> tuple[float, int]:
+        config = ClusterConfig(server="http://nowhere.invalid")
+        async with Transport(config, user_agent="test") as transport:
+            connections = SlowConnections(takes_seconds)
+            transport._connections = connections  # type: ignore[assignment]
+            with pytest.raises((ServerFault, Unreachable)):
+                await transport.call(Request("GET", "/", about="look", repeatable=True))
+            return asyncio.get_running_loop().time(), connections.attempts
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        seconds, counted = runner.run(called())
+    assert seconds <= CALL_SECONDS
+    assert counted == attempts

@@ -157,4 +157,4 @@ async def _wait_for(gate: asyncio.Semaphore, deadline: float, seconds: float) ->
         async with asyncio.timeout_at(deadline):
             await gate.acquire()
     except TimeoutError as error:
-        raise NotConnected(f"no connection was free within {seconds:g} s") from error
+        raise NotConnected(f"no connection was free within {seconds:.3g} s") from error

@@ -45,6 +45,7 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 60.0
+"""For how long a call may take, all attempts and pauses together."""
 CALLS = 32
 """How many calls to one API server are under way; others wait. More gain nothing: a fast server works off two thousand
 a second so, and each connection is a handshake there and a tenth of a megabyte here."""
@@ -163,14 +164,16 @@ class Transport:
             raise TimeoutError(f"{self._host} has not answered within {self._call_seconds:g} s") from None
 
     async def _call(self, request: Request, before: Before) -> bytes:
-        began = perf_counter()
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + CALL_SECONDS
         attempt = 1
         while True:
             try:
-                return await self._once(request, before)
+                return await self._once(request, before, ends)
             except (StatusError, Unreachable) as error:
                 pause = _pause(error, request, attempt)
-                if pause is None or perf_counter() - began + pause > CALL_SECONDS:
+                # An attempt without the time for an answer would make a known outcome unknown.
+                if pause is None or loop.time() + pause + CONNECT_SECONDS > ends:
                     raise
             await self._rest(pause)
             attempt += 1
@@ -203,10 +206,10 @@ class Transport:
             await opened.aclose()
         return answer, body
 
-    async def _once(self, request: Request, before: Before) -> bytes:
+    async def _once(self, request: Request, before: Before, ends: float) -> bytes:
         began, code = perf_counter(), 0
         try:
-            answer, _ = await self._with_login(lambda: self._exchanged(request, before))
+            answer, _ = await self._with_login(lambda: self._exchanged(request, before, ends))
             code = answer.code
         except BodyTooLarge as error:
             raise _too_large(request, self.largest_answer_bytes) from error
@@ -222,9 +225,10 @@ class Transport:
             raise AnswerTooLarge(f"cannot {request.about}: the answer holds more lists and objects than can be read")
         return answer.body
 
-    async def _exchanged(self, request: Request, before: Before) -> Streamed:
+    async def _exchanged(self, request: Request, before: Before, ends: float) -> Streamed:
         message, wish = await self._message(request, "gzip"), self._wish(request, before)
-        return await self._connections.exchange(message, wish, seconds=CALL_SECONDS), None
+        left = max(0.0, ends - asyncio.get_running_loop().time())
+        return await self._connections.exchange(message, wish, seconds=left), None
 
     async def _message(self, request: Request, encoding: str) -> RequestMessage:
         """The request as bytes. Raises LoginFailed where the login has no place in them."""
