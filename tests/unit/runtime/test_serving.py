@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.certificates import certs, store
 from stellwerk.runtime.certificates.certs import KeyPair
-from stellwerk.runtime.certificates.store import CertificateStep, Holding, Profile
+from stellwerk.runtime.certificates.store import CertificateStep, Holding, Profile, ServingCertificates
+from stellwerk.testing.clock import FakeClock
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PROFILE = Profile(names=("webhook.here.svc", "127.0.0.1"))
@@ -23,8 +27,9 @@ FRESH = store.made(CertificateStep.EVERYTHING, None, PROFILE, NOW)
 def step(
     holding: Holding | None, *, days: float = 0, trusted_days: float | None = None, profile: Profile = PROFILE
 ) -> CertificateStep:
-    since = None if trusted_days is None else NOW + timedelta(days=trusted_days)
-    return store.next_step(holding, profile, now=NOW + timedelta(days=days), trusted_since=since)
+    """`trusted_days`: from when on callers trust the bundle."""
+    trusted = None if trusted_days is None else timedelta(days=days - trusted_days).total_seconds()
+    return store.next_step(holding, profile, now=NOW + timedelta(days=days), trusted_seconds=trusted)
 
 
 def test_where_there_is_nothing_everything_is_made_and_then_rests() -> None:
@@ -84,6 +89,19 @@ def test_a_clock_that_jumps_makes_nothing_anew(hours: float) -> None:
     assert step(FRESH, days=hours / 24) is CertificateStep.NOTHING
 
 
+@pytest.mark.req("R-302", "R-706")
+async def test_a_clock_that_jumps_settles_no_authority() -> None:
+    clock = FakeClock()
+    async with Client.connect(ClusterConfig(server="http://nowhere.invalid")) as client:
+        kept = ServingCertificates(client, ObjectKey("here", "webhook"), PROFILE, clock=clock)
+        kept._trusted = (FRESH.bundle, clock.monotonic())
+        for seconds in (3_600, -7_200):
+            clock.jump(seconds)
+            assert kept._trusted_seconds(FRESH) == 0
+        await clock.advance(60)
+        assert kept._trusted_seconds(FRESH) == 60
+
+
 @pytest.mark.req("R-302")
 @pytest.mark.req("R-706")
 def test_certificates_of_a_clock_that_was_ahead_are_replaced_once_and_cost_no_caller_its_trust() -> None:
@@ -119,7 +137,7 @@ def test_no_caller_ever_meets_a_leaf_that_it_does_not_trust(passing: list[tuple[
     for days, replica_looks in passing:
         now += timedelta(days=days)
         before = stored
-        taken = store.next_step(stored, profile, now=now, trusted_since=since)
+        taken = store.next_step(stored, profile, now=now, trusted_seconds=(now - since).total_seconds())
         stored = store.made(taken, stored, profile, now)
         if stored.bundle != before.bundle:
             since = now

@@ -91,9 +91,12 @@ class Profile:
 
 
 def next_step(
-    holding: Holding | None, profile: Profile, *, now: datetime, trusted_since: datetime | None
+    holding: Holding | None, profile: Profile, *, now: datetime, trusted_seconds: float | None
 ) -> CertificateStep:
-    """What has to be made next (pure). `trusted_since`: since when every caBundle is known to hold the whole bundle."""
+    """What has to be made next (pure).
+
+    `trusted_seconds`: for how long every caBundle is known to hold the whole bundle, by a clock that never jumps.
+    """
     if holding is None or not _signs(holding.authorities, now):
         return CertificateStep.EVERYTHING
     can_sign = certs.key_fits(holding.newest)
@@ -106,7 +109,7 @@ def next_step(
     if by_newest:
         is_due = not _has_begun(leaf, now) or leaf.used_life(now) >= RENEW_AT
         return CertificateStep.LEAF if is_due else CertificateStep.NOTHING
-    settled = trusted_since is not None and (now - trusted_since).total_seconds() >= profile.settle_seconds
+    settled = trusted_seconds is not None and trusted_seconds >= profile.settle_seconds
     return CertificateStep.LEAF if settled else CertificateStep.NOTHING
 
 
@@ -189,7 +192,8 @@ class ServingCertificates:
         self._clock = clock or SystemClock()
         self._holding: Holding | None = None
         self._presented: KeyPair | None = None
-        self._trusted: tuple[bytes, datetime] | None = None
+        self._trusted: tuple[bytes, float] | None = None
+        """The bundle that every caBundle holds, and since when by the monotonic clock."""
         self._doubted = asyncio.Event()
         if metrics is not None:
             metrics.certificate(str(secret), self._seconds_left)
@@ -238,7 +242,7 @@ class ServingCertificates:
             found is not None and trust(found.body, holding.bundle) for _, found in registered
         ):
             self._trusted = None  # callers may have learned of the other bundle: they have to settle again
-        step = next_step(holding, self._profile, now=now, trusted_since=self._trusted_since(holding))
+        step = next_step(holding, self._profile, now=now, trusted_seconds=self._trusted_seconds(holding))
         holding = await asyncio.to_thread(made, step, holding, self._profile, now)
         if step is not CertificateStep.NOTHING or secret is None:
             await self._write(secret, holding)
@@ -247,13 +251,13 @@ class ServingCertificates:
             if found is not None:
                 await self._make_trust(registration, found, holding.bundle)
         if self._trusted is None or self._trusted[0] != holding.bundle:
-            self._trusted = (holding.bundle, self._clock.now())
+            self._trusted = (holding.bundle, self._clock.monotonic())
         self._present(holding)
 
-    def _trusted_since(self, holding: Holding | None) -> datetime | None:
+    def _trusted_seconds(self, holding: Holding | None) -> float | None:
         if holding is None or self._trusted is None or self._trusted[0] != holding.bundle:
             return None
-        return self._trusted[1]
+        return self._clock.monotonic() - self._trusted[1]
 
     async def _write(self, secret: Secret | None, holding: Holding) -> None:
         """Store it in place of what was read. Raises Conflict where another replica was faster."""
