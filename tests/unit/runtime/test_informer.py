@@ -237,6 +237,24 @@ async def test_own_writes_of_before_hold_nothing_back_when_no_watch_will_show_th
 
 
 @pytest.mark.req("R-207")
+async def test_a_kind_that_is_gone_is_not_reported_as_served_when_its_objects_are_forgotten() -> None:
+    things, served = informer(), list[int]()
+    things.on_served(lambda: served.append(len(things.store)))
+    things.take(Synced((thing("a", 1),), "5"))
+    things.take(WatchSuspended("the API server serves no v1 ConfigMap", is_not_served=True))
+    things.suspend("its definition was deleted")
+    running = asyncio.create_task(things.run())
+    await eventually(lambda: not things.store.all())
+    assert things.parked == WatchSuspended("its definition was deleted", is_not_served=True)
+    running.cancel()
+    await asyncio.wait([running])
+    assert not served
+    things.resume()
+    things.take(Synced((thing("b", 7),), "8"))
+    assert served == [1]
+
+
+@pytest.mark.req("R-207")
 async def test_a_suspended_watch_forgets_its_objects_and_asks_nothing_until_it_is_woken(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

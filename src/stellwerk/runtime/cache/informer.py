@@ -407,7 +407,7 @@ class Informer(Generic[T]):
             yield
         self._full.set()
         self._settled.set()
-        if was_parked:
+        if was_parked and self._gone is None:  # otherwise the store was emptied, because the kind is gone
             for handler in self._served_handlers:
                 handler()
         if self._is_broken:
