@@ -16,6 +16,9 @@ _UNKNOWN_SECONDS = 5.0
 _DOUBT_SECONDS = 10.0
 """For how long nothing of that is believed after a definition has changed. An API server takes a moment to serve what
 it has accepted, and a set that waited for the kind is rendered at once."""
+_DOUBTED_FACTS_SECONDS = 1.0
+"""How old an answer may be meanwhile: hundreds of sets may be rendered in that time, and each answer is three requests
+and all of discovery."""
 
 
 @dataclass(slots=True)
@@ -28,9 +31,12 @@ class ServedApis:
     doubted_until: float = float("-inf")
     _facts: request.ClusterApis | None = None
     _facts_at: float = 0.0
+    _changes: int = 0
 
     def changed(self) -> None:
         """A definition of kinds came, changed or went. What a cache shows as it fills wakes no set."""
+        self._facts = None
+        self._changes += 1
         if self.were_asked_for:
             self.doubted_until = self.clock.monotonic() + _DOUBT_SECONDS
 
@@ -39,8 +45,10 @@ class ServedApis:
 
         Raises ApiError.
         """
-        now = self.clock.monotonic()
+        now, changes = self.clock.monotonic(), self._changes
         if now < self.doubted_until:
+            if self._facts is not None and now - self._facts_at < _DOUBTED_FACTS_SECONDS:
+                return self._facts
             client.mapper.invalidate()
         elif self._facts is not None and self.doubted_until <= self._facts_at:
             life = _UNKNOWN_SECONDS if self._facts.unknown else self.life_seconds
@@ -48,5 +56,6 @@ class ServedApis:
                 return self._facts
         self.were_asked_for = True
         found = await facts_of(client)
-        self._facts, self._facts_at = found, now
+        if changes == self._changes:  # otherwise it may be what there was before
+            self._facts, self._facts_at = found, now
         return found
