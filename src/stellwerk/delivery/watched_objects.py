@@ -181,7 +181,8 @@ class OwnedObjects:
                 return informer.parked.why
             self._narrow.add(place.resource)
             # What it has seen before the right was taken away would pass for what is there.
-            self._watches.pop(Place(place.resource, ""), None)
+            if self._watches.pop(Place(place.resource, ""), None) is informer:
+                self.cluster.release(informer)
         informer = await self._opened(place)
         if informer.parked is None:
             return ""

@@ -53,3 +53,20 @@ async def test_owners_whose_objects_are_watched_no_longer_are_woken_and_not_held
         assert maps.expected(live.key) is None
         assert owned.of("owner") == {}, "what the cache shows is outdated"
         assert owned.find(Address(ConfigMap.resource, live.key)) is None
+
+
+@pytest.mark.req("R-206")
+async def test_a_watch_of_the_whole_cluster_that_is_forbidden_ends_where_namespaces_are_watched() -> None:
+    async with Client.connect(ClusterConfig(server="https://nowhere.invalid")) as client:
+        owned = OwnedObjects(Cluster(client, clock=FakeClock()), RECONCILER, lambda owner: None, lambda: None)
+        covering = asyncio.create_task(owned.cover([Place(ConfigMap.resource, "shop")]))
+        while not covering.done():
+            for informer in owned.cluster.informers:
+                wide = informer.view.resource == ConfigMap.resource and not informer.selection.namespace
+                if wide and informer.parked is None:
+                    informer.take(WatchSuspended("not permitted", is_forbidden=True))
+                elif not wide and not informer.has_synced:
+                    informer.take(Synced((), "1"))
+            await asyncio.sleep(0)
+        watched = [each for each in owned.cluster.informers if each.view.resource == ConfigMap.resource]
+        assert [each.selection.namespace for each in watched] == ["shop"]

@@ -55,7 +55,7 @@ async def test_a_closed_informer_is_watched_and_shown_no_longer_and_asked_for_ag
     running = asyncio.create_task(manager.home.run())
     try:
         await asyncio.sleep(0)
-        manager.close(closed)
+        manager.release(closed)
         for _ in range(5):
             await asyncio.sleep(0)
         watched = {task.get_name() for task in asyncio.all_tasks()}

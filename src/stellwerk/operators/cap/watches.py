@@ -126,13 +126,21 @@ class Caches:
         return [key for key in self.tenants.unreadable if key.namespace == namespace]
 
     def secrets(self, namespace: str) -> Informer[PartialObjectMetadata]:
-        """All Secrets of a namespace, as metadata; watched from the first call on."""
+        """All Secrets of a namespace, as metadata; watched from the first call until the last application is gone."""
         if namespace not in self._secrets:
             made = self._secrets[namespace] = self.manager.informer(metadata_of(Secret), namespace=namespace)
             made.store.add_index(BY_FINALIZER, _finalizers)
             made.on_change(self._on_secret)
             made.on_served(lambda: self._on_secrets(namespace))
         return self._secrets[namespace]
+
+    def on_application(self, delta: Delta[CAPApplication]) -> None:
+        """The Secrets of a namespace without applications are not watched: namespaces come and go without bound."""
+        namespace = delta.key.namespace
+        if delta.new is not None or namespace not in self._secrets:
+            return
+        if not any(each.metadata.namespace == namespace for each in self.applications.store.all()):
+            self.manager.release(self._secrets.pop(namespace))
 
     async def unknown_secrets(self, namespace: str) -> str:
         """Why no Secret of a namespace is known; empty where all are, or were before their watch ended."""
@@ -196,6 +204,7 @@ def caches(manager: Manager) -> Caches:
         },
         manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True),
     )
+    found.applications.on_change(found.on_application)
     found.applications.store.add_index(BY_DOMAIN, naming.referenced_by)
     found.applications.store.add_index(BY_SECRET, _secrets_of)
     for informer in (found.jobs, found.content_jobs, found.deployments):

@@ -62,7 +62,7 @@ class Watches:
         pods = self._pods
         if pods is None or pods.selection.labels != selector:
             if pods is not None:
-                self.manager.close(pods)
+                self.manager.release(pods)
             pods = self._pods = self.manager.informer(metadata_of(Pod), labels=selector, fields=PODS_THAT_RUN)
             pods.on_change(self._on_pod)
         if self._services is None:

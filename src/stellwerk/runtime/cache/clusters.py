@@ -56,7 +56,7 @@ class Cluster:
         self._border = border or Border(self._metrics, self._clock)
         self._informers: dict[tuple[View[HasMetadata], str, str, str], Informer[HasMetadata]] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._watching: dict[Informer[HasMetadata], asyncio.Task[None]] = {}
+        self._watches: dict[Informer[HasMetadata], asyncio.Task[None]] = {}
         self._optional: set[Informer[HasMetadata]] = set()
         self._definitions: Definitions | None = None
 
@@ -104,16 +104,21 @@ class Cluster:
             self._required.add(informer)
         return cast("Informer[T]", informer)
 
-    def close(self, informer: Informer[T]) -> None:
-        """End the watch of an informer that no part reads any more, and forget it. Asked for again, it is a new one."""
-        closed = cast("Informer[HasMetadata]", informer)
-        self._informers = {identity: each for identity, each in self._informers.items() if each is not closed}
-        self._required.discard(closed)
-        self._optional.discard(closed)
-        self._history.leave(closed)
-        self._metrics.cache_closed(closed.name)
-        if (task := self._watching.pop(closed, None)) is not None:
-            task.cancel()
+    def release(self, informer: Informer[T]) -> None:
+        """End the watch of this informer, which nothing needs any more. Asked for again, it is a new one.
+
+        For selections that come and go without bound, such as one namespace. Its handlers are not called any more.
+        """
+        ended = cast("Informer[HasMetadata]", informer)
+        identity = next((identity for identity, each in self._informers.items() if each is ended), None)
+        if identity is None:
+            return
+        del self._informers[identity]
+        self._required.discard(ended)
+        self._optional.discard(ended)
+        if (watch := self._watches.pop(ended, None)) is not None:
+            watch.cancel()
+        informer.close()
 
     @property
     def informers(self) -> tuple[Informer[HasMetadata], ...]:
@@ -130,7 +135,7 @@ class Cluster:
                 await asyncio.Event().wait()  # for later informers; only cancelling ends it
             finally:
                 self._tasks = None
-                self._watching.clear()
+                self._watches.clear()
 
     async def wait_settled(self) -> None:
         """Return when every informer is full, or parked with a reason; a required one has to be full.
@@ -161,7 +166,7 @@ class Cluster:
         if self._tasks is not None:
             name = f"the watch of {informer.name}{f' at {self.name}' if self.name else ''}"
             watching = self._border.keep("informer", name, partial(self._watch, informer), parked=informer.broke)
-            self._watching[informer] = self._tasks.create_task(watching, name=f"watch {informer.name}")
+            self._watches[informer] = self._tasks.create_task(watching, name=f"watch {informer.name}")
 
     async def _watch(self, informer: Informer[HasMetadata]) -> None:
         if self._definitions is not None and informer in self._optional:

@@ -56,7 +56,8 @@ class CommonHistory:
 
     def leave(self, cache: ListsAgain) -> None:
         """One cache less."""
-        self._caches.remove(cache)
+        if cache in self._caches:
+            self._caches.remove(cache)
         self.caught_up(cache)
 
     def set_back(self, finder: ListsAgain, name: str) -> None:

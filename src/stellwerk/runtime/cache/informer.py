@@ -228,6 +228,13 @@ class Informer(Generic[T]):
         self._is_broken = True
         self._park(WatchSuspended(f"the operator failed to read it: unexpected {type(error).__name__}, see its log"))
 
+    def close(self) -> None:
+        """`run` was cancelled for ever: end all waiting, and leave nothing behind in what caches share."""
+        self._park(WatchSuspended("it is not watched any more"), expected=True)
+        self.expect_nothing()
+        self.history.leave(self)
+        self._metrics.forget_cache(self.name, self._watch_age_seconds)
+
     async def _follow(self) -> None:
         async with aclosing(self._watcher.changes()) as changes:
             async for change in changes:

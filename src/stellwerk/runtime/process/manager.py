@@ -126,9 +126,9 @@ class Manager:
             target, namespace=namespace, labels=labels, fields=fields, required=required, optional=optional
         )
 
-    def close(self, informer: Informer[T]) -> None:
-        """End the watch of an informer of the home cluster that no part reads any more."""
-        self.home.close(informer)
+    def release(self, informer: Informer[T]) -> None:
+        """End the watch of an informer of the home cluster; see `Cluster.release`."""
+        self.home.release(informer)
 
     def add_server(self, name: str, server: Runnable) -> None:
         """Run this from the first moment to the last: health, metrics, webhooks, the Event recorder, the watchdog."""

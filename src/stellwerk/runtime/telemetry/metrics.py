@@ -147,10 +147,12 @@ class Metrics:
         self._readings.caches[kind] = age_seconds
         self._readings.unreadable[kind] = unreadable
 
-    def cache_closed(self, kind: str) -> None:
-        """A cache does not exist any more."""
-        self._readings.caches.pop(kind, None)
-        self._readings.unreadable.pop(kind, None)
+    def forget_cache(self, kind: str, age_seconds: Seconds) -> None:
+        """The cache that was given with `age_seconds` is gone, and its series with it."""
+        if self._readings.caches.get(kind) == age_seconds:
+            del self._readings.caches[kind], self._readings.unreadable[kind]
+            for counter in (self._watch_restarts, self._unreadable):
+                counter.remove_by_labels({"kind": kind})
 
     def unreadable(self, kind: str) -> None:
         """An object of a cache came in a version that cannot be decoded."""

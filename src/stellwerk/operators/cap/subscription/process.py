@@ -106,7 +106,7 @@ def install(
     """Give the subscription server to a manager. `requests` is the client of HTTP requests, which every replica
     answers; `outgoing` is closed at the end."""
     directory = Directory.opened(manager)
-    bindings = Bindings(requests, manager.clock, directory.applications, _secrets(manager))
+    bindings = Bindings(requests, manager.clock, directory.applications, _secrets(manager), manager.release)
     keys = IssuerKeys(outgoing, manager.clock, expected=lambda: bindings.issuers)
     routes = SubscriptionRoutes(
         directory=directory,

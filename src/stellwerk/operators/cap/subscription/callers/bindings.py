@@ -61,11 +61,12 @@ class Bindings:
     clock: Clock
     applications: Informer[CAPApplication]
     secrets: Callable[[str], Informer[PartialObjectMetadata]]
-    """The metadata of the Secrets of a namespace; watched from the first call on."""
+    """The metadata of the Secrets of a namespace; watched from the first call until they are released."""
+    release: Callable[[Informer[PartialObjectMetadata]], None]
     _trust: dict[ObjectKey, Trust] = field(default_factory=dict)
     _stale: set[ObjectKey] = field(default_factory=set)
     _failed: set[ObjectKey] = field(default_factory=set)
-    _watched: set[str] = field(default_factory=set)
+    _watched: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
     _domains: frozenset[str] = frozenset()
     _issuers: frozenset[str] = frozenset()
     _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: RuntimeError("the server ends")))
@@ -157,13 +158,21 @@ class Bindings:
         old, new = delta.old, delta.new
         if new is not None:
             self._watch(new.metadata.namespace)
+        else:
+            self._watch_no_longer(delta.key.namespace)
         if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
             self._stale.add(delta.key)
 
     def _watch(self, namespace: str) -> None:
         if namespace not in self._watched:
-            self._watched.add(namespace)
-            self.secrets(namespace).on_change(self._on_secret)
+            secrets = self._watched[namespace] = self.secrets(namespace)
+            secrets.on_change(self._on_secret)
+
+    def _watch_no_longer(self, namespace: str) -> None:
+        """Namespaces come and go without bound: without applications, their Secrets are not watched."""
+        is_used = any(each.metadata.namespace == namespace for each in self.applications.store.all())
+        if namespace in self._watched and not is_used:
+            self.release(self._watched.pop(namespace))
 
     def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
         key = delta.key

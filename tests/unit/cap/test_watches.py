@@ -1,0 +1,59 @@
+"""The Secrets of a namespace are watched for as long as it has applications."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.subscription.callers.bindings import Bindings
+from stellwerk.operators.cap.watches import caches
+from stellwerk.runtime.process.manager import Manager
+
+
+def application(name: str, version: int) -> CAPApplication:
+    body = {
+        "metadata": {"namespace": "team", "name": name, "uid": name, "resourceVersion": str(version)},
+        "spec": {"btpAppName": name, "btp": {"services": []}},
+    }
+    return msgspec.convert(body, CAPApplication)
+
+
+@pytest.fixture
+def manager() -> Manager:
+    return Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+
+
+async def test_the_secrets_of_a_namespace_are_watched_until_its_last_application_is_gone(manager: Manager) -> None:
+    found = caches(manager)
+    found.applications.take(Synced((application("a", 1), application("b", 1)), "1"))
+    secrets = found.secrets("team")
+    found.applications.take(Removed(application("a", 2)))
+    assert found.secrets("team") is secrets, "another one is left"
+    found.applications.take(Removed(application("b", 3)))
+    assert secrets not in manager.home.informers
+    found.applications.take(Changed(application("c", 4)))
+    assert found.secrets("team") is not secrets
+
+
+async def test_so_are_the_secrets_that_callers_are_checked_with(manager: Manager) -> None:
+    applications = manager.informer(CAPApplication)
+    Bindings(
+        manager.client,
+        manager.clock,
+        applications,
+        lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),
+        manager.release,
+    )
+    applications.take(Synced((application("a", 1), application("b", 1)), "1"))
+    applications.take(Removed(application("a", 2)))
+    assert [each.selection.namespace for each in manager.home.informers] == ["", "team"]
+    applications.take(Removed(application("b", 3)))
+    assert [each.selection.namespace for each in manager.home.informers] == [""]
+    applications.take(Changed(application("c", 4)))
+    assert [each.selection.namespace for each in manager.home.informers] == ["", "team"]
