@@ -218,7 +218,7 @@ class DomainPass:
 
     async def _found_ingress(self) -> tuple[str, str]:
         domain, settings, caches = self._domain, self._parts.settings, self._parts.caches
-        pods = await caches.pods(ingress.selector(domain))
+        pods = await caches.pods(domain)
         namespace = ingress.namespace(domain, pods, settings.ingress_namespaces)
         if target := ingress.own_target(domain, settings.dns_target):
             return namespace, target

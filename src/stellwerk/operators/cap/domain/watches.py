@@ -2,8 +2,8 @@
 
 Nothing is polled. The objects of all domains are watched by their owner's label; of Secrets only the metadata is held.
 The pods of an ingress gateway, and its load balancer, are watched for the selectors and namespaces that domains name,
-from when the first one needs them. The kinds of Istio, Gardener and cert-manager may be absent: their watches wait for
-the definition, and the domains report what is missing.
+from when the first one needs them until none names them. The kinds of Istio, Gardener and cert-manager may be absent:
+their watches wait for the definition, and the domains report what is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import naming, resources
+from stellwerk.operators.cap.domain import ingress, naming, resources
 from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -44,6 +44,8 @@ T = TypeVar("T", bound=HasMetadata)
 
 MOST_INGRESS_WATCHES = 100
 """Selectors of ingress gateways, and namespaces of load balancers, that are watched. A cluster has a handful."""
+MOST_OF_NAMESPACE = 5
+"""Selectors that the Domains of one namespace may name, so that its users leave room for others."""
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
 
@@ -135,11 +137,16 @@ class DomainCaches:
             resource: informer.parked.why for resource, informer in self.children.items() if informer.parked is not None
         }
 
-    async def pods(self, selector: str) -> Sequence[PartialObjectMetadata]:
-        """The pods with these labels in all namespaces. Raises IngressProblem where they cannot be watched."""
+    async def pods(self, domain: AnyDomain) -> Sequence[PartialObjectMetadata]:
+        """The pods that a domain selects, in all namespaces.
+
+        Raises DomainProblem where it selects none, and IngressProblem where they cannot be watched.
+        """
+        selector = ingress.selector(domain)
         informer = self._pods.get(selector)
         if informer is None:
             self._check_room(len(self._pods))
+            self._check_share(domain.metadata.namespace)
             informer = self._pods[selector] = self.manager.informer(metadata_of(Pod), labels=selector)
             informer.on_change(lambda delta: self._on_pod(selector, delta))
         await _settled(informer)
@@ -162,9 +169,29 @@ class DomainCaches:
     def _check_room(self, count: int) -> None:
         if count >= MOST_INGRESS_WATCHES:
             raise IngressProblem(
-                f"domains name more than {MOST_INGRESS_WATCHES} different ingress gateways: use one that others use, "
-                "and restart the operator"
+                f"domains name more than {MOST_INGRESS_WATCHES} different ingress gateways: use one that others use"
             )
+
+    def _check_share(self, namespace: str) -> None:
+        watched = {_selector_of(each) for each in self.domains.store.all() if each.metadata.namespace == namespace}
+        if namespace and len(watched & self._pods.keys()) >= MOST_OF_NAMESPACE:
+            raise IngressProblem(
+                f"Domains of namespace {namespace} name more than {MOST_OF_NAMESPACE} different ingress gateways: use "
+                "one that others use"
+            )
+
+    def _release_unused(self) -> None:
+        """End the watches that no domain needs any more. Those that found no room before are looked at again."""
+        unused = self._pods.keys() - {_selector_of(each) for each in self.all_domains()}
+        for selector in unused:
+            self.manager.release(self._pods.pop(selector))
+        places = {pod.metadata.namespace for pods in self._pods.values() for pod in pods.store.all()}
+        for namespace in self._services.keys() - places:
+            services, slices = self._services.pop(namespace)
+            self.manager.release(services)
+            self.manager.release(slices)
+        if unused:
+            self.wake(each for each in self.all_domains() if _selector_of(each) not in self._pods)
 
     # ---- who is woken
 
@@ -202,6 +229,7 @@ class DomainCaches:
         if old is None or new is None or old.spec.ingress_selector != new.spec.ingress_selector:
             changed = delta.latest
             self.wake(each for each in self._with_credential(changed) if each.metadata.uid != changed.metadata.uid)
+            self._release_unused()
         if old is not None and new is not None and old.spec.domain == new.spec.domain:
             return
         for side in (old, new):
