@@ -26,25 +26,27 @@ def test_an_image_has_repository_tag_and_digest(image: str, repository: str, tag
 
 
 @pytest.mark.parametrize(
-    ("values", "flags"),
+    ("values", "variables"),
     [
-        ("{}", []),
+        ("{}", {}),
         (
             "capOperator: {controller: {certManager: cert-manager.io, dnsManager: kubernetes}}",
-            ["--cert-manager=cert-manager.io", "--dns-manager=kubernetes"],
+            {"CERT_MANAGER": "cert-manager.io", "DNS_MANAGER": "kubernetes"},
         ),
     ],
 )
 def test_without_a_cluster_the_controllers_keep_their_defaults_of_certificates_and_dns(
-    values: str, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    values: str, variables: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(values)
     assert run(["install", "cap", "--image", "example.com/s:1", "--values", str(file), "--print"]) == 0
     deployments = [each for each in yaml.safe_load_all(capsys.readouterr().out) if each["kind"] == "Deployment"]
-    (args,) = [
-        each["spec"]["template"]["spec"]["containers"][0]["args"]
+    (container,) = [
+        each["spec"]["template"]["spec"]["containers"][0]
         for each in deployments
         if each["metadata"]["name"] == "cap-operator-controller"
     ]
-    assert [each for each in args if each.startswith(("--cert-manager", "--dns-manager"))] == flags
+    assert not [each for each in container["args"] if each.startswith(("--cert-manager", "--dns-manager"))]
+    given = {each["name"]: each["value"] for each in container["env"] if each["name"].endswith("_MANAGER")}
+    assert given == variables

@@ -514,7 +514,8 @@ async def test_an_object_that_cannot_be_forgotten_is_tried_again_and_harms_no_ot
         stones.change_the_others()
         await stones.serves_the_others(passes=2)
         failing = False
-        await eventually(lambda: not stones.controller.queue.failures(ObjectKey("here", "stone-0")), within=20)
+        # On a busy machine many tries have failed by now, and the pause before the next is as long as all before it.
+        await eventually(lambda: not stones.controller.queue.failures(ObjectKey("here", "stone-0")), within=60)
 
 
 @pytest.mark.req("R-304")

@@ -317,8 +317,9 @@ def caches(manager: Manager, *, wake: Callable[[], None], settings: Settings) ->
         pods_in=pods_in,
         namespace=here,
         operators=manager.informer(BtpOperator, required=True),
+        # Not awaited: a BtpOperator names what keeps them from being read.
         tunables=manager.informer(
-            ConfigMap, namespace=here, fields=f"metadata.name={settings.config_name}", required=True
+            ConfigMap, namespace=here, fields=f"metadata.name={settings.config_name}", required=True, awaited=False
         ),
         secrets=secrets,
         pods=pods_in(here),

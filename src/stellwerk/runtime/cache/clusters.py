@@ -46,6 +46,7 @@ class Cluster:
         self._on_repair = on_repair
         self._on_unreadable = on_unreadable
         self._required: set[Informer[HasMetadata]] = set()
+        self._awaited: set[Informer[HasMetadata]] = set()
         self._verify_seconds = verify_seconds
         self._silence_seconds = silence_seconds
         self.client = client
@@ -68,12 +69,14 @@ class Cluster:
         labels: str = "",
         fields: str = "",
         required: bool = False,
+        awaited: bool = True,
         optional: bool = False,
     ) -> Informer[T]:
         """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs.
 
         `required`: the operator cannot do its work without it, so a parked watch is reported as unready, and no
-        controller starts before it was full once. `optional`: the cluster may not have the kind, which a
+        controller starts before it was full once; unless it is not `awaited`, because controllers ask whether it is
+        full and report the cause. `optional`: the cluster may not have the kind, which a
         CustomResourceDefinition defines; see `definitions`.
         """
         view = view_of(target)
@@ -102,6 +105,8 @@ class Cluster:
             self._start(informer)
         if required:
             self._required.add(informer)
+        if required and awaited:
+            self._awaited.add(informer)
         return cast("Informer[T]", informer)
 
     def release(self, informer: Informer[T]) -> None:
@@ -115,6 +120,7 @@ class Cluster:
             return
         del self._informers[identity]
         self._required.discard(ended)
+        self._awaited.discard(ended)
         self._optional.discard(ended)
         if (watch := self._watches.pop(ended, None)) is not None:
             watch.cancel()
@@ -138,13 +144,13 @@ class Cluster:
                 self._watches.clear()
 
     async def wait_settled(self) -> None:
-        """Return when every informer is full, or parked with a reason; a required one has to be full.
+        """Return when every informer is full, or parked with a reason; an awaited one has to be full.
 
         To controllers, a cache that was never filled is a cluster without such objects: they would remove the finalizer
         of an object because no dependents are listed, and delete what no listed object uses.
         """
         for informer in self.informers:
-            if informer in self._required:
+            if informer in self._awaited:
                 await informer.wait_synced()
             else:
                 await informer.wait_settled()

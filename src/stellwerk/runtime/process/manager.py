@@ -114,16 +114,24 @@ class Manager:
         labels: str = "",
         fields: str = "",
         required: bool = False,
+        awaited: bool = True,
         optional: bool = False,
     ) -> Informer[T]:
         """The shared informer over these objects of the home cluster. Asked for while running, it starts at once.
 
         `required`: the process is not ready while they cannot be watched, and no controller starts before they were
-        listed once. `optional`: the cluster may not have the kind, which a CustomResourceDefinition defines; the watch
-        waits for that and asks nothing meanwhile.
+        listed once; unless they are not `awaited`, because controllers ask whether they were. `optional`: the cluster
+        may not have the kind, which a CustomResourceDefinition defines; the watch waits for that and asks nothing
+        meanwhile.
         """
         return self.home.informer(
-            target, namespace=namespace, labels=labels, fields=fields, required=required, optional=optional
+            target,
+            namespace=namespace,
+            labels=labels,
+            fields=fields,
+            required=required,
+            awaited=awaited,
+            optional=optional,
         )
 
     def release(self, informer: Informer[T]) -> None:

@@ -674,7 +674,8 @@ async def test_an_interrupted_run_names_the_release_and_leaves_it_in_error(
     manifest = tmp_path / "m.yaml"
     manifest.write_text(gate("g").replace("component-operator.cs.sap.com", "clm.cs.sap.com"))
     login = ["--kubeconfig", str(component_cluster.kubeconfig), "-n", given.namespace]
-    words = [sys.executable, "-m", "stellwerk.cli.main", "apply", "slow", str(manifest), *login]
+    interruptible = ("env", "--default-signal=INT")  # a shell that runs tests in the background ignores Ctrl-C
+    words = [*interruptible, sys.executable, "-m", "stellwerk.cli.main", "apply", "slow", str(manifest), *login]
     run = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE)
     assert run.stderr is not None
     while b"waits for Gate" not in (line := await run.stderr.readline()):
