@@ -39,8 +39,10 @@ def read(text: str) -> Inventory:
 
 
 def write(inventory: Inventory) -> str:
-    """The inventory as a store holds it."""
-    return msgspec.json.encode(inventory_codec.write(inventory)).decode()
+    """The inventory as a store holds it, without the fields that reading adds: JSON has to be smaller than YAML was."""
+    items = (msgspec.to_builtins(item) for item in inventory_codec.write(inventory))
+    kept = [{name: value for name, value in item.items() if _UNSAID.get(name) != value} for item in items]
+    return msgspec.json.encode(kept).decode()
 
 
 def _value(text: str) -> JsonValue:

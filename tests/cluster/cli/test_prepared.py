@@ -107,13 +107,13 @@ def test_the_roles_of_users_end_with_an_installation_under_other_names(
     place: str, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
     renamed = tmp_path / "renamed.yaml"
-    renamed.write_text("componentOperator: {fullnameOverride: renamed}")
-    words = ("install", "component", "--image", "example.com/s:1", "-n", place, "--values", str(renamed))
+    renamed.write_text("capOperator: {fullnameOverride: renamed}")
+    words = ("install", "cap", "--image", "example.com/s:1", "-n", place, "--values", str(renamed))
     assert "ClusterRole renamed-view is applied" in stellwerk(*words).stdout
 
-    gone = stellwerk("uninstall", "component", "--yes").stdout
-    assert "ClusterRole renamed-view is deleted" in gone
-    assert stellwerk("install", "component").returncode == 0
+    gone = stellwerk("uninstall", "cap", "--yes").stdout
+    for name in ("view", "edit", "admin"):
+        assert f"ClusterRole renamed-{name} is deleted" in gone
 
 
 def test_an_operator_that_runs_elsewhere_keeps_its_rights(

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ManagedType, Phase
 from stellwerk.apply.set.model.policy import DeletePolicy, UpdatePolicy
 from stellwerk.kube import yaml as kube_yaml
@@ -68,6 +69,14 @@ def test_a_name_that_yaml_takes_for_another_value_is_read_as_it_was_written_by_e
     expected = json.loads(text)
     assert [item["name"] for item in expected] == [*NUMBER_LIKE]
     assert yaml.safe_load(text) == kube_yaml.read_value(text) == expected
+
+
+def test_an_inventory_takes_no_more_room_than_in_the_yaml_of_clm() -> None:
+    entry = replace(ENTRIES[0], uid="u" * 36)
+    text = stored(replace(RELEASE, inventory=Inventory((entry,)))).data["inventory"]
+    whole = msgspec.to_builtins(inventory_codec.write(Inventory((entry,))))
+    assert len(text) < len(yaml.safe_dump(whole, sort_keys=False))
+    assert releases.read(stored(RELEASE, inventory=text)).inventory == Inventory((entry,))
 
 
 def test_an_inventory_in_the_yaml_of_clm_is_read() -> None:
@@ -219,3 +228,4 @@ def test_a_release_whose_config_map_would_be_too_large_once_all_is_applied_is_re
     full = replace(RELEASE, stored=stored(RELEASE, note="x" * 2**19))
     with pytest.raises(TooManyObjects):
         releases.check_size(of(most, full))
+    releases.check_size(replace(full, inventory=Inventory(tuple(applied))))  # nothing is added to what was stored

@@ -32,7 +32,7 @@ async def apply(
     A dry run fails where the apply would fail before its first write, or where the API server would refuse an object.
     """
     key = releasing.key_of(cluster.namespace, name)
-    with releasing.explained("apply", key), releasing.interruptible(key):
+    with releasing.explained("apply", key):
         async with progress_line.line(cluster.settings) as say:
             runner = revision.runner(
                 cluster, creates_namespaces=create_namespace, report=lambda words: say(text.escaped(words))
@@ -41,7 +41,8 @@ async def apply(
             documents = await revision.documents(cluster.client, release, sources, files, delete_hooks)
             if not dry_run:
                 try:
-                    await runner.apply(release, documents, timeout)
+                    with releasing.interruptible(key):
+                        await runner.apply(release, documents, timeout)
                 except TooLate as error:
                     raise await releasing.too_late(cluster, "apply", key, error) from None
         if dry_run:

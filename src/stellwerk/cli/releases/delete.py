@@ -14,7 +14,7 @@ from stellwerk.releases.removal import Departure
 async def delete(cluster: ClusterSession, name: str, timeout: float, yes: bool, dry_run: bool) -> None:
     """Delete a release after a confirmation, and wait until its objects are gone."""
     key = releasing.key_of(cluster.namespace, name)
-    with releasing.explained("delete", key), releasing.interruptible(key):
+    with releasing.explained("delete", key):
         runner = revision.runner(cluster)
         release = await runner.deletable(key)
         if dry_run:
@@ -23,7 +23,8 @@ async def delete(cluster: ClusterSession, name: str, timeout: float, yes: bool, 
             return
         objects = "1 object" if release.objects == 1 else f"{release.objects} objects"
         confirm.removal(f"release {key} with {objects}", yes=yes)
-        await runner.delete(key, timeout)
+        with releasing.interruptible(key):
+            await runner.delete(key, timeout)
     settings.show([f"Release {key} successfully deleted"])
 
 

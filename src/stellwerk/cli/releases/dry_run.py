@@ -31,6 +31,7 @@ from stellwerk.delivery.insight import Preview
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.http import warnings
 from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, Unexplained
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig, unstructured
 
 
@@ -44,11 +45,13 @@ class DiffLine:
     changes: tuple[Change, ...] = ()
     waits: bool = False
     """Whether it comes with the next reapply: the manifest is as it was applied, and others have changed the object."""
+    may_pass: bool = False
+    """Whether the API server refuses the object as things are, and the set changes what it is judged by."""
 
     @property
     def is_refused(self) -> bool:
         """Whether the API server would refuse the object."""
-        return self.mark == "!"
+        return self.mark == "!" and not self.may_pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ async def of_set(
         one.address: replace(
             _member(one, entries.get(one.identity), moment),
             namespace_comes=creates_namespaces or one.address.key.namespace in own,
+            judged_anew=_is_judged_anew(one, wanted),
         )
         for one in due
     }
@@ -136,6 +140,28 @@ async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
     noted = [DiffLine("+", str(ref), why) for ref, why in preview.created.items()]
     noted += [DiffLine("~", str(ref), why) for ref, why in preview.changed.items()]
     return replace(found, lines=[*found.lines, *noted, *renewed, *deleted]), same
+
+
+def _is_judged_anew(obj: DesiredObject, wanted: Sequence[DesiredObject]) -> bool:
+    """Whether a set has the definition of an object's kind, or a Pod's ServiceAccount.
+
+    The API server judges the object by them, and in a dry run they are as they are now, or missing.
+    """
+    kind, namespace = (obj.identity.group, obj.identity.kind), obj.address.key.namespace
+    account = dig(obj.desired.body, "spec", "serviceAccountName") if kind == ("", "Pod") else None
+    return any(
+        _defines(other.desired.body, *kind)
+        or (
+            account is not None
+            and (other.identity.kind, other.address.key) == ("ServiceAccount", ObjectKey(namespace, str(account)))
+        )
+        for other in wanted
+    )
+
+
+def _defines(body: JsonObject, group: str, kind: str) -> bool:
+    is_definition = body.get("kind") == "CustomResourceDefinition"
+    return is_definition and (dig(body, "spec", "group"), dig(body, "spec", "names", "kind")) == (group, kind)
 
 
 def _member(obj: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:
@@ -166,6 +192,8 @@ class _Member:
     """Whether it has done its work, and Kubernetes removes it then."""
     namespace_comes: bool = True
     """Whether its namespace, if it is missing, is created with it or before it."""
+    judged_anew: bool = False
+    """Whether the set brings or changes what the API server judges the object by."""
 
     def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
         """Whether the object was applied once and keeps what others have changed."""
@@ -244,7 +272,10 @@ async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
         if live is None and (isinstance(error, NotServed) or _is_yet_to_come(error, member)):
             return DiffLine("+", ref)
         # Not the server's own words: they quote values, which may have come from a Secret.
-        return DiffLine("!", ref, f"would be refused: {failure_of(address, 'apply', error).cause}")
+        may_pass = member is not None and member.judged_anew
+        verb = "may" if may_pass else "would"
+        cause = failure_of(address, "apply", error).cause
+        return DiffLine("!", ref, f"{verb} be refused: {cause}", may_pass=may_pass)
     if live is None:
         return DiffLine("+", ref)
     after = await _taken_over(client, asked, live, after)

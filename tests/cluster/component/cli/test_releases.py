@@ -577,6 +577,25 @@ async def test_a_dry_run_fails_where_the_api_server_would_refuse_an_object(
     assert f"+ ConfigMap {space}/two" in tried.stdout
 
 
+async def test_a_dry_run_fails_not_where_the_set_itself_brings_what_an_object_is_judged_by(
+    given: Given, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    manifest = tmp_path / "m.json"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "worker"}}
+    spec = {"serviceAccountName": "worker", "containers": [{"name": "c", "image": "i"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    manifest.write_text("\n---\n".join(map(json.dumps, (account, pod))))
+    tried = await stellwerk("apply", "shop", str(manifest), "--dry-run")
+    assert tried.returncode == 0, tried
+    assert f"! Pod {given.namespace}/p" in tried.stdout
+    assert "(may be refused: " in tried.stdout
+    assert "would become revision 1 (dry run)" in tried.stdout
+    manifest.write_text(json.dumps(pod))
+    tried = await stellwerk("apply", "shop", str(manifest), "--dry-run")
+    assert tried.returncode == 1, tried
+    assert "(would be refused: " in tried.stdout
+
+
 @pytest.fixture
 async def user(given: Given) -> AsyncIterator[Rights]:
     """A user with the rights that the test grants."""
