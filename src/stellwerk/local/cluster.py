@@ -85,7 +85,10 @@ def command_line(verb: str, name: str) -> str:
 
 
 def default_kubeconfig() -> Path | None:
-    """The administrator's kubeconfig of the cluster that `stellwerk up` made, if there is one."""
+    """The administrator's kubeconfig of the cluster that `stellwerk up` made, if there is one.
+
+    Another context than that of the cluster may be current in it: see `folder.CONTEXT`.
+    """
     file = state_folder() / DEFAULT / "kubeconfig"
     return file if file.is_file() else None
 
@@ -111,7 +114,7 @@ class LocalCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig."""
+        """The administrator's kubeconfig, in which another context than that of the cluster may be current."""
         return self._inside.kubeconfig
 
     @property

@@ -11,13 +11,11 @@ from __future__ import annotations
 import json
 import shutil
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TypedDict
-
-import yaml
 
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.local import components
@@ -28,13 +26,20 @@ from stellwerk.local.host.ports import HOST
 from stellwerk.local.host.private_files import write_private
 from stellwerk.local.host.processes import Process
 
-with lazy_imports(__name__):  # `status` and `down` need no certificates, and this takes 75 ms
+with lazy_imports(__name__):  # `status` and `down` need neither, and the certificates take 75 ms
+    from stellwerk.kube import yaml
     from stellwerk.local import certs
 
 LOGS = "log"
 """The folder, in that of a cluster, with a log for each process."""
 ADMINISTRATOR = "stellwerk:admin"
 _ADMINISTRATORS = "system:masters"
+CONTEXT = "local"
+"""The context of the cluster in its kubeconfigs.
+
+In the administrator's, another one may be current: tools write to the first file of KUBECONFIG, and make the cluster
+current that they add.
+"""
 _FREE_BYTES = 300 * 1024**2
 
 
@@ -153,8 +158,7 @@ class ClusterFolder:
         # Kubeconfigs have the port, which may have changed.
         admin = authority.kept_client(self.identity, ADMINISTRATOR, [_ADMINISTRATORS])
         document = self._kubeconfig(ADMINISTRATOR, admin, port)
-        if not _contains(self.kubeconfig, document):  # else a user may have added contexts, or chosen a namespace
-            _write(self.kubeconfig, document)
+        _merge(self.kubeconfig, document)
         for user, component in components.IDENTITIES.items():
             groups = [_ADMINISTRATORS] if component in components.ADMINISTRATORS else []
             target = self.path / "credentials" / component
@@ -177,30 +181,65 @@ class ClusterFolder:
             "client-certificate-data": _base64(credential.certificate),
             "client-key-data": _base64(credential.key),
         }
-        context = {"cluster": "local", "user": user, "namespace": namespace}
+        context = {"cluster": CONTEXT, "user": user, "namespace": namespace}
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "local", "cluster": server}],
+            "clusters": [{"name": CONTEXT, "cluster": server}],
             "users": [{"name": user, "user": secret}],
-            "contexts": [{"name": "local", "context": context}],
-            "current-context": "local",
+            "contexts": [{"name": CONTEXT, "context": context}],
+            "current-context": CONTEXT,
         }
 
 
-def _write(file: Path, document: KubeconfigDocument) -> None:
+def _write(file: Path, document: Mapping[str, object]) -> None:
     # JSON is YAML, and the standard library writes it.
     write_private(file, json.dumps(document, indent=1).encode())
 
 
-def _contains(kubeconfig: Path, document: KubeconfigDocument) -> bool:
-    """Whether a kubeconfig, which a user or kubectl may have changed, still has this cluster and this user."""
+def _merge(kubeconfig: Path, document: KubeconfigDocument) -> None:
+    """Write the cluster, the user and the context of the administrator into a kubeconfig unless they are in it.
+
+    Whatever else a user or a tool has added stays, and so do the current context and the namespace.
+    """
+    found = _read(kubeconfig)
+    (cluster,), (user,), (context,) = document["clusters"], document["users"], document["contexts"]
+    sections = {
+        "clusters": _with(cluster, found.get("clusters")),
+        "users": _with(user, found.get("users")),
+        "contexts": _with(_kept_context(found.get("contexts")) or context, found.get("contexts")),
+    }
+    if any(found.get(section) != entries for section, entries in sections.items()):
+        current = found.get("current-context") or CONTEXT
+        _write(kubeconfig, {**document, **found, **sections, "current-context": current})
+
+
+def _read(kubeconfig: Path) -> Mapping[str, object]:
+    """What a kubeconfig contains; nothing where it cannot be read as one."""
     try:
         text = kubeconfig.read_bytes()
-        found = json.loads(text) if text.startswith(b"{") else yaml.safe_load(text)
-        return document["clusters"][0] in found["clusters"] and document["users"][0] in found["users"]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
-        return False
+        content = json.loads(text) if text.startswith(b"{") else yaml.read_value(text)
+    except (OSError, ValueError, yaml.UnreadableYaml):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _with(entry: Mapping[str, object], section: object) -> list[object]:
+    """The entries of a section with this one, in the place of all that have its name."""
+    entries: list[object] = section if isinstance(section, list) else []
+    others = [other for other in entries if not (isinstance(other, dict) and other.get("name") == entry["name"])]
+    return entries if entry in entries and len(others) == len(entries) - 1 else [*others, entry]
+
+
+def _kept_context(section: object) -> Mapping[str, object] | None:
+    """The context of the cluster, in which a user may have chosen a namespace; None where it has become another."""
+    ours = {"cluster": CONTEXT, "user": ADMINISTRATOR}
+    for entry in section if isinstance(section, list) else []:
+        if isinstance(entry, dict) and entry.get("name") == CONTEXT:
+            context = entry.get("context")
+            if isinstance(context, dict) and ours.items() <= context.items():
+                return entry
+    return None
 
 
 def _base64(content: bytes) -> str:

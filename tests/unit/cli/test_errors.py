@@ -12,6 +12,7 @@ from stellwerk.cli.shell import error_reports
 from stellwerk.cli.shell.errors import Exit, Failure, FailureReport
 from stellwerk.kube.types.errors import NotServed, Status, Unreachable, refusal
 from stellwerk.local.errors import BuildFailed
+from stellwerk.local.folder import CONTEXT, ClusterFolder
 from stellwerk.runtime.telemetry import logs
 
 
@@ -128,12 +129,12 @@ def test_where_the_local_system_does_not_answer_the_fix_starts_it(
 ) -> None:
     monkeypatch.setenv("STELLWERK_STATE", str(tmp_path))
     for name, port in (("local", 1), ("second", 2)):
-        cluster = {"name": name, "cluster": {"server": f"http://127.0.0.1:{port}"}}
-        context = {"name": name, "context": {"cluster": name, "user": ""}}
-        written = {"apiVersion": "v1", "kind": "Config", "clusters": [cluster], "contexts": [context]}
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "kubeconfig").write_text(json.dumps({**written, "current-context": name}))
+        folder = ClusterFolder(tmp_path / name)
+        folder.prepare(port)
+        document = json.loads(folder.kubeconfig.read_bytes())
+        folder.kubeconfig.write_text(json.dumps({**document, "current-context": ""}))
     for name, fix in (("local", "stellwerk up"), ("second", "stellwerk up --name second")):
-        code = call.call(["get", "cat", "--kubeconfig", str(tmp_path / name / "kubeconfig")], program="stellwerk")
+        login = ["--kubeconfig", str(tmp_path / name / "kubeconfig"), "--context", CONTEXT]
+        code = call.call(["get", "cat", *login], program="stellwerk")
         assert code == Exit.FAILED
         assert f"Fix:     start the local system: {fix}\n" in capsys.readouterr().err

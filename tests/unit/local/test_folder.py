@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.errors import BrokenData
-from stellwerk.local.folder import ClusterFolder
+from stellwerk.local.folder import CONTEXT, ClusterFolder
 from stellwerk.local.host.private_files import write_private
 
 PORT = 20_001
@@ -50,6 +51,65 @@ def test_a_kubeconfig_with_another_port_or_without_the_cluster_is_written_again(
     (cluster,) = json.loads(folder.kubeconfig.read_bytes())["clusters"]
     assert cluster["cluster"]["server"] == f"https://127.0.0.1:{PORT + 1}"
     folder.prepare(PORT)
+
+
+OTHERS: dict[str, dict[str, object]] = {
+    "clusters": {"name": "prod", "cluster": {"server": "https://prod.example"}},
+    "users": {"name": "prod", "user": {"token": "t"}},
+    "contexts": {"name": "prod", "context": {"cluster": "prod", "user": "prod"}},
+}
+
+
+def with_another_cluster(folder: ClusterFolder) -> dict[str, list[dict[str, object]]]:
+    """The administrator's kubeconfig as tools leave it that add a cluster and make it current."""
+    document: dict[str, list[dict[str, object]]] = yaml.safe_load(folder.kubeconfig.read_text())
+    for section, entry in OTHERS.items():
+        document[section].append(entry)
+    folder.kubeconfig.write_text(yaml.safe_dump({**document, "current-context": "prod"}))
+    return document
+
+
+def assert_both_are_there(folder: ClusterFolder, *, port: int) -> None:
+    assert ClusterConfig.load(folder.kubeconfig).server == "https://prod.example"
+    assert ClusterConfig.load(folder.kubeconfig, CONTEXT).server == f"https://127.0.0.1:{port}"
+
+
+def test_another_port_leaves_the_clusters_that_tools_have_added_and_the_namespace(tmp_path: Path) -> None:
+    folder = ClusterFolder(tmp_path)
+    folder.prepare(PORT)
+    changed_by_the_user(folder)
+    with_another_cluster(folder)
+    folder.prepare(PORT + 1)
+    assert_both_are_there(folder, port=PORT + 1)
+    assert ClusterConfig.load(folder.kubeconfig, CONTEXT).namespace == "shop"
+
+
+@pytest.mark.parametrize(
+    "contexts",
+    [[], [{"name": CONTEXT, "context": {"cluster": "prod", "user": "prod"}}], [{"name": CONTEXT}], [CONTEXT], None],
+)
+def test_a_start_writes_the_context_that_is_gone_or_names_another_cluster(
+    tmp_path: Path, contexts: list[object] | None
+) -> None:
+    folder = ClusterFolder(tmp_path)
+    folder.prepare(PORT)
+    document = with_another_cluster(folder)
+    others = None if contexts is None else [*contexts, OTHERS["contexts"]]
+    folder.kubeconfig.write_text(json.dumps({**document, "contexts": others, "current-context": CONTEXT}))
+    folder.prepare(PORT)
+    assert ClusterConfig.load(folder.kubeconfig).server == f"https://127.0.0.1:{PORT}"
+    if others:
+        assert ClusterConfig.load(folder.kubeconfig, "prod").server == "https://prod.example"
+
+
+def test_a_start_leaves_a_kubeconfig_without_a_current_context(tmp_path: Path) -> None:
+    folder = ClusterFolder(tmp_path)
+    folder.prepare(PORT)
+    document = json.loads(folder.kubeconfig.read_bytes())
+    folder.kubeconfig.write_text(json.dumps({**document, "current-context": ""}))
+    folder.prepare(PORT)
+    assert json.loads(folder.kubeconfig.read_bytes())["current-context"] == ""
+    assert ClusterConfig.load(folder.kubeconfig, CONTEXT).server == f"https://127.0.0.1:{PORT}"
 
 
 def test_the_kubeconfig_of_an_account_has_its_namespace_and_one_place(folder: ClusterFolder) -> None:

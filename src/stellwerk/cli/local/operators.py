@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import stellwerk
@@ -27,7 +28,9 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 from stellwerk.local.build import renderer
-from stellwerk.local.cluster import LocalCluster, default_kubeconfig, named
+from stellwerk.local.cluster import LocalCluster, named
+from stellwerk.local.errors import LocalError
+from stellwerk.local.folder import CONTEXT
 from stellwerk.local.host.ports import HOST
 
 SERVED_SECONDS = 30.0
@@ -84,10 +87,11 @@ def samples(name: str) -> StartStep:
 
 def local_folder(server: str) -> Path | None:
     """The folder of the local system, where `server` is its API server."""
-    kubeconfig = default_kubeconfig()
-    if kubeconfig is None or ClusterConfig.load(kubeconfig).server != server:
-        return None
-    return kubeconfig.parent
+    cluster = named()
+    with suppress(LocalError):
+        if cluster.url == server:
+            return cluster.folder
+    return None
 
 
 def _cluster(name: str) -> LocalCluster:
@@ -130,9 +134,10 @@ def _register_webhooks(cluster: LocalCluster, spec: ProcessSpec) -> None:
 
 def _on(cluster: LocalCluster, work: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     """Do something as the cluster's administrator."""
+    config = ClusterConfig.load(cluster.kubeconfig, CONTEXT)
 
     async def connected() -> list[str]:
-        async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="stellwerk-up") as client:
+        async with Client.connect(config, field_manager="stellwerk-up") as client:
             return await work(client)
 
     return asyncio.run(connected())

@@ -18,17 +18,17 @@ import msgspec
 from stellwerk.api.core import Pod
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.local import operator_processes
+from stellwerk.cli.local.operators import local_folder
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.output import print_value
 from stellwerk.cli.shell.text import escaped
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.local.cluster import LocalCluster, default_kubeconfig
+from stellwerk.local.cluster import LocalCluster
 
 LEVELS = ("debug", "info", "warning", "error")
 _LABELS = "app.kubernetes.io/name in (btp-manager,component-operator)"
@@ -195,10 +195,9 @@ async def _sources(cluster: ClusterSession) -> Sequence[LogSource]:
 
 def _local_files(server: str) -> list[Path]:
     """The log files of the operators of the local system, where `server` is its API server."""
-    kubeconfig = default_kubeconfig()
-    if kubeconfig is None or ClusterConfig.load(kubeconfig).server != server:
+    if (folder := local_folder(server)) is None:
         return []
-    components = LocalCluster(kubeconfig.parent).status().components
+    components = LocalCluster(folder).status().components
     return [component.log for component in components if operator_processes.served(component.arguments) is not None]
 
 

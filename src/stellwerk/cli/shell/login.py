@@ -1,7 +1,8 @@
 """The cluster of a call.
 
 The first that exists: the kubeconfig that `--kubeconfig` names, $KUBECONFIG, ~/.kube/config, the service account of the
-pod, and the local system of this machine. So a new user needs no kubeconfig, and every choice of a user wins.
+pod, and the local system of this machine. So a new user needs no kubeconfig, and every choice of a user wins. The
+current context counts where the user has chosen the file; the local system is what its own context names.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.kube.login.auth import NO_MATERIAL, Material, Token
 from stellwerk.kube.login.config import ClusterConfig, checked_server, usual_kubeconfig
-from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.lazy_imports import lazy_imports
 
 with lazy_imports(__name__):
-    from stellwerk.local import cluster
+    from stellwerk.local import cluster, errors, folder
     from stellwerk.local.host import names
 
 
@@ -35,10 +35,10 @@ def configuration(settings: CallSettings) -> ClusterConfig:
 
 def start_command(server: str) -> str:
     """The command that starts the local system whose API server this is; empty where it is none of this machine."""
-    for kubeconfig in sorted(names.state_folder().glob("*/kubeconfig")):
-        with suppress(LoginFailed, OSError):
-            if ClusterConfig.load(kubeconfig, None).server == server:
-                return cluster.command_line("up", kubeconfig.parent.name)
+    for record in sorted(names.state_folder().glob("*/cluster.json")):
+        with suppress(errors.LocalError):
+            if cluster.LocalCluster(record.parent).url == server:
+                return cluster.command_line("up", record.parent.name)
     return ""
 
 
@@ -56,7 +56,7 @@ def _named(settings: CallSettings) -> ClusterConfig:
             cause="no kubeconfig was named, ~/.kube/config does not exist, and there is no local system",
             fix="start a local system (stellwerk up), or name a kubeconfig (--kubeconfig FILE)",
         )
-    return ClusterConfig.load(local, None)
+    return ClusterConfig.load(local, folder.CONTEXT)
 
 
 def chooses_local() -> bool:
