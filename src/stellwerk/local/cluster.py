@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import shutil
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,8 @@ _GRACE_SECONDS = 10.0
 _RESTART_GRACE_SECONDS = 2.0
 _SOURCE = "STELLWERK_LOCAL_SOURCE"
 """The variable in the environment of a companion that identifies its code."""
+_NOT_RENAMED = (errno.EXDEV, errno.EBUSY, errno.ENOTEMPTY, errno.EEXIST)
+"""A layer of a container's file system, a mount, and a former folder of which a part cannot be removed."""
 _WAITS = "waiting for another stellwerk command on this system"
 
 
@@ -245,17 +247,25 @@ class LocalCluster:
     # How
 
     def _remove_data(self) -> None:
-        """Remove the folder under another name, so that half of it is never taken for a cluster."""
+        """Remove the folder under another name, so that half of it is never taken for a cluster.
+
+        Where it cannot be renamed, it is removed in its place. Raises RemovalFailed.
+        """
+        failures = _remove_tree(self._removed)
+        place = self._removed
         try:
-            if self._removed.exists():
-                shutil.rmtree(self._removed)
-            if self.folder.exists():
-                self.folder.rename(self._removed)
-                shutil.rmtree(self._removed)
+            self.folder.rename(place)
+        except FileNotFoundError:
+            pass
         except OSError as error:
-            name = Path(error.filename or "").name  # the removal of a tree names a file without its folder
-            file = next(self._removed.rglob(name), self.folder) if name else self.folder
-            raise RemovalFailed(file, error.strerror or str(error)) from error
+            if error.errno not in _NOT_RENAMED:
+                raise RemovalFailed(self.folder, error.strerror or str(error)) from error
+            failures = [*_remove_tree(self.folder), *failures]
+        else:
+            failures = _remove_tree(place)
+        if failures:
+            first = failures[0]
+            raise RemovalFailed(Path(first.filename), first.strerror or str(first)) from first
 
     def _end_outdated(self, binaries: Binaries) -> None:
         """After an update of ours, what runs is last week's program or has its flags: it ends, and its data stays."""
@@ -333,6 +343,33 @@ class LocalCluster:
                 cause=f"{error.filename}: {error.strerror}",
                 fix=f"make {self.folder.parent} writable, or set STELLWERK_STATE to another folder",
             ) from error
+
+
+def _remove_tree(folder: Path) -> list[OSError]:
+    """Remove a folder, which may not exist, with all that can be removed of it. Returns the failures.
+
+    `shutil.rmtree` ends at the first failure, or names it in a way that depends on the version of Python.
+    """
+    failures: list[OSError] = []
+    if not os.path.lexists(folder):
+        return failures
+    for parent, folders, files in os.walk(folder, topdown=False, onerror=failures.append):
+        for name in (*files, *folders):
+            _remove(Path(parent, name), failures)
+    _remove(folder, failures)
+    if [error.errno for error in failures] == [errno.EBUSY]:  # a mount: it stays, and is empty
+        return []
+    return failures
+
+
+def _remove(path: Path, failures: list[OSError]) -> None:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
+    except OSError as error:
+        failures.append(error)
 
 
 def _status_of(process: Process) -> ProcessStatus:

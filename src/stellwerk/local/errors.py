@@ -122,7 +122,7 @@ class RemovalFailed(LocalError):
         super().__init__(
             "cannot remove all data of the local system",
             cause=f"{file}: {cause}",
-            fix="make that file and its folder writable, then run `stellwerk down` again",
+            fix="make that file and its folder writable, or unmount it, then run `stellwerk down` again",
         )
 
 

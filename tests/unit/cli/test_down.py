@@ -119,6 +119,57 @@ def test_data_that_cannot_be_removed_is_named_and_removed_the_next_time(system: 
     assert list(system.parent.iterdir()) == []
 
 
+WITH_A_MOUNT = """
+mount -t tmpfs none "$0" && mkdir "$0/data" && touch "$0/data/db" || exit 77
+"$@"
+code=$?
+find "$0" -mindepth 1
+exit $code
+"""
+
+
+def down_with_a_mount(system: Path, place: Path) -> subprocess.CompletedProcess[str]:
+    """Remove the system where a place, which exists, is a mount with data; prints what remains in there."""
+    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", WITH_A_MOUNT, str(place)]
+    done = subprocess.run(
+        [*inside, *COMMAND, "--yes"],
+        env=environment(system),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    if done.returncode == 77 or done.stderr.startswith("unshare"):
+        pytest.skip(f"this machine offers no mounts of their own: {done.stderr.strip()}")
+    return done
+
+
+def test_a_folder_that_cannot_be_renamed_is_emptied_in_its_place(system: Path) -> None:
+    """A volume of a container is a mount, which cannot be removed either."""
+    done = down_with_a_mount(system, system)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_what_remains_of_a_removed_system_does_not_keep_the_data_of_a_new_one(system: Path) -> None:
+    left = system.with_name(".asked.removed") / "volume"
+    left.mkdir(parents=True)
+    done = down_with_a_mount(system, left)
+    assert done.returncode == 1
+    assert f"Cause:   {left}: " in done.stderr
+    assert not system.exists()
+    assert done.stdout == ""
+
+
+def test_a_file_that_cannot_be_removed_does_not_keep_the_others(system: Path) -> None:
+    (system / "volume").mkdir()
+    (system / "zone").write_text("")
+    done = down_with_a_mount(system, system / "volume")
+    left = system.with_name(".asked.removed")
+    assert f"Cause:   {left / 'volume'}: " in done.stderr
+    assert [path.name for path in left.iterdir()] == ["volume"]
+
+
 @pytest.mark.parametrize(("answer", "code", "stays"), [("y", 0, False), ("n", 1, True), ("", 1, True)])
 def test_a_person_is_asked(system: Path, answer: str, code: int, stays: bool) -> None:
     ended, shown = at_a_terminal(system, answer)
