@@ -13,17 +13,22 @@ import re
 _SEVERE = ("error", "dpanic", "panic", "fatal")
 _FIELDS = ("path", "dir", "environment-variable", "error")
 _PANIC = "panic: "
+_FAULT = "unexpected fault address"
+"""What a Go program prints first where a file that it has mapped is shorter than it was, or cannot be read."""
 _STACK = re.compile(r"goroutine \d+ |\t|created by |[\w./*()\[\]-]+\(.*\)$")
 _DAMAGE = re.compile(
     r"invalid database|failed to open database|\bcrc\b|checksum|\bproto: |unexpected EOF|\bwal\b|\bsnap(shot)?\b"
-    r"|\bbackend\b|cannot use none as id|\bcorrupt|version mismatch|file size too small",
+    r"|\bbackend\b|cannot use none as id|\bcorrupt|version mismatch|file size too small"
+    rf"|\bfreepages\b|page expected to be|reachable pages|{_FAULT}|\bSIGBUS\b",
     re.IGNORECASE,
 )
 _REFUSAL = re.compile(
     r"permission denied|not permitted|read-only file system|too many open files|cannot allocate memory"
-    r"|resource temporarily unavailable|timeout|timed out",
+    r"|resource temporarily unavailable|timeout|timed out|input/output error|not a directory|no such file",
     re.IGNORECASE,
 )
+_PATH = re.compile(r"\"[^\"]*/[^\"]*\"|(?<!\S)[^\s/:]*/(?!output error)[^\s:]*")
+"""A path, whose folders have names such as `snap` and `wal`."""
 
 
 def complaint(log: str, lines: int = 4) -> str:
@@ -41,7 +46,8 @@ def complaint(log: str, lines: int = 4) -> str:
 def names_damage(complaint: str) -> bool:
     """Whether the last failure of etcd is about the content of its files, and not about the access to them."""
     last = complaint[complaint.rfind("\n") + 1 :]
-    return bool(_DAMAGE.search(last)) and not _REFUSAL.search(last)
+    words = _PATH.sub("", last)
+    return bool(_DAMAGE.search(words)) and not _REFUSAL.search(words)
 
 
 def _message(line: str) -> tuple[bool, str]:
@@ -49,7 +55,7 @@ def _message(line: str) -> tuple[bool, str]:
     try:
         entry = json.loads(line)
     except ValueError:
-        return line.startswith(_PANIC), line
+        return line.startswith((_PANIC, _FAULT)), line
     if not isinstance(entry, dict) or "msg" not in entry:
         return False, line
     return entry.get("level") in _SEVERE, ": ".join(str(entry[name]) for name in ("msg", *_FIELDS) if name in entry)

@@ -37,6 +37,29 @@ DAMAGED = [
     ),
     (NOISE + "panic: cannot use none as id\n" + GOROUTINE, "panic: cannot use none as id"),
     (logged("fatal", "failed to read WAL", error="wal: crc mismatch"), "failed to read WAL: wal: crc mismatch"),
+    (
+        "panic: freepages: failed to get all reachable pages (page 3: multiple references)\n" + GOROUTINE,
+        "panic: freepages: failed to get all reachable pages (page 3: multiple references)",
+    ),
+    (
+        "panic: assertion failed: Page expected to be: 7, but self identifies as 0\n" + GOROUTINE,
+        "panic: assertion failed: Page expected to be: 7, but self identifies as 0",
+    ),
+    (
+        logged("error", "slow", took="1s")
+        + "unexpected fault address 0x7f2b10009000\nfatal error: fault\n"
+        + "[signal SIGBUS: bus error code=0x2 addr=0x7f2b10009000 pc=0x9d3b2a]\n"
+        + GOROUTINE,
+        "unexpected fault address 0x7f2b10009000",
+    ),
+    (
+        "[signal SIGBUS: bus error code=0x2 addr=0x7f pc=0x9d]\n",
+        "[signal SIGBUS: bus error code=0x2 addr=0x7f pc=0x9d]",
+    ),
+    (
+        logged("panic", "failed to open database", path="/home/timeout/data/member/snap/db", error="invalid database"),
+        "failed to open database: /home/timeout/data/member/snap/db: invalid database",
+    ),
 ]
 INTACT = [
     (
@@ -58,6 +81,21 @@ INTACT = [
     (
         logged("panic", "failed to open database", path="data/member/snap/db", error="timeout"),
         "failed to open database: data/member/snap/db: timeout",
+    ),
+    (
+        logged("fatal", "discovery failed", error="open data/member/wal/0.wal: interrupted system call"),
+        "discovery failed: open data/member/wal/0.wal: interrupted system call",
+    ),
+    (
+        logged("fatal", "discovery failed", error='cannot lock "/my wal data/db"'),
+        'discovery failed: cannot lock "/my wal data/db"',
+    ),
+    *(
+        (
+            logged("fatal", "failed to open database", error=f"read data/member/wal/0.wal: {refusal}"),
+            f"failed to open database: read data/member/wal/0.wal: {refusal}",
+        )
+        for refusal in ("input/output error", "not a directory", "no such file or directory")
     ),
     ("flag provided but not defined: -nope\nUsage:\n\n  etcd [flags]\n", None),
 ]
