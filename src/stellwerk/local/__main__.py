@@ -45,7 +45,9 @@ def _carry_out(verb: str, target: cluster.LocalCluster) -> None:
         case _:
             seen = target.status()
             sys.stdout.write(f"{seen.url} {seen.version} {'ready' if seen.ready else 'not ready'}\n")
-            sys.stdout.writelines(f"{part.name} {part.pid or '-'}\n" for part in seen.components)
+            sys.stdout.writelines(
+                f"{part.name} {part.pid or ('elsewhere' if part.runs_elsewhere else '-')}\n" for part in seen.components
+            )
 
 
 def _tell(text: str) -> None:

@@ -18,7 +18,7 @@ from stellwerk.local import components, startup
 from stellwerk.local.build import control_plane
 from stellwerk.local.build.control_plane import Binaries, Say
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
-from stellwerk.local.errors import BadName, PortTaken, ProcessStartFailed, RemovalFailed
+from stellwerk.local.errors import BadName, PortTaken, ProcessStartFailed, RemovalFailed, RunsElsewhere
 from stellwerk.local.folder import LOGS, ClusterFolder
 from stellwerk.local.host import locks, ports, processes
 from stellwerk.local.host.names import is_name, state_folder
@@ -45,12 +45,16 @@ def _say_nothing(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """One process of the cluster. `pid` is None when it does not run; `arguments` are what it was started with."""
+    """One process of the cluster. `pid` is None when it does not run; `arguments` are what it was started with.
+
+    Nothing else is known of a process that `runs_elsewhere`: in another container or on another machine.
+    """
 
     name: str
     pid: int | None
     log: Path
     arguments: Sequence[str] = ()
+    runs_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +378,11 @@ def _remove(path: Path, failures: list[OSError]) -> None:
 
 def _status_of(process: Process) -> ProcessStatus:
     # Only what still runs has arguments, so a process that ends meanwhile is never one that runs without any.
-    arguments = process.arguments()
-    return ProcessStatus(process.name, process.pid if arguments else None, process.log, arguments)
+    try:
+        arguments = process.arguments()
+        return ProcessStatus(process.name, process.pid if arguments else None, process.log, arguments)
+    except RunsElsewhere:
+        return ProcessStatus(process.name, None, process.log, runs_elsewhere=True)
 
 
 def _stop_in_order(running: Sequence[Process]) -> None:

@@ -78,7 +78,7 @@ def command(name: str, folder: Path, port: int, options: Options, binaries: Bina
     if name == PROVISIONER:
         return [*_provisioner(folder, port), *extra]
     flags = {
-        ETCD: lambda: _etcd(durable=options.durable),
+        ETCD: lambda: _etcd(folder, durable=options.durable),
         API_SERVER: lambda: _api_server(folder, port, durable=options.durable),
         CONTROLLER_MANAGER: lambda: _controller_manager(folder),
         SCHEDULER: lambda: _scheduler(folder),
@@ -104,12 +104,13 @@ def environment(name: str, options: Options, inherited: Mapping[str, str]) -> di
     return {key: text for key, text in inherited.items() if name != ETCD or not key.startswith("ETCD_")} | own
 
 
-def _etcd(*, durable: bool) -> list[str]:
+def _etcd(folder: Path, *, durable: bool) -> list[str]:
     # The addresses are relative to the working folder, so a long path of the folder does not hit the limit of a
-    # socket's name. The port 0 satisfies the parser of advertised addresses and means nothing.
+    # socket's name. The port 0 satisfies the parser of advertised addresses and means nothing. The path of the data is
+    # absolute, because some containers recognize a process only by the folder in its arguments.
     return [
         "--name=local",
-        "--data-dir=data",
+        f"--data-dir={folder}/data",
         f"--listen-client-urls=unix://{ETCD_SOCKET}",
         f"--advertise-client-urls=unix://{ETCD_SOCKET}:0",
         "--listen-peer-urls=unix://peer.sock",

@@ -93,7 +93,9 @@ from pathlib import Path
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.errors import LocalError
 try:
-    getattr(LocalCluster(Path(sys.argv[1])), sys.argv[2])()
+    seen = getattr(LocalCluster(Path(sys.argv[1])), sys.argv[2])()
+    for part in seen.components if seen else ():
+        print(part.name, part.pid, part.runs_elsewhere)
 except LocalError as error:
     print(error)
 """
@@ -143,10 +145,65 @@ def test_a_system_that_runs_outside_of_a_container_is_left_alone_inside(tmp_path
     try:
         if answer.stderr.startswith("unshare"):
             pytest.skip(f"this machine offers no process ids of their own: {answer.stderr.strip()}")
-        assert "etcd of this local system runs in another container" in answer.stdout, answer
+        if verb == "status":
+            assert "etcd None True\nkube-apiserver None False\n" in answer.stdout, answer
+        else:
+            assert "etcd of this local system runs in another container" in answer.stdout, answer
         assert helper.pid == started
     finally:
         helper.kill()
+
+
+@pytest.mark.parametrize("verb", ["down", "stop", "status"])
+@pytest.mark.parametrize("argument", ["{folder}/data", "--data-dir={folder}/data"])
+def test_a_container_with_the_process_ids_of_its_host_finds_the_processes(
+    tmp_path: Path, verb: str, argument: str
+) -> None:
+    """It has the rights of its user there, and may not see the open files of processes outside of it."""
+    system = tmp_path / "local"
+    (system / "run").mkdir(parents=True)
+    helper = Process("etcd", system / "run", system / "etcd.log")
+    command = ["/bin/sh", "-c", "sleep 1000; true", argument.format(folder=system)]
+    started = helper.start(command, working_folder=system, environment=dict(os.environ))
+    assert helper.arguments() == command
+    try:
+        answer = in_a_container(system, verb)
+        assert answer.returncode == 0, answer
+        assert f"etcd {started} False\n" in answer.stdout or verb != "status", answer
+        assert helper.is_running() == (verb == "status"), answer
+    finally:
+        helper.kill()
+
+
+@pytest.mark.parametrize("argument", ["", "{folder}2/data", "--data-dir={folder}2/data"])
+def test_a_container_with_the_process_ids_of_its_host_leaves_other_processes_alone(
+    tmp_path: Path, argument: str
+) -> None:
+    system = tmp_path / "local"
+    (system / "run").mkdir(parents=True)
+    helper = Process("etcd", system / "run", system / "etcd.log")
+    command = ["/bin/sh", "-c", "sleep 1000; true", argument.format(folder=system)]
+    helper.start(command, working_folder=tmp_path, environment=dict(os.environ))
+    assert helper.arguments() == command
+    try:
+        assert "etcd of this local system runs in another container" in in_a_container(system, "down").stdout
+        assert helper.is_running()
+    finally:
+        helper.kill()
+
+
+def in_a_container(system: Path, verb: str) -> subprocess.CompletedProcess[str]:
+    """Do one verb in a container that shares the process ids of this one."""
+    answer = subprocess.run(
+        ["unshare", "--map-root-user", sys.executable, "-c", IN_A_CONTAINER, str(system), verb],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if answer.stderr.startswith("unshare"):
+        pytest.skip(f"this machine offers no users of their own: {answer.stderr.strip()}")
+    return answer
 
 
 STARTED_IN_A_CONTAINER = """

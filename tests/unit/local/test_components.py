@@ -33,6 +33,11 @@ def test_everything_runs_by_default_and_pods_are_left_out_on_request() -> None:
     assert Options(pods=False, controllers=False).components == [ETCD, API_SERVER]
 
 
+def test_every_component_is_recognized_by_the_folder_in_its_arguments() -> None:
+    for name in Options().components:
+        assert any(f"{FOLDER}/" in word for word in command(name, Options())), name
+
+
 def test_only_tests_may_lose_data_in_a_power_cut() -> None:
     assert "--unsafe-no-fsync" not in command(ETCD, Options())
     assert "--unsafe-no-fsync" in command(ETCD, Options(durable=False))

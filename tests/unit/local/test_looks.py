@@ -78,6 +78,13 @@ def test_the_status_of_a_broken_system_says_where_to_look() -> None:
     ]
 
 
+def test_the_status_names_a_process_that_runs_in_another_container() -> None:
+    log = LOGS / "etcd.log"
+    seen = part_of(ProcessStatus("etcd", None, log, runs_elsewhere=True))
+    assert not seen.is_well
+    assert seen.detail == f"runs in another container or on another machine, see {log}"
+
+
 def test_an_operator_that_runs_and_does_not_answer_is_not_called_well() -> None:
     probes = f"127.0.0.1:{free_port()}"
     flags = [f"--health-probe-bind-address={probes}", "--metrics-bind-address=127.0.0.1:29999"]

@@ -91,7 +91,12 @@ class SystemProcess:
 
 
 def part_of(component: ProcessStatus) -> SystemProcess:
-    """The state of a process: an operator is well when its readiness probe succeeds, any other process when it runs."""
+    """The state of a process: an operator is well when its readiness probe succeeds, any other process when it runs.
+
+    What runs elsewhere is not well, because nothing is known of it.
+    """
+    if component.runs_elsewhere:
+        return SystemProcess(component, False, f"runs in another container or on another machine, see {component.log}")
     if component.pid is None:
         return SystemProcess(component, False, f"not running, see {component.log}")
     operator = operator_processes.served(component.arguments)

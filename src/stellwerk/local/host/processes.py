@@ -8,6 +8,8 @@ parent leaves an unknown child.
 
 A lock is seen in every container that shares the folder, a process id means something only in one. So the id is trusted
 only while that process here has NAME.pid open at the descriptor of the lock; otherwise nothing is signalled or removed.
+A container with the process ids of its host (toolbox, distrobox) may not see which file that is: there the id is
+trusted while the arguments of the process have a path in the folder of this cluster.
 """
 
 from __future__ import annotations
@@ -64,7 +66,11 @@ class Process:
     def _is_held_by(self, pid: str) -> bool:
         # A process that ends closes its files thread by thread, and the lock goes with the last one.
         process = Path("/proc", pid)
-        return self._has_open(process) or any(self._has_open(thread) for thread in process.glob("task/*"))
+        return (
+            self._has_open(process)
+            or any(self._has_open(thread) for thread in process.glob("task/*"))
+            or (_hides_its_lock(process) and self._is_of_our_folder(process))
+        )
 
     def _is_held_by_children(self) -> bool:
         """Whether the process has ended and left children of its own that hold the lock.
@@ -78,6 +84,12 @@ class Process:
             return os.path.samestat((process / "fd" / str(_LOCK_DESCRIPTOR)).stat(), self._file.stat())
         except OSError:
             return False
+
+    def _is_of_our_folder(self, process: Path) -> bool:
+        """Whether an argument of the process is a path in the folder of the cluster, which has ours in it."""
+        start = f"{self.folder.parent}/"
+        words = _command_line(int(process.name))
+        return any(f"{word}/".startswith(start) or f"={start}" in word for word in words)
 
     @property
     def _file(self) -> Path:
@@ -248,6 +260,22 @@ def _shares_our_ids(process: Path) -> bool:
         return (process / "ns" / "pid").readlink() == Path("/proc/self/ns/pid").readlink()
     except OSError:
         return False
+
+
+def _hides_its_lock(process: Path) -> bool:
+    """Whether the process has a file open at the descriptor of the lock, and we may not see which one."""
+    descriptor = process / "fd" / str(_LOCK_DESCRIPTOR)
+    try:
+        descriptor.lstat()
+    except OSError:
+        return False
+    try:
+        descriptor.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _read(file: Path) -> str:
