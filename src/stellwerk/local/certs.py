@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -120,12 +121,22 @@ class Authority:
         return Credential(_certificate_pem(builder.sign(self.key, SHA256())), _key_pem(key))
 
 
+def have_one_name(certificate: bytes, other: bytes) -> bool:
+    """Whether two client certificates, PEM, are of one user in the same groups. Raises ValueError."""
+    with _long_names():
+        return x509.load_pem_x509_certificate(certificate).subject == x509.load_pem_x509_certificate(other).subject
+
+
 def _client_name(user: str, groups: Sequence[str]) -> Name:
     organizations = [NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    # X.509 bounds the name by 64 characters, API servers do not, and names of service accounts may be longer.
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
+    with _long_names():
         name = NameAttribute(NameOID.COMMON_NAME, user, _validate=False)
     return Name([*organizations, name])
+
+
+def _long_names() -> AbstractContextManager[object]:
+    """X.509 bounds a name by 64 characters, API servers do not, and names of service accounts may be longer."""
+    return warnings.catch_warnings(action="ignore", category=UserWarning)
 
 
 def load_or_create_authority(folder: Path) -> Authority:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TypedDict
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.local import components
 from stellwerk.local.build import control_plane
-from stellwerk.local.errors import BrokenData, NoSpace, WrongVersion
+from stellwerk.local.errors import BrokenData, NoSpace, RunsElsewhere, WrongVersion
 from stellwerk.local.host import processes
 from stellwerk.local.host.ports import HOST
 from stellwerk.local.host.private_files import write_private
@@ -134,8 +134,26 @@ class ClusterFolder:
         name = "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in user)
         identity = sha256("\n".join([user, *groups]).encode()).hexdigest()[:8]
         target = self.path / "credentials" / f"{name}-{identity}.kubeconfig"
-        _write(target, self._kubeconfig(user, self._load_authority().client(user, groups), port, namespace))
+        credential = self._load_authority().client(user, groups)
+        _write(target, self._kubeconfig(user, credential, port, namespace))
+        self._remove_former(target.parent.glob(f"{name}-{'[0-9a-f]' * 8}.kubeconfig"), target, credential)
         return target
+
+    def _remove_former(self, candidates: Iterable[Path], target: Path, credential: certs.Credential) -> None:
+        """Remove the files of former releases, which wrote a new one at each start, unless a process was given it.
+
+        Their names ended in random digits, so only the certificate shows that one is of the same user and groups.
+        """
+        former = [file for file in candidates if file != target and _has_name_of(file, credential)]
+        if not former:
+            return
+        try:
+            words = [word for process in self.processes() for word in process.arguments()]
+        except RunsElsewhere:
+            return
+        for file in former:
+            if not any(str(file) in word for word in words):
+                file.unlink(missing_ok=True)
 
     def renew_serving_certificate(self) -> None:
         """Give the API server a new certificate and key."""
@@ -240,6 +258,16 @@ def _kept_context(section: object) -> Mapping[str, object] | None:
             if isinstance(context, dict) and ours.items() <= context.items():
                 return entry
     return None
+
+
+def _has_name_of(kubeconfig: Path, credential: certs.Credential) -> bool:
+    """Whether a kubeconfig that was written here has the user and the groups of a credential."""
+    try:
+        (user,) = json.loads(kubeconfig.read_bytes())["users"]
+        certificate = b64decode(user["user"]["client-certificate-data"])
+        return certs.have_one_name(certificate, credential.certificate)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _base64(content: bytes) -> str:

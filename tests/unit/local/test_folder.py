@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,53 @@ def test_users_with_similar_names_or_other_groups_do_not_share_a_kubeconfig(fold
     accounts = {cluster.kubeconfig_of_account("a", "b-c"), cluster.kubeconfig_of_account("a-b", "c")}
     assert len(accounts) == 2
     assert cluster.kubeconfig_for("jane") != cluster.kubeconfig_for("jane", ["admins"])
+
+
+def as_of_a_former_release(issued: Path, digits: str) -> Path:
+    """A kubeconfig as former releases named it: with random digits."""
+    name, _, _ = issued.stem.rpartition("-")
+    former = issued.with_name(f"{name}-{digits}.kubeconfig")
+    issued.rename(former)
+    return former
+
+
+def test_the_files_of_former_releases_go_and_those_of_other_identities_stay(folder: ClusterFolder) -> None:
+    cluster = LocalCluster(folder.path)
+    user = f"system:serviceaccount:shop:{'long-' * 12}name"  # more characters than X.509 has for a name
+    identities: list[tuple[str, list[str]]] = [
+        (user, ["others"]),
+        (f"{user}-00000003", []),
+        (user.replace(":", "-"), []),
+    ]
+    others = {
+        as_of_a_former_release(cluster.kubeconfig_for(*identity), f"{number:08}")
+        for number, identity in enumerate(identities)
+    }
+    first = as_of_a_former_release(cluster.kubeconfig_for(user), "0000000a")
+    second, damaged = (first.with_name(first.name.replace("0000000a", digits)) for digits in ("0000000b", "0000000c"))
+    second.write_bytes(first.read_bytes())
+    damaged.write_text("{}")
+    before = set(folder.path.glob("credentials/*"))
+    assert before >= {*others, first, second, damaged}
+    issued = cluster.kubeconfig_for(user)
+    assert set(folder.path.glob("credentials/*")) == {issued, *before} - {first, second}
+
+
+def test_a_file_of_a_former_release_stays_while_a_process_uses_it(tmp_path: Path) -> None:
+    folder = ClusterFolder(tmp_path)
+    folder.prepare(PORT)
+    cluster = LocalCluster(folder.path)
+    former = as_of_a_former_release(cluster.kubeconfig_for("jane"), "0000000a")
+    process = folder.process("operator")
+    command = ["/bin/sh", "-c", "sleep 1000; true", f"--kubeconfig={former}"]
+    process.start(command, working_folder=tmp_path, environment=dict(os.environ))
+    try:
+        cluster.kubeconfig_for("jane")
+        assert former.exists()
+    finally:
+        process.kill()
+    cluster.kubeconfig_for("jane")
+    assert not former.exists()
 
 
 def test_a_damaged_record_does_not_cost_the_data(tmp_path: Path) -> None:
