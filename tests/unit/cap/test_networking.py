@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from stellwerk.operators.cap.kinds.domain import DomainStatus
 from stellwerk.operators.cap.routing import objects
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.operators.cap.tenant import networking
-from stellwerk.operators.cap.tenant.networking import lacking_metadata, unready_hosts, unrouted
+from stellwerk.operators.cap.tenant.networking import lacking_metadata, routed_hosts, unrouted
 
 REFERRING = application(domainRefs=[{"kind": "Domain", "name": "primary"}])
 
@@ -40,8 +41,11 @@ def unready_domain(namespace: str, reference: DomainRef) -> AnyDomain:
     return find_domain(namespace, reference, state="Processing")
 
 
-def with_hosts(*hosts: str) -> VirtualServiceSpec:
-    return VirtualServiceSpec(hosts=hosts, gateways=("primary-gateway",), http=())
+def tenant_routes(*pairs: tuple[str, str]) -> Live:
+    """The live VirtualService with these hosts and gateways."""
+    hosts, gateways = tuple(f"acme.{host}" for host, _ in pairs), tuple(gateway for _, gateway in pairs)
+    spec = VirtualServiceSpec(hosts=hosts, gateways=gateways, http=())
+    return Unstructured.of(objects.of_tenant(tenant(), spec).body)
 
 
 def test_a_tenant_without_domains_or_a_router_has_no_routes() -> None:
@@ -54,15 +58,100 @@ def test_a_tenant_keeps_its_routes_until_domains_that_are_written_into_its_appli
     assert unrouted(application(domains={"primary": "shop.example.com"}), version()) == ""
 
 
-def test_hosts_stay_until_the_domains_of_new_ones_are_ready() -> None:
-    desired = objects.of_tenant(tenant(), with_hosts("acme.new.example.com"))
-    former: Live = Unstructured.of(objects.of_tenant(tenant(), with_hosts("acme.old.example.com")).body)
-    waits = unready_hosts(desired, former, REFERRING, unready_domain)
-    assert waits == "Domain primary of CAPApplication shop/bookshop is not Ready"
-    assert unready_hosts(desired, former, REFERRING, find_domain) == ""
-    spec = msgspec.structs.replace(with_hosts("acme.new.example.com"), gateways=("bookshop-gw",))
-    assert unready_hosts(desired, Unstructured.of(objects.of_tenant(tenant(), spec).body), REFERRING, unready_domain)
-    assert unready_hosts(desired, Unstructured.of(desired.body), REFERRING, unready_domain) == ""
+FORMER = ("former.example.com", "bookshop-gw")
+"""Host and gateway that a release before Domain served."""
+
+
+def at(host: str, name: str) -> tuple[str, str]:
+    return f"{host}.example.com", f"{name}-gateway"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Domains with their states, what is live, and what is served then."""
+
+    live: list[tuple[str, str]]
+    domains: dict[str, str]
+    served: list[tuple[str, str]]
+    waits_for: str = ""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            Case(live=[at("old", "old")], domains={"new": "Processing"}, served=[at("old", "old")], waits_for="new"),
+            id="the hosts stay until the domain that replaces theirs is Ready",
+        ),
+        pytest.param(
+            Case(live=[at("old", "old")], domains={"new": "Ready"}, served=[at("new", "new")]),
+            id="a Ready domain replaces the former",
+        ),
+        pytest.param(
+            Case(live=[at("old", "old")], domains={"new": ""}, served=[at("old", "old")], waits_for="new"),
+            id="a domain that does not exist replaces none",
+        ),
+        pytest.param(
+            Case(
+                live=[at("a", "a")],
+                domains={"a": "Ready", "new": "Error", "b": "Ready"},
+                served=[at("a", "a"), at("b", "b")],
+                waits_for="new",
+            ),
+            id="a healthy domain is served beside one that never becomes Ready",
+        ),
+        pytest.param(
+            Case(live=[at("a", "a")], domains={"a": "Error", "b": "Ready"}, served=[at("a", "a"), at("b", "b")]),
+            id="a domain that was served stays so in Error, and delays no other",
+        ),
+        pytest.param(
+            Case(live=[at("a", "a"), at("b", "b")], domains={"a": "Error"}, served=[at("a", "a")]),
+            id="a removed domain goes while another is in Error",
+        ),
+        pytest.param(
+            Case(live=[at("earlier", "a")], domains={"a": "Ready"}, served=[at("a", "a")]),
+            id="a changed host of a Ready domain is followed",
+        ),
+        pytest.param(
+            Case(live=[at("earlier", "a")], domains={"a": "Processing"}, served=[at("a", "a")]),
+            id="a changed host is followed while its certificate is made, because the Gateway has it",
+        ),
+        pytest.param(
+            Case(live=[FORMER], domains={"former": "Processing"}, served=[FORMER], waits_for="former"),
+            id="the same host stays at its gateway until the other gateway's domain is Ready",
+        ),
+    ],
+)
+def test_each_host_is_served_by_a_gateway_that_works(case: Case) -> None:
+    referring = application(domainRefs=[{"kind": "Domain", "name": name} for name in case.domains])
+
+    def find(namespace: str, reference: DomainRef) -> AnyDomain | None:
+        state = case.domains[reference.name]
+        return find_domain(namespace, reference, state=state) if state else None
+
+    found = routed_hosts(referring, tenant_routes(*case.live), find, "cap-system")
+    made = networking.routes(tenant(), referring, version(), found, lambda _: None)
+    assert made is not None
+    spec: Any = made[0].body["spec"]
+    assert spec["hosts"] == [f"acme.{host}" for host, _ in case.served]
+    assert spec["gateways"] == [gateway for _, gateway in case.served]
+    assert case.waits_for in found.waits
+    assert bool(found.waits) == bool(case.waits_for)
+
+
+def test_while_a_domain_is_waited_for_requests_move_to_the_version() -> None:
+    found = routed_hosts(REFERRING, tenant_routes(FORMER), unready_domain, "cap-system")
+    made = networking.routes(tenant(), REFERRING, version(name="bookshop-v9"), found, lambda _: None)
+    assert made is not None
+    spec: Any = made[0].body["spec"]
+    assert spec["http"][0]["route"][0]["destination"]["host"].startswith("bookshop-v9-")
+    assert found.waits == "Domain primary of CAPApplication shop/bookshop is not Ready"
+
+
+def test_the_first_routes_of_a_tenant_wait_for_no_domain() -> None:
+    found = routed_hosts(REFERRING, None, unready_domain, "cap-system")
+    assert [each.gateway for each in found.domains] == ["primary-gateway"]
+    assert found.waits == ""
 
 
 def test_a_version_that_a_tenant_came_back_to_has_its_routes_once() -> None:
@@ -70,9 +159,8 @@ def test_a_version_that_a_tenant_came_back_to_has_its_routes_once() -> None:
     former = ("bookshop-v1", "bookshop-v2", "bookshop-v1")
     subject = msgspec.structs.replace(subject, status=msgspec.structs.replace(subject.status, previous_versions=former))
     sticky = annotated(REFERRING, **{names.AFFINITY_ANNOTATION: "true"})
-    found = networking.routes(
-        subject, sticky, version(name="bookshop-v3"), find_domain, lambda key: version(name=key.name), "cap-system"
-    )
+    reached = routed_hosts(sticky, None, find_domain, "cap-system")
+    found = networking.routes(subject, sticky, version(name="bookshop-v3"), reached, lambda key: version(name=key.name))
     assert found is not None
     spec: Any = found[0].body["spec"]
     hosts = [route["route"][0]["destination"]["host"].partition("-app-svc")[0] for route in spec["http"]]

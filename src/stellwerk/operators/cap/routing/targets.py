@@ -102,13 +102,16 @@ def check_subdomain(subdomain: str, owner: str) -> None:
 
 def unready_domain(application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None]) -> str:
     """What keeps the domains of an application from being ready, for people; empty where all are."""
-    for reference in application.spec.domain_refs:
-        domain = find(reference)
-        if domain is None:
-            return f"{reference.kind} {reference.name} of {application.ref} does not exist"
-        if domain.status.state != DomainState.READY:
-            return f"{reference.kind} {reference.name} of {application.ref} is not Ready"
-    return ""
+    found = (unready(application, reference, find(reference)) for reference in application.spec.domain_refs)
+    return next(filter(None, found), "")
+
+
+def unready(application: CAPApplication, reference: DomainRef, domain: AnyDomain | None) -> str:
+    """What keeps a domain of an application from being ready, for people; empty where it is."""
+    if domain is None:
+        return f"{reference.kind} {reference.name} of {application.ref} does not exist"
+    is_ready = domain.status.state == DomainState.READY
+    return "" if is_ready else f"{reference.kind} {reference.name} of {application.ref} is not Ready"
 
 
 def consistent_hash(asked: StickinessHash | None) -> ConsistentHash | None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stellwerk.api.istio import VirtualService
+import msgspec
+
+from stellwerk.api.istio import VirtualService, VirtualServiceSpec
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import ControllerOwner, Standing
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of, owner_reference
+from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, owner_reference
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
@@ -22,7 +25,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.operators.cap.routing.targets import UnusableSubdomain
-from stellwerk.operators.cap.routing.virtual_services import TenantRouting
+from stellwerk.operators.cap.routing.virtual_services import ServedDomain, TenantRouting
 from stellwerk.runtime.cache.informer import Informer
 
 
@@ -58,8 +61,9 @@ class TenantNetworking:
         if (why := unrouted(application, version)) and live is not None and is_kept(tenant, live):
             await self.objects.delete(Address(VirtualService.resource, live.key), live)
             return f"VirtualService {live.key} is deleted: {why}"
-        found = routes(tenant, application, version, self.find_domain, self.find_version, self.operator_namespace)
-        if found is None or (live is not None and unready_hosts(found[0], live, application, self.find_domain)):
+        hosts = routed_hosts(application, live, self.find_domain, self.operator_namespace)
+        found = routes(tenant, application, version, hosts, self.find_version)
+        if found is None:
             return ""
         desired, _ = found
         written = Written()
@@ -109,24 +113,58 @@ def is_kept(tenant: CAPTenant, live: Live) -> bool:
     return not live.metadata.is_terminating and owner_of(tenant).standing(live.metadata) is Standing.OURS
 
 
-def unready_hosts(
-    desired: Desired,
-    live: Live,
-    application: CAPApplication,
-    find_domain: Callable[[str, DomainRef], AnyDomain | None],
-) -> str:
-    """What keeps hosts and gateways of a VirtualService from becoming other ones; empty where nothing does (pure).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutedHosts:
+    """What the VirtualService of a tenant is reached by."""
 
-    Clients use those that it has until new domains have their certificates and DNS entries. Domains that were written
-    into the application bring the same hosts under other gateways.
+    domains: tuple[ServedDomain, ...]
+    kept_hosts: tuple[str, ...] = ()
+    """Hosts of the live VirtualService that stay."""
+    kept_gateways: tuple[str, ...] = ()
+    waits: str = ""
+    """The first domain that is not served yet, and why; empty where there is none."""
+
+    def added_to(self, spec: VirtualServiceSpec) -> VirtualServiceSpec:
+        """The spec with what stays, each host and gateway once."""
+        if not self.waits:
+            return spec
+        hosts = tuple(dict.fromkeys((*spec.hosts, *self.kept_hosts)))
+        gateways = tuple(dict.fromkeys((*spec.gateways, *self.kept_gateways)))
+        return msgspec.structs.replace(spec, hosts=hosts, gateways=gateways)
+
+
+def routed_hosts(
+    application: CAPApplication,
+    live: Live | None,
+    find_domain: Callable[[str, DomainRef], AnyDomain | None],
+    operator_namespace: str,
+) -> RoutedHosts:
+    """The domains that a tenant is reached under now (pure).
+
+    A domain has a gateway long before its certificate and DNS entries. One that is new to the live VirtualService is
+    left out until it is Ready, and what is live stays meanwhile: clients may have no other host, and domains that were
+    written into the application bring the same hosts under other gateways. One whose gateway is live is served whatever
+    its state: its Gateway has the host of its spec already, so that an earlier host leads nowhere.
     """
-    fields = ("hosts", "gateways")
-    if isinstance(live, Unstructured) and all(
-        live.at("spec", each) == dig(desired.body, "spec", each) for each in fields
-    ):
-        return ""
     namespace = application.metadata.namespace
-    return targets.unready_domain(application, lambda each: find_domain(namespace, each))
+    hosts, gateways = _live_texts(live, "hosts"), _live_texts(live, "gateways")
+
+    def wait(reference: DomainRef) -> str:
+        domain = find_domain(namespace, reference)
+        gateway = naming.gateway_reference(domain, operator_namespace) if domain is not None else ""
+        return "" if gateway and gateway in gateways else targets.unready(application, reference, domain)
+
+    waits = {each: why for each in application.spec.domain_refs if live is not None and (why := wait(each))}
+    domains = targets.served_domains(
+        application, lambda each: None if each in waits else find_domain(namespace, each), operator_namespace
+    )
+    first = next(iter(waits.values()), "")
+    return RoutedHosts(domains=domains, kept_hosts=hosts, kept_gateways=gateways, waits=first)
+
+
+def _live_texts(live: Live | None, field: str) -> tuple[str, ...]:
+    found = live.at("spec", field) if isinstance(live, Unstructured) else None
+    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
 
 
 def owner_of(tenant: CAPTenant) -> ControllerOwner:
@@ -138,18 +176,17 @@ def routes(
     tenant: CAPTenant,
     application: CAPApplication,
     version: CAPApplicationVersion,
-    find_domain: Callable[[str, DomainRef], AnyDomain | None],
+    hosts: RoutedHosts,
     find_version: Callable[[ObjectKey], CAPApplicationVersion | None],
-    operator_namespace: str,
 ) -> tuple[Desired, str] | None:
     """The VirtualService that leads to `version`, with its hash (pure).
 
-    None for a tenant without domains, or whose version has no router. Raises NetworkingFailed.
+    None for a tenant without hosts, or whose version has no router. Raises NetworkingFailed.
     """
     namespace = tenant.metadata.namespace
-    domains = targets.served_domains(application, lambda each: find_domain(namespace, each), operator_namespace)
     router = targets.router_of(version)
-    if not domains or router is None:
+    has_hosts = bool(hosts.domains or (hosts.waits and hosts.kept_hosts))
+    if router is None or not has_hosts:
         return None
     annotations = application.metadata.annotations
     try:
@@ -164,11 +201,12 @@ def routes(
     spec = virtual_services.of_tenant(
         TenantRouting(
             subdomain=tenant.spec.sub_domain,
-            domains=domains,
+            domains=hosts.domains,
             current=router,
             headers=route_headers,
             affinity=is_sticky,
             previous=tuple(each for each in previous if each is not None) if is_sticky else (),
         )
     )
+    spec = hosts.added_to(spec)
     return objects.of_tenant(tenant, spec), virtual_services.spec_hash(spec)

@@ -109,8 +109,9 @@ async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, foun
         return
     home = await surroundings.operator_namespace(client)
     try:
-        routes = networking.routes(tenant, found.application, version, found.find_domain, found.find_version, home)
         live = await client.find(live_view(VirtualService.resource), tenant.metadata.name, tenant.metadata.namespace)
+        hosts = networking.routed_hosts(found.application, live, found.find_domain, home)
+        routes = networking.routes(tenant, found.application, version, hosts, found.find_version)
     except NetworkingFailed as error:
         raise PreviewFailed(str(error)) from error
     except NotServed:
@@ -123,9 +124,8 @@ async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, foun
         return
     desired, hash = routes
     owner = networking.owner_of(tenant)
-    if live is not None and (why := networking.unready_hosts(desired, live, found.application, found.find_domain)):
-        outcome.warnings.append(f"{desired.ref} keeps its hosts: {why}")
-        return
+    if hosts.waits:
+        outcome.warnings.append(f"{desired.ref} keeps its hosts: {hosts.waits}")
     if live is not None and is_written(owner, live, hash) and networking.lacking_metadata(desired, live):
         outcome.changed[desired.ref] = "labels and annotations are added"
         return
