@@ -242,9 +242,11 @@ async def test_certificates_of_a_former_issuer_go_when_the_operator_uses_another
     await running.stop()
     await running.start(cert_manager=CertManager.CERT_MANAGER)
     await then.count(domain, CertManagerCertificate.resource, 1)
-    await then.count(domain, GardenerCertificate.resource, 0)
+    await then.becomes(domain, "Processing", "Processing")
+    await then.count(domain, GardenerCertificate.resource, 1)
     await given.issued(domain)
     await then.becomes(domain, "Ready", "Ready")
+    await then.count(domain, GardenerCertificate.resource, 0)
 
 
 async def test_a_dns_entry_of_a_former_release_makes_room_for_that_of_the_domain(

@@ -14,12 +14,14 @@ from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import plan, readiness, resources
+from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import (
     Begin,
     BeginDeletion,
@@ -33,7 +35,7 @@ from stellwerk.operators.cap.domain.plan import (
     Rest,
 )
 from stellwerk.operators.cap.domain.readiness import Progress
-from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.kinds.domain import CertificateConfig, Domain, DomainStatus
 
 CREDENTIAL = resources.gardener_credential(domain(), "cap-system", "istio-system")
@@ -134,20 +136,56 @@ def test_former_dns_entries_are_those_of_applications_of_the_domain_and_of_tenan
     assert [each.metadata.name for each in found] == ["primary-dns", "tenant0"]
 
 
-def test_a_certificate_of_a_former_issuer_goes() -> None:
+def issued(domain: AnyDomain, resource: DomainResource) -> tuple[Address, Live]:
+    """A live certificate of cert-manager that is Ready."""
+    address, made = live(domain, resource)
+    assert isinstance(made, Unstructured)
+    return address, Unstructured.of({**made.body, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+
+
+def credential_names(found: plan.DomainPlan) -> list[str]:
+    """Of the Gateways' servers."""
+    bodies: list[Any] = [each.desired.body for each in found.resources if each.address.resource == Gateway.resource]
+    return [body["spec"]["servers"][0]["tls"]["credentialName"] for body in bodies]
+
+
+def test_a_certificate_of_a_former_issuer_stays_in_use_until_the_other_one_is_ready() -> None:
     settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
-    found = plan.plan(world(domain(), live(domain(), CERTIFICATE), settings=settings))
-    assert found.resources[0].address.resource == CertManagerCertificate.resource
-    assert [address for address, _ in found.obsolete] == [CERTIFICATE.address]
+    config = CertificateConfig(additional_ca_certificate="pem")
+    owner = domain(cert_config=config)
+    authority = resources.ca_secret(owner, CREDENTIAL)
+    assert authority is not None
+    objects = [live(owner, CERTIFICATE), live(owner, authority)]
+    before = plan.plan(world(owner, *objects, settings=settings))
+    made = before.resources[0]
+    assert made.address.resource == CertManagerCertificate.resource
+    assert (before.obsolete, credential_names(before)) == ((), [CREDENTIAL.name])
+
+    waiting = plan.plan(world(owner, *objects, live(owner, made), settings=settings))
+    assert (waiting.obsolete, credential_names(waiting)) == ((), [CREDENTIAL.name])
+
+    after = plan.plan(world(owner, *objects, issued(owner, made), settings=settings))
+    assert [address for address, _ in after.obsolete] == [CERTIFICATE.address, authority.address]
+    assert credential_names(after) == ["shop--primary--one-cert-manager"]
 
 
-def test_a_gateway_in_a_former_namespace_of_the_operator_goes() -> None:
+def test_certificates_stay_where_the_kind_of_the_named_issuer_is_not_served() -> None:
+    settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
+    unserved = {CertManagerCertificate.resource: "no such kind"}
+    found = plan.plan(world(domain(), live(domain(), CERTIFICATE), settings=settings, unserved=unserved))
+    assert (found.obsolete, credential_names(found)) == ((), [CREDENTIAL.name])
+    assert "no such kind" in found.problems[0]
+
+
+def test_a_gateway_in_a_former_namespace_of_the_operator_goes_when_the_certificate_is_ready() -> None:
+    settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
     owner = cluster_domain()
     former = resources.gateway(owner, ObjectKey("former-system", "everywhere"), CREDENTIAL)
-    found = plan.plan(world(owner, live(owner, former)))
-    assert found.gateway_name
-    assert [address for address, _ in found.obsolete] == [former.address]
-    assert found.problems == ()
+    before = plan.plan(world(owner, live(owner, former), settings=settings))
+    assert before.gateway_name
+    assert (before.obsolete, before.problems) == ((), ())
+    after = plan.plan(world(owner, live(owner, former), issued(owner, before.resources[0]), settings=settings))
+    assert [address for address, _ in after.obsolete] == [former.address]
 
 
 def test_an_object_of_a_former_domain_with_the_name_is_not_taken_for_ours() -> None:

@@ -46,6 +46,13 @@ class CertManager(StrEnum):
     CERT_MANAGER = "cert-manager.io"
 
 
+CERTIFICATE_KINDS: Mapping[CertManager, Resource] = {
+    CertManager.GARDENER: GardenerCertificate.resource,
+    CertManager.CERT_MANAGER: CertManagerCertificate.resource,
+}
+"""The kind of the certificates of each issuer."""
+
+
 class DnsManager(StrEnum):
     """Who keeps DNS records; the values are those of the environment variable DNS_MANAGER."""
 
@@ -70,9 +77,7 @@ class DomainSettings:
     @property
     def certificate_kind(self) -> Resource:
         """The kind of the certificates."""
-        if self.cert_manager is CertManager.CERT_MANAGER:
-            return CertManagerCertificate.resource
-        return GardenerCertificate.resource
+        return CERTIFICATE_KINDS[self.cert_manager]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +145,7 @@ class Release:
 
 Step: TypeAlias = Rest | Prepare | ReportDuplicates | Begin | Maintain | Block | BeginDeletion | Release
 
-CERTIFICATES = frozenset((GardenerCertificate.resource, CertManagerCertificate.resource))
+CERTIFICATES = frozenset(CERTIFICATE_KINDS.values())
 """The kinds of certificates of all issuers."""
 _REPORTING = CERTIFICATES | {DnsEntry.resource}
 """Kinds whose controllers report readiness."""
@@ -221,7 +226,7 @@ def plan(world: World) -> DomainPlan:
             problems.append(f"{resource.kind} of {resource.api_version} is missing: {why}")
         return why is None
 
-    credential = _credential(world)
+    credential = _credential(world, settings.cert_manager)
     older = _older(world)
     if older is not None:
         problems.append(
@@ -237,7 +242,8 @@ def plan(world: World) -> DomainPlan:
     if served(Gateway.resource):
         key = _only_key(world, Gateway.resource, "gateway", problems)
         gateway_name = key.name
-        wanted.append(resources.gateway(domain, key, credential))
+        former = _former_issuer(world, wanted)
+        wanted.append(resources.gateway(domain, key, _credential(world, former) if former else credential))
     wanted += _network_policies(world)
     if world.records and served(DnsEntry.resource):
         wanted += _dns_entries(world)
@@ -290,12 +296,25 @@ def _is_ours(owner: OwnerReference) -> bool:
     return owner.api_version.partition("/")[0] == GROUP
 
 
-def _credential(world: World) -> Credential:
-    make = (
-        resources.cert_manager_credential
-        if world.settings.cert_manager is CertManager.CERT_MANAGER
-        else resources.gardener_credential
-    )
+def _is_issued(world: World, wanted: Iterable[DomainResource]) -> bool:
+    """Whether the certificate that the domain should have is Ready."""
+    live = world.snapshot.live
+    found = [live.get(each.address) for each in wanted if each.address.resource == world.settings.certificate_kind]
+    return any(isinstance(obj, Unstructured) and readiness.of(obj).progress is Progress.READY for obj in found)
+
+
+def _former_issuer(world: World, wanted: Iterable[DomainResource]) -> CertManager | None:
+    """The issuer whose certificate is in use still: that of the other issuer is not Ready, or cannot be created."""
+    if _is_issued(world, wanted):
+        return None
+    kinds = {address.resource for address, live in world.snapshot.live.items() if not live.metadata.is_terminating}
+    others = (each for each in CertManager if each is not world.settings.cert_manager)
+    return next((each for each in others if CERTIFICATE_KINDS[each] in kinds), None)
+
+
+def _credential(world: World, issuer: CertManager) -> Credential:
+    is_cert_manager = issuer is CertManager.CERT_MANAGER
+    make = resources.cert_manager_credential if is_cert_manager else resources.gardener_credential
     return make(world.snapshot.domain, world.settings.namespace, world.ingress_namespace)
 
 
@@ -358,9 +377,10 @@ def _dns_entries(world: World) -> Iterable[DomainResource]:
         yield resources.dns_entry(domain, key, record)
 
 
-def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Address, Live], ...]:
+def _obsolete(world: World, wanted: Sequence[DomainResource]) -> tuple[tuple[Address, Live], ...]:
     """The domain's objects that it does not need. Several gateways in the namespace of its objects all stay: users
-    decide. What an application needs stays while it is unknown what applications need.
+    decide. What an application needs stays while it is unknown what applications need. What a former setting has made
+    stays in use until the certificate by the present setting is Ready: a mistaken setting then does no harm.
 
     One that another client deletes and that our finalizer holds goes as well: until then it cannot be made again.
     """
@@ -369,6 +389,10 @@ def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Add
     unknown: set[Resource] = set()
     if _older(world) is not None:  # with a certificate its Secret would go, and that is in use
         unknown |= _WITHOUT_OWNER
+    former = _former_issuer(world, wanted)
+    if former is not None:
+        unknown |= {CERTIFICATE_KINDS[former], Secret.resource}
+    is_issued = _is_issued(world, wanted)
     if world.records is None or world.snapshot.hidden:
         unknown.add(DnsEntry.resource)
     if world.snapshot.hidden:
@@ -379,7 +403,7 @@ def _obsolete(world: World, wanted: Iterable[DomainResource]) -> tuple[tuple[Add
         if (
             address not in kept
             and address.resource not in unknown
-            and not (address.resource == Gateway.resource and address.key.namespace == home)
+            and not (address.resource == Gateway.resource and (address.key.namespace == home or not is_issued))
             and not live.metadata.is_terminating
             and (is_kept_by_label(address.resource) or _is_controlled(world.snapshot.domain, live))
         )
