@@ -45,7 +45,9 @@ T = TypeVar("T", bound=HasMetadata)
 MOST_INGRESS_WATCHES = 100
 """Selectors of ingress gateways, and namespaces of load balancers, that are watched. A cluster has a handful."""
 MOST_OF_NAMESPACE = 5
-"""Selectors that the Domains of one namespace may name, so that its users leave room for others."""
+"""Selectors that the Domains of one namespace may name once half of `MOST_INGRESS_WATCHES` is taken, so that its users
+leave room for others.
+"""
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
 
@@ -173,6 +175,8 @@ class DomainCaches:
             )
 
     def _check_share(self, namespace: str) -> None:
+        if len(self._pods) <= MOST_INGRESS_WATCHES // 2:
+            return
         watched = {_selector_of(each) for each in self.domains.store.all() if each.metadata.namespace == namespace}
         if namespace and len(watched & self._pods.keys()) >= MOST_OF_NAMESPACE:
             raise IngressProblem(
@@ -180,8 +184,12 @@ class DomainCaches:
                 "one that others use"
             )
 
-    def _release_unused(self) -> None:
-        """End the watches that no domain needs any more. Those that found no room before are looked at again."""
+    def _release_unused(self, former: AnyDomain) -> None:
+        """End the watches that no domain needs any more, after one has stopped using its own.
+
+        Domains that found no room before are looked at again: those of the same namespace, which has room for another
+        one, and all where a watch has ended.
+        """
         unused = self._pods.keys() - {_selector_of(each) for each in self.all_domains()}
         for selector in unused:
             self.manager.release(self._pods.pop(selector))
@@ -190,8 +198,12 @@ class DomainCaches:
             services, slices = self._services.pop(namespace)
             self.manager.release(services)
             self.manager.release(slices)
-        if unused:
-            self.wake(each for each in self.all_domains() if _selector_of(each) not in self._pods)
+        namespace = former.metadata.namespace
+        self.wake(
+            each
+            for each in self.all_domains()
+            if (unused or each.metadata.namespace == namespace) and _selector_of(each) not in self._pods
+        )
 
     # ---- who is woken
 
@@ -229,7 +241,8 @@ class DomainCaches:
         if old is None or new is None or old.spec.ingress_selector != new.spec.ingress_selector:
             changed = delta.latest
             self.wake(each for each in self._with_credential(changed) if each.metadata.uid != changed.metadata.uid)
-            self._release_unused()
+            if old is not None:  # a new domain needs no less than before
+                self._release_unused(old)
         if old is not None and new is not None and old.spec.domain == new.spec.domain:
             return
         for side in (old, new):
