@@ -120,16 +120,22 @@ class Judges:
         has_references = admission.old is not None and bool(admission.old.spec.domain_refs)
         if found is None or has_references or not new.metadata.name:
             return Allowed((_DEPRECATED,))
+        # Clients must be able to change the rest of an application, and to release one that is being deleted.
+        is_new = admission.old is None or admission.old.spec.domains != new.spec.domains
         if found.problem:
-            return _decision(CAPApplication, found.problem)
+            return _refused_conversion(found.problem, is_new=is_new)
         if not admission.dry_run:
             try:
                 await inline_domains.create(self.client, found)
             except ConversionRefused as refused:
-                return _decision(CAPApplication, str(refused))
+                return _refused_conversion(str(refused), is_new=is_new)
         references = [msgspec.to_builtins(reference) for reference in found.references]
         patch = JsonPatch((add(("spec", "domainRefs"), references), remove(("spec", "domains"))))
         return Patched(patch, (_DEPRECATED, _CONVERTED))
+
+
+def _refused_conversion(problem: str, *, is_new: bool) -> Decision:
+    return _decision(CAPApplication, problem) if is_new else Allowed((_DEPRECATED, problem))
 
 
 def _decision(kind: type[HasMetadata], problem: str) -> Decision:

@@ -1,0 +1,52 @@
+"""A webhook refuses domains that cannot be converted where a write brings them, and not for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from tests.unit.cap import given
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.watch.watch_states import Synced
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.webhooks.judges import Judges
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.serving.webhook import Admission, Allowed, Denied
+
+NOTHING: Any = None
+HOST = "shop.example.com"
+
+
+async def decision(old: CAPApplication | None, new: CAPApplication) -> Allowed | Denied:
+    """About a write while a Domain of another namespace has the host."""
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    judges = Judges(
+        client=NOTHING,
+        applications=NOTHING,
+        tenants=NOTHING,
+        domains=manager.informer(Domain),
+        cluster_domains=manager.informer(ClusterDomain),
+    )
+    foreign = {"metadata": {"name": "theirs", "namespace": "other"}, "spec": {"domain": HOST, "ingressSelector": {}}}
+    judges.domains.take(Synced((msgspec.convert(foreign, Domain),), "1"))
+    operation, key = ("UPDATE" if old is not None else "CREATE"), ObjectKey("shop", "bookshop")
+    found = await judges.complete(Admission(operation=operation, key=key, user=NOTHING, old=old, new=new))
+    assert isinstance(found, Allowed | Denied)
+    return found
+
+
+async def test_an_application_whose_host_another_namespace_has_can_be_changed_in_other_respects() -> None:
+    subject = given.application(domains={"primary": HOST})
+    found = await decision(subject, subject)
+    assert isinstance(found, Allowed)
+    assert "Domain other/theirs has the host shop.example.com" in found.warnings[-1]
+
+
+async def test_a_host_that_another_namespace_has_is_refused_where_a_write_brings_it() -> None:
+    subject = given.application(domains={"primary": HOST})
+    assert isinstance(await decision(None, subject), Denied)
+    assert isinstance(await decision(given.application(domains={"primary": "b.example.com"}), subject), Denied)
