@@ -68,8 +68,10 @@ async def test_an_application_keeps_its_finalizer_while_its_tenants_cannot_be_li
     application = msgspec.structs.replace(
         application, status=msgspec.structs.replace(application.status, state=ApplicationState.DELETING)
     )
-    with pytest.raises(ApplicationFailed, match="CAPTenants cannot be watched: not permitted"):
+    with pytest.raises(ApplicationFailed, match="CAPTenants cannot be watched: not permitted") as failed:
         await asyncio.wait_for(reconciler.reconcile(application), 5)
+    assert reconciler.report(application, failed.value).state == ApplicationState.DELETING
+    assert reconciler.report(given.application(), failed.value).state == ApplicationState.ERROR
 
 
 async def test_a_version_keeps_its_finalizer_while_tenants_cannot_be_listed() -> None:

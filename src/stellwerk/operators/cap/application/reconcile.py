@@ -97,7 +97,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         ready = condition(application, False, reason, str(failure))
         return msgspec.structs.replace(
             status,
-            state=ApplicationState.ERROR,
+            state=ApplicationState.DELETING if application.metadata.is_terminating else ApplicationState.ERROR,
             observed_generation=generation,
             conditions=conditions.set_condition(status.conditions, ready, self.clock.now()),
         )
