@@ -93,7 +93,13 @@ def test_pods_that_another_user_has_created_do_not_hide_the_gateway() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", ["*,*.ingress.example.com", "localhost, *.ingress.example.com", " ,*.ingress.example.com"]
+    "names",
+    [
+        "*,*.ingress.example.com",
+        "localhost, *.ingress.example.com",
+        " ,*.ingress.example.com",
+        "*.Ingress.Example.com.",
+    ],
 )
 def test_the_first_name_of_the_load_balancer_that_a_record_can_have_is_the_target(names: str) -> None:
     assert plan.dns_target_of_gateway([pod()], [balancer(names)], "c") == DnsTarget("x.ingress.example.com")

@@ -160,7 +160,7 @@ def _name_of_gateway(pods: Sequence[HasMetadata], services: Sequence[Service]) -
     text = service.metadata.annotations.get(DNS_NAMES_ANNOTATION, "")
     if not text:
         raise _NotFound(f"{service.ref} has no annotation {DNS_NAMES_ANNOTATION}")
-    for name in (part.strip() for part in text.split(",")):
+    for name in (part.strip().lower().rstrip(".") for part in text.split(",")):
         if _DNS_NAME.fullmatch(normalized(name)):
             return name
     raise _NotFound(f"{service.ref} has no DNS name in its annotation {DNS_NAMES_ANNOTATION}")
