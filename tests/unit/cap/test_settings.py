@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import click
 import pytest
 
-from stellwerk.operators.cap.settings import TABLE
+from stellwerk.operators.cap.settings import NO_NAMESPACE, TABLE
+from stellwerk.runtime.settings.table import MAX_VALUE_CHARACTERS
 
 
 @pytest.mark.parametrize("text", ["0", "0s", "-5s", "29s", "30s"])
@@ -18,7 +20,31 @@ def test_a_short_delay_of_the_rollout_counts_as_half_a_minute(text: str) -> None
 def test_the_namespaces_of_ingress_gateways_reach_the_domains() -> None:
     found = TABLE.from_environment({"INGRESS_NAMESPACES": "istio-system, gateways"})
     assert found.settings.of_domains("cap-system").ingress_namespaces == ("istio-system", "gateways")
-    assert TABLE.from_environment({"INGRESS_NAMESPACES": "No Name"}).settings.ingress_namespaces, "all are not allowed"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("istio-system gateways", ("istio-system", "gateways")),
+        ("istio-system,\n gateways, istio-system", ("istio-system", "gateways")),
+        ("No/Name", ("No/Name",)),
+        (" , ", NO_NAMESPACE),
+        (" ", NO_NAMESPACE),
+        ("a," * MAX_VALUE_CHARACTERS, NO_NAMESPACE),
+        ("", ()),
+    ],
+)
+def test_a_mistake_in_the_namespaces_of_ingress_gateways_does_not_allow_all(text: str, names: tuple[str, ...]) -> None:
+    found = TABLE.from_environment({"INGRESS_NAMESPACES": text})
+    assert found.settings.ingress_namespaces == names
+    shown = "; ".join(map(str, found.rejections))
+    assert ("counts as <none>: expected" in shown) is (names == NO_NAMESPACE)
+
+
+def test_a_flag_without_the_name_of_a_namespace_is_refused() -> None:
+    (flag,) = (each for each in TABLE.options() if each.name == "ingress_namespaces")
+    with pytest.raises(click.BadParameter):
+        flag.type_cast_value(click.Context(click.Command("cap")), " , ")
 
 
 def test_a_delay_that_is_no_duration_has_no_effect() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from stellwerk.kube.types import duration
@@ -14,6 +14,8 @@ from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import OutOfRange, Setting, SettingsTable
 
 MOST_WORKERS = 100
+NO_NAMESPACE = ("<none>",)
+"""A list of namespaces that has none of a cluster: the name is no possible one."""
 _LEAST_ROLLOUT_DELAY = timedelta(seconds=30)
 _HOST = re.compile(r"[a-z0-9*.-]{1,253}")
 
@@ -63,6 +65,13 @@ def _dns_target(text: str) -> str:
     return target
 
 
+def _namespaces(text: str) -> tuple[str, ...]:
+    # What is no name is the name of no namespace: a mistake must not allow all of them.
+    if not (found := tuple(dict.fromkeys(re.findall(r"[^\s,]+", text)))):
+        raise ValueError("expected names of namespaces")
+    return found
+
+
 def _rollout_delay(text: str) -> timedelta:
     return max(duration.parse(text), _LEAST_ROLLOUT_DELAY)
 
@@ -97,12 +106,15 @@ TABLE = SettingsTable(
         variable(
             "dns_target", "DNS target of domains that set none; without one, that of the load balancer.", _dns_target
         ),
-        variable(
-            "ingress_namespaces",
-            "Namespaces in which pods of ingress gateways count, and certificates are written, separated by commas. "
-            "None named: all but those of the system.",
-            parsers.words,  # what is no name is the name of no namespace: a mistake must not allow all of them
-            ",".join,
+        replace(
+            variable(
+                "ingress_namespaces",
+                "Namespaces in which pods of ingress gateways count, and certificates are written, separated by commas "
+                "or blanks. Absent or empty: all but those of the system. A text without a name allows none.",
+                _namespaces,
+                ",".join,
+            ),
+            of_unreadable=NO_NAMESPACE,
         ),
         _workers("cap_application", "CAPApplications"),
         _workers("cap_application_version", "CAPApplicationVersions"),

@@ -48,6 +48,9 @@ class Setting(Generic[V]):
     """The flag has no value: its presence sets it, and its negation unsets it."""
     choices: tuple[str, ...] = ()
     """All values that the flag accepts, to the letter; empty: those that `read` accepts."""
+    of_unreadable: V | None = None
+    """The value where the variable is set and cannot be read; None: it has no effect. For a restriction, whose absence
+    would allow everything."""
 
     @property
     def flag(self) -> str:
@@ -113,7 +116,11 @@ class SettingsTable(Generic[S]):
                 effect = f"counts as {row.write(error.nearest)}"
                 rejections.append(Rejection(row.environment, _shown(text), str(error), effect))
             except ValueError as error:
-                rejections.append(Rejection(row.environment, _shown(text), str(error)))
+                rejection = Rejection(row.environment, _shown(text), str(error))
+                if row.of_unreadable is not None:
+                    values[row.field] = row.of_unreadable
+                    rejection = replace(rejection, effect=f"counts as {row.write(row.of_unreadable)}")
+                rejections.append(rejection)
         return Effective(replace(self.defaults, **values), tuple(rejections))
 
     def from_flags(self, values: Mapping[str, object], base: S | None = None) -> S:

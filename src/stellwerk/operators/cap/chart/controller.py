@@ -42,7 +42,7 @@ PART = ChartPart(
             "ingressNamespaces",
             "",
             TEXT,
-            "Namespaces of ingress gateways, separated by commas. Empty: all but those of the system.",
+            "Namespaces of ingress gateways, separated by commas or blanks. Empty: all but those of the system.",
             field="ingress_namespaces",
         ),
         Value(
