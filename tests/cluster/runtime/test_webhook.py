@@ -69,12 +69,22 @@ WEBHOOKS = [Webhook("/validate", ConfigMap, judge), Webhook("/mutate", ConfigMap
 class Replica:
     """One process that serves the webhooks."""
 
-    def __init__(self, client: Client, namespace: str, registrations: Sequence[Registration], clock: FakeClock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        registrations: Sequence[Registration],
+        clock: FakeClock,
+        *,
+        secret: str = SECRET,
+        profile: Profile = PROFILE,
+    ) -> None:
         self.metrics = Metrics()
         self.certificates = ServingCertificates(
             client,
-            ObjectKey(namespace, SECRET),
-            PROFILE,
+            ObjectKey(namespace, secret),
+            profile,
+            former=ObjectKey(namespace, SECRET) if secret != SECRET else None,
             registrations=registrations,
             clock=clock,
             metrics=self.metrics,
@@ -109,8 +119,9 @@ class Scene:
         self.registrations = (Registration.validating(self.name), Registration.mutating(self.name))
         self.replicas: list[Replica] = []
 
-    async def replica(self) -> Replica:
-        self.replicas.append(Replica(self.client, self.namespace, self.registrations, self.clock))
+    async def replica(self, secret: str = SECRET, profile: Profile = PROFILE) -> Replica:
+        made = Replica(self.client, self.namespace, self.registrations, self.clock, secret=secret, profile=profile)
+        self.replicas.append(made)
         await self.replicas[-1].until_listening()
         return self.replicas[-1]
 
@@ -173,8 +184,8 @@ class Scene:
             seen |= {str(dig(webhook, "clientConfig", "caBundle")) for webhook in webhooks}
         return {base64.b64decode(text) for text in seen}
 
-    async def secret(self) -> dict[str, bytes]:
-        return (await self.client.get(Secret, SECRET, self.namespace)).decoded()
+    async def secret(self, name: str = SECRET) -> dict[str, bytes]:
+        return (await self.client.get(Secret, name, self.namespace)).decoded()
 
     async def clear(self) -> None:
         for registration in self.registrations:
@@ -237,6 +248,27 @@ async def test_replicas_that_start_together_share_one_certificate(scene: Scene) 
     stored = await scene.secret()
     for replica in scene.replicas:
         assert await _shown_by(replica, stored["ca.crt"]) == certs.split(stored["tls.crt"])[0]
+
+
+@pytest.mark.req("R-706")
+async def test_a_secret_of_another_name_begins_with_the_authority_of_the_former_one(scene: Scene) -> None:
+    """Replicas with either Secret run for a while, and must not replace each other's caBundle."""
+    replica = await scene.replica()
+    await scene.register(replica)
+    before = await scene.secret()
+    other = await scene.replica("renamed-tls", Profile(names=("renamed.here.svc", "127.0.0.1", "localhost")))
+    made = await scene.secret("renamed-tls")
+    assert (made["ca.crt"], made["ca.key"]) == (before["ca.crt"], before["ca.key"])
+    assert await _shown_by(other, before["ca.crt"]) == certs.split(made["tls.crt"])[0]
+    assert made["tls.crt"] != before["tls.crt"]
+    assert await scene.bundles() == {before["ca.crt"]}
+    assert await scene.secret() == before
+
+
+@pytest.mark.req("R-706")
+async def test_without_a_former_secret_one_of_another_name_begins_with_an_authority_of_its_own(scene: Scene) -> None:
+    await scene.replica("renamed-tls")
+    assert (await scene.secret("renamed-tls"))["ca.crt"]
 
 
 @pytest.mark.req("R-706")

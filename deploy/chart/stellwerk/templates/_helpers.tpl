@@ -121,8 +121,9 @@ app.kubernetes.io/part-of: stellwerk
 {{- define "stellwerk.renamed" -}}
 {{- $text := .text | replace "release-namespace-placeholder" .root.Release.Namespace }}
 {{- $text = regexReplaceAll (printf "(?m)^(\\s*(?:- )?name: )%s" .account) $text (printf "${1}%s" .name) }}
-{{- /* The Secret of a certificate has the name of the Service in front of it. */}}
-{{- regexReplaceAll (printf "(?m)^(\\s*- )%s-tls$" .account) $text (printf "${1}%s-tls" .name) }}
+{{- /* The Secret of a certificate has the name of the Service in front of it; it begins with the authority of a former one. */}}
+{{- $former := ternary "" (printf "\n${1}%s-tls" .account) (eq .name .account) }}
+{{- regexReplaceAll (printf "(?m)^( *- )%s-tls$" .account) $text (printf "${1}%s-tls%s" .name $former) }}
 {{- end }}
 
 {{- /* The ServiceAccount that a process acts as. Takes the values and the name of the process. */}}

@@ -11,7 +11,8 @@ old leaf is trusted all the time. Where the process is, is not remembered but re
 
 Everything is replaced after 60% of its life, well before the two thirds at which others begin to warn, and where it is
 not valid yet, because the clock of its maker was ahead. A Secret that a user has deleted is written again from memory,
-because API servers would not trust a new authority at once.
+because API servers would not trust a new authority at once. One with a new name begins with the authority of the former
+Secret: while replicas with either Secret run, they would otherwise replace each other's caBundle all the time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client import patch
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import JsonPatch, MergePatch
-from stellwerk.kube.types.errors import ApiError, Conflict, Invalid
+from stellwerk.kube.types.errors import ApiError, Conflict, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured, View, dig, unstructured
 from stellwerk.runtime.certificates import certs
@@ -178,14 +179,17 @@ class ServingCertificates:
         secret: ObjectKey,
         profile: Profile,
         *,
+        former: ObjectKey | None = None,
         registrations: Sequence[Registration] = (),
         check_seconds: float = 30.0,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
     ) -> None:
+        """`former`: the Secret of an earlier name, with whose authority a new Secret begins."""
         self.context = certs.server_context()
         self._client = client
         self._secret = secret
+        self._former = former
         self._profile = profile
         self._registrations = registrations
         self._check_seconds = check_seconds
@@ -236,7 +240,7 @@ class ServingCertificates:
         # Read before the Secret: a process that freezes in between must not put an older bundle in a newer one's place.
         registered = [(one, await self._client.find(one.view, one.name)) for one in self._registrations]
         secret = await self._client.find(Secret, self._secret.name, self._secret.namespace)
-        holding = _read(secret) if secret is not None else self._holding
+        holding = _read(secret) if secret is not None else self._holding or await self._former_holding()
         now = self._clock.now()
         if holding is not None and any(
             found is not None and trust(found.body, holding.bundle) for _, found in registered
@@ -253,6 +257,15 @@ class ServingCertificates:
         if self._trusted is None or self._trusted[0] != holding.bundle:
             self._trusted = (holding.bundle, self._clock.monotonic())
         self._present(holding)
+
+    async def _former_holding(self) -> Holding | None:
+        if self._former is None:
+            return None
+        try:
+            secret = await self._client.find(Secret, self._former.name, self._former.namespace)
+        except Forbidden:  # an installation without a former one need not grant the right
+            return None
+        return _read(secret) if secret is not None else None
 
     def _trusted_seconds(self, holding: Holding | None) -> float | None:
         if holding is None or self._trusted is None or self._trusted[0] != holding.bundle:

@@ -10,7 +10,7 @@ from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap.webhooks import registration, server
 from stellwerk.operators.cap.webhooks.installation import INSTALLATION
-from stellwerk.operators.cap.webhooks.settings import Settings
+from stellwerk.operators.cap.webhooks.settings import SERVICE, Settings
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.process.process import Parts
 from stellwerk.runtime.serving.http import ListenAddress
@@ -41,7 +41,11 @@ def _certificates(manager: Manager, settings: Settings, namespace: str) -> Webho
     if settings.tls_enabled:
         return MountedCertificates(Path(), certificate=settings.tls_cert, key=settings.tls_key)
     secret = ObjectKey(namespace, registration.secret_of(settings.webhook_service))
-    return server.shared_certificate(manager, secret, hosts(settings, namespace))
+    # Releases before the Service could have another name kept the certificate in this one, whatever its name.
+    former = ObjectKey(namespace, registration.secret_of(SERVICE))
+    return server.shared_certificate(
+        manager, secret, hosts(settings, namespace), former=former if former != secret else None
+    )
 
 
 def hosts(settings: Settings, namespace: str) -> tuple[str, ...]:

@@ -35,13 +35,19 @@ def install(
     return server
 
 
-def shared_certificate(manager: Manager, secret: ObjectKey, hosts: Sequence[str]) -> ServingCertificates:
-    """A certificate for `hosts` that the replicas share by a Secret, and that API servers trust."""
+def shared_certificate(
+    manager: Manager, secret: ObjectKey, hosts: Sequence[str], *, former: ObjectKey | None = None
+) -> ServingCertificates:
+    """A certificate for `hosts` that the replicas share by a Secret, and that API servers trust.
+
+    `former`: as of `ServingCertificates`.
+    """
     registrations = (Registration.validating(registration.NAME), Registration.mutating(registration.NAME))
     certificates = ServingCertificates(
         manager.client,
         secret,
         Profile(names=hosts),
+        former=former,
         registrations=registrations,
         clock=manager.clock,
         metrics=manager.metrics,
