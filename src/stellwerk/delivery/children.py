@@ -46,6 +46,15 @@ class NameTaken(ReconcileError):
         super().__init__(f"{child} cannot be created for {owner}: {cause}. Rename or delete one of the two")
 
 
+class ChildrenUnknown(ReconcileError):
+    """The children are not listed, so that absence from the cache proves nothing."""
+
+    reason = "ChildrenUnknown"
+
+    def __init__(self, owner: ObjectRef, resource: Resource, why: str) -> None:
+        super().__init__(f"cannot find the {resource.group_resource} of {owner}: {why}")
+
+
 class ChangedByOthers(ReconcileError):
     """Another client undoes each restoration of a child."""
 
@@ -119,16 +128,18 @@ class Children:
         informer.on_change(self._on_change)
 
     def of(self, owner: Kind) -> Sequence[Unstructured]:
-        """All children of an owner, as the cache has them."""
+        """All children of an owner, as the cache has them. Raises ChildrenUnknown."""
+        self._check_listed(owner)
         return self.informer.store.by(_OF_OWNER, owner.metadata.uid)
 
     async def keep(self, owner: Kind, content: JsonObject, *, name: str = "") -> Live:
         """Have a child with this content: `data`, `spec`, or `metadata` with labels and annotations.
 
-        It is named like its owner without a `name`. Returns it as it is now. Raises NameTaken,
+        It is named like its owner without a `name`. Returns it as it is now. Raises ChildrenUnknown, NameTaken,
         ChangedByOthers, and ApiError; ValueError where the child cannot belong to that owner at all.
         """
         desired = _desired(owner, self._resource, content, name)
+        self._check_listed(owner)
         live = self.informer.store.get(desired.key)
         progress = await self._set(owner, desired.address, live).apply([desired])
         for failure in progress.failures:
@@ -146,7 +157,8 @@ class Children:
         return live
 
     async def drop(self, owner: Kind, *, name: str = "") -> bool:
-        """Have no such child. Returns whether there was one."""
+        """Have no such child. Returns whether there was one. Raises ChildrenUnknown and ApiError."""
+        self._check_listed(owner)
         key = self._resource.key(owner.metadata.namespace, name or owner.metadata.name)
         live = self.informer.store.get(key)
         controller = live.metadata.controller if live is not None else None
@@ -161,6 +173,11 @@ class Children:
     @property
     def _resource(self) -> Resource:
         return self.informer.view.resource
+
+    def _check_listed(self, owner: Kind) -> None:
+        if not self.informer.has_synced:
+            parked = self.informer.parked
+            raise ChildrenUnknown(owner.ref, self._resource, parked.why if parked is not None else "not listed yet")
 
     def _set(self, owner: Kind, address: Address, live: Live | None) -> UntrackedSet:
         return UntrackedSet(

@@ -204,8 +204,8 @@ class OwnedObjects:
             if (place.resource.group, place.resource.kind) in DEFINITIONS:
                 informer.on_change(lambda _: self.kinds_changed())
             self._watches[place] = informer
-        elif informer.parked is not None and place not in self._unwatched:
-            informer.wake()
+        elif _is_outdated(informer) and place not in self._unwatched:
+            informer.wake()  # the right, or the definition, may be there now
         await _settled(informer)
         return informer
 

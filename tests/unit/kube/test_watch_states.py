@@ -14,10 +14,12 @@ from stellwerk.kube.types.errors import (
     LoginFailed,
     NotServed,
     ServerFault,
+    ServerTimeout,
     Status,
     TooManyRequests,
     Unauthorized,
     Undecodable,
+    Unexplained,
     Unreachable,
 )
 from stellwerk.kube.types.identifiers import Resource
@@ -49,6 +51,7 @@ from stellwerk.kube.watch.watch_states import (
 VIEW = View(Resource("example.com", "v1", "Lamp", "lamps", namespaced=True), PartialObjectMetadata)
 CUT = Unreachable("the connection was cut")
 GONE = Gone(Status(code=410, reason="Expired"))
+UNAVAILABLE = ServerFault(Status(code=503, message="service unavailable"), "list lamps")
 WEBHOOK_DOWN = ServerFault(Status(code=500, message="conversion webhook for lamps failed"), "list lamps")
 
 
@@ -107,7 +110,7 @@ def test_a_cut_keeps_the_version_and_checks_it_first() -> None:
 
 
 def test_a_server_that_is_older_than_we_are_is_listed_anew() -> None:
-    assert after(Checking("1000", 1), Checked("999")).state == Unlisted(1)
+    assert after(Checking("1000", 1), Checked("999")).state == Unlisted(1, was_listed=True)
 
 
 def test_versions_are_compared_as_numbers() -> None:
@@ -116,14 +119,14 @@ def test_versions_are_compared_as_numbers() -> None:
 
 def test_a_forgotten_version_is_listed_anew_at_once_and_then_with_pauses() -> None:
     first = failed(Watching("7"), GONE)
-    assert (first.state, first.pause_seconds) == (Unlisted(1), 0)
+    assert (first.state, first.pause_seconds) == (Unlisted(1, was_listed=True), 0)
     again = failed(after(first.state, Listed(Listing([], "8"))).state, GONE)
     assert again.pause_seconds > 0
 
 
 def test_an_error_event_means_what_its_status_says() -> None:
     expired = WatchEvent("ERROR", Status(code=410, reason="Expired"))
-    assert after(Watching("7"), expired).state == Unlisted(1)
+    assert after(Watching("7"), expired).state == Unlisted(1, was_listed=True)
     assert after(Watching("7"), WatchEvent("ERROR", Status(code=500))).state == Checking("7", 1)
 
 
@@ -169,9 +172,28 @@ def test_a_kind_that_the_server_refuses_to_list_is_suspended_once_after_some_sec
 
 
 @pytest.mark.req("R-207")
-def test_a_long_wait_that_the_server_asks_for_suspends_at_once() -> None:
-    busy = TooManyRequests(Status(code=429), "list lamps", retry_after=3_600)
-    assert isinstance(failed(Unlisted(), busy).change, WatchSuspended)
+def test_an_api_service_that_stays_unavailable_suspends_its_kinds_after_a_minute() -> None:
+    steps = refused(Unlisted(), UNAVAILABLE, times=100)
+    suspended = next(number for number, taken in enumerate(steps) if taken.change is not None)
+    waited = sum(1.0 + taken.pause_seconds for taken in steps[: suspended + 1])
+    assert 60 <= waited < 66
+
+
+@pytest.mark.req("R-207")
+@pytest.mark.parametrize("wait", [None, 1.0, 3_600.0])
+def test_a_wait_that_the_server_asks_for_is_no_refusal_of_a_kind(wait: float | None) -> None:
+    busy = TooManyRequests(Status(code=429), "list lamps", retry_after=wait)
+    assert all(taken.change is None for taken in refused(Unlisted(), busy))
+    unavailable = ServerFault(Status(code=503), "list lamps", retry_after=wait)
+    assert all(taken.change is None for taken in refused(Unlisted(), unavailable, times=10))
+
+
+@pytest.mark.req("R-207")
+@pytest.mark.parametrize("error", [WEBHOOK_DOWN, UNAVAILABLE])
+@pytest.mark.parametrize("state", [Watching("7"), Checking("7", 2)])
+def test_a_kind_that_was_listed_is_not_suspended_by_a_server_that_fails(state: State, error: ApiError) -> None:
+    relisting = failed(state, GONE)
+    assert all(taken.change is None for taken in [relisting, *refused(relisting.state, error, times=200)])
 
 
 @pytest.mark.req("R-207")
@@ -191,9 +213,19 @@ def test_a_list_ends_the_suspension_and_the_next_one_takes_as_long_again() -> No
     assert failed(gone.state, WEBHOOK_DOWN).change is None
 
 
-@pytest.mark.parametrize("error", [CUT, LoginFailed("no token"), Unauthorized(Status(code=401))])
-def test_a_server_that_does_not_answer_or_refuses_the_login_suspends_no_kind(error: ApiError) -> None:
-    assert all(taken.change is None for taken in refused(Unlisted(), error))
+@pytest.mark.parametrize(
+    "error",
+    [
+        CUT,
+        LoginFailed("no token"),
+        Unauthorized(Status(code=401)),
+        ServerTimeout(Status(code=504, message="etcd request timed out")),
+        ServerFault(Status(code=500, reason="ServerTimeout")),
+        Unexplained(Status(code=404)),
+    ],
+)
+def test_a_failure_that_is_not_about_one_kind_suspends_none(error: ApiError) -> None:
+    assert all(taken.change is None for taken in refused(Unlisted(), error, times=200))
 
 
 def test_a_watch_that_fails_while_its_version_can_be_checked_is_not_suspended() -> None:

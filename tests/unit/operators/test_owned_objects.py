@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 
@@ -13,7 +16,8 @@ from stellwerk.apply.set.model.owner import mark
 from stellwerk.delivery.watched_objects import OwnedObjects, Place
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.errors import ApiError, NotServed, ServerFault, Status
+from stellwerk.kube.types.model import JsonObject, Listing, Unstructured, View
 from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
 from stellwerk.operators.component.api import RECONCILER
 from stellwerk.runtime.cache.clusters import Cluster
@@ -70,3 +74,67 @@ async def test_a_watch_of_the_whole_cluster_that_is_forbidden_ends_where_namespa
             await asyncio.sleep(0)
         watched = [each for each in owned.cluster.informers if each.view.resource == ConfigMap.resource]
         assert [each.selection.namespace for each in watched] == ["shop"]
+
+
+class ScriptedServer:
+    """Lists no ConfigMap of the whole cluster, and no objects else."""
+
+    config = ClusterConfig(server="https://nowhere.invalid")
+
+    def __init__(self, error: ApiError) -> None:
+        self.error = error
+        self.lists = 0
+
+    async def list(self, target: View[Unstructured], namespace: str = "", **_: object) -> Listing[Unstructured]:
+        await asyncio.sleep(0)
+        if target.resource != ConfigMap.resource or namespace:
+            return Listing([], "5")
+        self.lists += 1
+        raise self.error
+
+    async def watch(self, *_: object, **__: object) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+
+@asynccontextmanager
+async def watching(server: ScriptedServer, clock: FakeClock) -> AsyncIterator[OwnedObjects]:
+    cluster = Cluster(cast(Client, server), clock=clock)
+    running = asyncio.create_task(cluster.run())
+    try:
+        await asyncio.sleep(0)
+        yield OwnedObjects(cluster, RECONCILER, lambda owner: None, lambda: None)
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def turns() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.req("R-207")
+@pytest.mark.parametrize(
+    ("error", "asks"),
+    [
+        (NotServed("no such kind"), True),
+        (ServerFault(Status(code=500, message="the webhook failed"), "list configmaps"), False),
+    ],
+    ids=["the kind is absent", "the server fails"],
+)
+async def test_a_pass_looks_at_once_for_an_absent_kind_and_not_for_one_that_the_server_fails_to_list(
+    error: ApiError, asks: bool
+) -> None:
+    clock, server = FakeClock(), ScriptedServer(error)
+    place = Place(ConfigMap.resource, "")
+    async with watching(server, clock) as owned:
+        covering = asyncio.create_task(owned.cover([place]))
+        for _ in range(20):
+            await turns()
+            await clock.advance(1.0)
+        await asyncio.gather(covering, return_exceptions=True)
+        before = server.lists
+        await asyncio.gather(owned.cover([place]), return_exceptions=True)
+        await turns()
+        assert (server.lists > before) is asks

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 import pytest
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import ServerFault, Status
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
+from stellwerk.kube.types.model import Listing, PartialObjectMetadata, Unreadable, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta, version_number
 from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.cache_audit import suspects
@@ -637,3 +639,39 @@ def test_a_handler_of_unreadable_objects_that_fails_is_counted_and_stops_nobody(
 def test_a_version_of_thousands_of_digits_is_no_number() -> None:
     assert version_number("9" * 5_000) == 0
     assert version_number("18446744073709551615") == 2**64 - 1
+
+
+class FailingServer:
+    """Lists once, and fails from then on."""
+
+    lists = 0
+
+    async def list(self, *_: object, **__: object) -> Listing[Thing]:
+        self.lists += 1
+        if self.lists > 1:
+            raise ServerFault(Status(code=500, message="the webhook failed"))
+        return Listing([thing("a", 5)], "5")
+
+    async def watch(self, *_: object, **__: object) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
+
+@pytest.mark.req("R-207")
+async def test_a_cache_that_was_full_once_is_not_parked_while_the_server_fails_to_list_again() -> None:
+    clock, server = FakeClock(), FailingServer()
+    things = Informer(cast(Client, server), THINGS, clock=clock)
+    running = asyncio.create_task(things.run())
+    try:
+        await asyncio.wait_for(things.wait_synced(), 20)
+        things.list_again()
+        for _ in range(60):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            await clock.advance(1.0)
+        assert server.lists > 5
+        assert things.parked is None
+        assert things.stale_seconds() > 50
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

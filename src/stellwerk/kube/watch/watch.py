@@ -103,12 +103,15 @@ class Watcher(Generic[T]):
         """When the server last sent something, in seconds of the monotonic clock."""
 
     def wake(self) -> None:
-        """End the present pause, because trying again may help now."""
+        """End the present pause, because trying again may help now. A wait that the server asked for is kept."""
         self._woken.set()
 
-    async def changes(self) -> AsyncGenerator[Change[T], None]:
-        """What is there, and then every change, for ever. What goes wrong with the server never ends it."""
-        state: State = Unlisted()
+    async def changes(self, *, was_listed: bool = False) -> AsyncGenerator[Change[T], None]:
+        """What is there, and then every change, for ever. What goes wrong with the server never ends it.
+
+        `was_listed`: the consumer holds a former list, so that a refusal of the next one suspends nothing.
+        """
+        state: State = Unlisted(was_listed=was_listed)
         while True:
             taken: WatchStep[T] = WatchStep(state)
             async with aclosing(self._ask(state)) as inputs:
@@ -121,7 +124,7 @@ class Watcher(Generic[T]):
                     if not taken.goes_on:
                         break
             if taken.pause_seconds:
-                await self._rest(taken.jittered_seconds(random.random()))
+                await self._rest(taken.jittered_seconds(random.random()), taken.wanted_seconds)
 
     async def _ask(self, state: State) -> AsyncGenerator[Input[T], None]:
         """Do what the state asks for."""
@@ -191,7 +194,11 @@ class Watcher(Generic[T]):
             if self._on_restart is not None:
                 self._on_restart(reason)
 
-    async def _rest(self, seconds: float) -> None:
+    async def _rest(self, seconds: float, wanted_seconds: float) -> None:
+        if wanted_seconds:
+            await self._clock.sleep(seconds)
+            self._woken.clear()
+            return
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))
         woken = asyncio.ensure_future(self._woken.wait())
         try:

@@ -4,10 +4,11 @@ Unlisted ──Listed──> Watching ──Ended──> Watching
 Watching ──Failed──> Checking ──Checked──> Watching, or Unlisted where history was rewritten
 Watching, Checking ──Failed: 410──> Unlisted
 any ──Failed: kind not served, not permitted, not readable──> Unlisted, and reported as WatchSuspended
-Unlisted ──Failed: refused for `SUSPENDED_AFTER_SECONDS`──> Unlisted, and reported as WatchSuspended
+Unlisted ──Failed: never listed, and refused for `SUSPENDED_AFTER_SECONDS`──> Unlisted, and reported as WatchSuspended
 
 A kind whose lists end in 500 for ever (a conversion webhook is down) concerns its own objects only, so those who wait
-for the cache of the kind get an answer. A server that does not answer, or refuses the login, has no news about a kind.
+for the cache of the kind get an answer. So does a kind whose API service does not answer (503). A server that does not
+answer, is overloaded or refuses the login has no news about a kind, and a cache that was full once is merely stale.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from stellwerk.kube.types.errors import (
     MethodNotAllowed,
     NotFound,
     NotServed,
+    ServerTimeout,
     Status,
     StatusError,
+    TooManyRequests,
     Unauthorized,
     Undecodable,
+    Unexplained,
     refusal,
     user_in,
 )
@@ -40,6 +44,8 @@ LONGEST_PAUSE_SECONDS = 4.0
 LONGEST_PARKED_SECONDS = 15.0
 SUSPENDED_AFTER_SECONDS = 10.0
 """For how long the server refuses to list a kind before the watch is reported as suspended."""
+UNAVAILABLE_WEIGHT = 1 / 6
+"""What a second of 503 counts. An API service that is down answers so for ever, a server that restarts for a while."""
 
 
 # What a watcher returns
@@ -105,12 +111,14 @@ class Unlisted:
     """Nothing is known, or what is known is worthless. Next: Watching, or itself after a pause.
 
     `parked` is why the kind cannot be watched, as far as it was reported. `refused_seconds` is for how long the server
-    has refused to list it, pauses included; a cause that is reported at once resets it.
+    has refused to list it, our pauses included; a cause that is reported at once resets it. `was_listed`: the cache is
+    full, and nothing was reported since.
     """
 
     failures: int = 0
     parked: str = ""
     refused_seconds: float = 0.0
+    was_listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +241,7 @@ def _later(known: str, seen: str) -> str:
 def _checked(state: State, newest: str) -> WatchStep[T]:
     ours = state.resource_version if not isinstance(state, Unlisted) else ""
     if 0 < version_number(newest) < version_number(ours):
-        return WatchStep(Unlisted(state.failures))
+        return WatchStep(Unlisted(state.failures, was_listed=True))
     return WatchStep(_at(state, state.failures))
 
 
@@ -245,24 +253,39 @@ def _failed(state: State, error: ApiError, view: View[T], namespace: str, second
         parked = WatchSuspended(why, isinstance(error, Forbidden), isinstance(error, NotServed | NotFound))
         return WatchStep(Unlisted(failures, why), parked if why != told else None, pause)
     # The list that follows a forgotten version needs no pause, unless it is not the first.
-    pause = pause_after(state.failures if isinstance(error, Gone) else failures)
+    own_pause = pause_after(state.failures if isinstance(error, Gone) else failures)
     wanted = (error.retry_after or 0.0) if isinstance(error, StatusError) else 0.0
-    pause = max(pause, wanted)
+    pause = max(own_pause, wanted)
     if isinstance(state, Unlisted):
-        after, suspended = _still_unlisted(state, error, seconds + pause)
+        after, suspended = _still_unlisted(state, error, seconds + own_pause)
         return WatchStep(after, suspended, pause, wanted_seconds=wanted)
-    going_on = Unlisted(failures) if isinstance(error, Gone) else Checking(state.resource_version, failures)
+    version = state.resource_version
+    going_on = Unlisted(failures, was_listed=True) if isinstance(error, Gone) else Checking(version, failures)
     return WatchStep(going_on, pause_seconds=pause, wanted_seconds=wanted)
 
 
 def _still_unlisted(state: Unlisted, error: ApiError, seconds: float) -> tuple[Unlisted, WatchSuspended | None]:
     """A list failed, `seconds` before the next one. The first text of a long refusal stays, so that it is steady."""
-    is_refusal = isinstance(error, StatusError) and not isinstance(error, Unauthorized)
-    refused = state.refused_seconds + (seconds if is_refusal else 0.0)
-    if state.refused_seconds < SUSPENDED_AFTER_SECONDS <= refused:
+    refused = state.refused_seconds + seconds * _weight(error)
+    if state.refused_seconds < SUSPENDED_AFTER_SECONDS <= refused and not state.was_listed:
         why = str(error)
         return Unlisted(state.failures + 1, why, refused), WatchSuspended(why)
-    return Unlisted(state.failures + 1, state.parked, refused), None
+    return Unlisted(state.failures + 1, state.parked, refused, state.was_listed), None
+
+
+def _weight(error: ApiError) -> float:
+    """What a second of this refusal counts: nothing where it may be about the whole server, and not about one kind."""
+    match error:
+        case TooManyRequests() | ServerTimeout() | Unexplained() | Unauthorized() | Gone():
+            return 0.0
+        case StatusError(status=Status(reason="ServerTimeout")):  # etcd does not answer; its code is 500
+            return 0.0
+        case StatusError(code=503):
+            return UNAVAILABLE_WEIGHT
+        case StatusError():
+            return 1.0
+        case _:
+            return 0.0
 
 
 def _why_parked(error: ApiError, view: View[T], namespace: str) -> str:

@@ -236,7 +236,7 @@ class Informer(Generic[T]):
         self._metrics.forget_cache(self.name, self._watch_age_seconds)
 
     async def _follow(self) -> None:
-        async with aclosing(self._watcher.changes()) as changes:
+        async with aclosing(self._watcher.changes(was_listed=self.has_synced)) as changes:
             async for change in changes:
                 await self._take_in_slices(change)
 
