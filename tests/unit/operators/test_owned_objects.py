@@ -16,7 +16,7 @@ from stellwerk.apply.set.model.owner import mark
 from stellwerk.delivery.watched_objects import OwnedObjects, Place
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import ApiError, NotServed, ServerFault, Status
+from stellwerk.kube.types.errors import ApiError, Forbidden, NotServed, ServerFault, Status
 from stellwerk.kube.types.model import JsonObject, Listing, Unstructured, View
 from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
 from stellwerk.operators.component.api import RECONCILER
@@ -138,3 +138,11 @@ async def test_a_pass_looks_at_once_for_an_absent_kind_and_not_for_one_that_the_
         await asyncio.gather(owned.cover([place]), return_exceptions=True)
         await turns()
         assert (server.lists > before) is asks
+
+
+@pytest.mark.req("R-206")
+async def test_passes_that_find_out_together_that_the_whole_cluster_is_forbidden_all_watch_namespaces() -> None:
+    server = ScriptedServer(Forbidden(Status(code=403)))
+    async with watching(server, FakeClock()) as owned:
+        places = [Place(ConfigMap.resource, f"shop-{number}") for number in range(4)]
+        assert await asyncio.gather(*(owned.cover([place]) for place in places)) == [{}] * 4

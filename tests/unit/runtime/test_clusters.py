@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.model import Listing, PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
+
+
+class OneList:
+    """Lists these objects, and then nothing happens."""
+
+    config = ClusterConfig(server="http://127.0.0.1:1")
+
+    def __init__(self, listing: Listing[PartialObjectMetadata]) -> None:
+        self.listing = listing
+        self.on_list: Callable[[], None] = lambda: None
+
+    async def list(self, *_: object, **__: object) -> Listing[PartialObjectMetadata]:
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(self.on_list)
+        return self.listing
+
+    async def watch(self, *_: object, **__: object) -> AsyncIterator[None]:
+        await asyncio.Event().wait()
+        yield
+
 
 SECRETS = metadata_of(Secret)
 
@@ -71,3 +96,50 @@ async def test_a_watch_that_is_asked_for_again_is_a_new_one() -> None:
         former = cluster.informer(SECRETS, namespace="one")
         cluster.release(former)
         assert cluster.informer(SECRETS, namespace="one") is not former
+
+
+@pytest.mark.parametrize("after_calls", [0, 5], ids=["before its handlers are called", "while they are called"])
+async def test_a_cache_that_is_released_while_it_takes_over_a_list_calls_no_handler_and_stays_ended(
+    after_calls: int,
+) -> None:
+    metrics = Metrics()
+    many = 200 if after_calls else 50_000  # several slices
+    server = OneList(
+        Listing(
+            [PartialObjectMetadata(metadata=ObjectMeta(namespace="one", name=str(n), uid=str(n))) for n in range(many)],
+            "5",
+        )
+    )
+    cluster = Cluster(cast(Client, server), clock=FakeClock(), metrics=metrics)
+    running = asyncio.create_task(cluster.run())
+    try:
+        await asyncio.sleep(0)
+        released = cluster.informer(SECRETS)
+        calls, calls_before_release = 0, -1
+
+        def release() -> None:
+            nonlocal calls_before_release
+            calls_before_release = calls
+            cluster.release(released)
+
+        def handler(_: object) -> None:
+            nonlocal calls
+            calls += 1
+            time.sleep(0.001)
+            if calls == after_calls:
+                asyncio.get_running_loop().call_soon(release)
+
+        released.on_change(handler)
+        released.on_served(lambda: handler(None))
+        released.on_parked(lambda: handler(None))
+        if not after_calls:
+            server.on_list = release
+        await asyncio.wait([cluster._watches[released]])
+        assert calls == calls_before_release < many
+        assert released.parked is not None
+        released.take(Synced((), "6"))
+        assert released.parked is not None
+        assert released.name not in metrics.exposition().decode()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

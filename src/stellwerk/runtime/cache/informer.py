@@ -130,8 +130,8 @@ class Informer(Generic[T]):
         self._clock = clock or SystemClock()
         self.history = history or CommonHistory(self._clock)
         self.history.join(self)
-        self._metrics = metrics = metrics or Metrics()
-        metrics.cache(self.name, self._watch_age_seconds, lambda: len(self._unreadable))
+        self._metrics = metrics or Metrics()
+        self._metrics.cache(self.name, self._watch_age_seconds, lambda: len(self._unreadable))
         self._watcher = Watcher(
             client,
             target,
@@ -140,7 +140,7 @@ class Informer(Generic[T]):
             fields=fields,
             clock=self._clock,
             silence_seconds=silence_seconds,
-            on_restart=lambda _: metrics.watch_restarted(self.name),
+            on_restart=self._note_restart,
         )
         versions = metadata_of(self.view.resource)
         self._comparison = CacheAudit(partial(client.list, versions, namespace, labels=labels, fields=fields))
@@ -159,6 +159,7 @@ class Informer(Generic[T]):
         self._gone: WatchSuspended | None = None
         self._suspended, self._resumed, self._outdated = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._is_broken = False
+        self._is_closed = False
         self._on_repair = on_repair
         self._full = asyncio.Event()
         self._progress = CacheProgress()
@@ -229,8 +230,15 @@ class Informer(Generic[T]):
         self._park(WatchSuspended(f"the operator failed to read it: unexpected {type(error).__name__}, see its log"))
 
     def close(self) -> None:
-        """`run` was cancelled for ever: end all waiting, and leave nothing behind in what caches share."""
-        self._park(WatchSuspended("it is not watched any more"), expected=True)
+        """`run` was cancelled for ever: end all waiting, and leave nothing behind in what caches share.
+
+        What `run` does on its way out has no effect: no handler is called, and no series of metrics comes back.
+        """
+        self._is_closed = True
+        for handlers in (self._handlers, self._unreadable_handlers, self._served_handlers, self._parked_handlers):
+            handlers.clear()
+        if self._parked is None:  # those who wait for it get the cause why it was not needed any more
+            self._park(WatchSuspended("it is not watched any more"), expected=True)
         self.expect_nothing()
         self.history.leave(self)
         self._metrics.forget_cache(self.name, self._watch_age_seconds)
@@ -246,10 +254,14 @@ class Informer(Generic[T]):
         began = time.perf_counter()
         try:
             for _ in steps:
+                if self._is_closed:
+                    break
                 if time.perf_counter() - began > _SLICE_SECONDS:
                     await asyncio.sleep(0)
                     began = time.perf_counter()
         finally:
+            if self._is_closed:
+                steps.close()
             deque(steps, maxlen=0)  # a handler that is not called now is never called
 
     async def _until_something_was_missed(self) -> None:
@@ -275,8 +287,14 @@ class Informer(Generic[T]):
         """Apply one change to the store and call the handlers: the synchronous heart of `run`."""
         deque(self._steps(change), maxlen=0)
 
-    def _steps(self, change: Change[T]) -> Iterator[None]:
+    def _note_restart(self, _: str) -> None:
+        if not self._is_closed:
+            self._metrics.watch_restarted(self.name)
+
+    def _steps(self, change: Change[T]) -> Generator[None]:
         """Take over a change, step by step."""
+        if self._is_closed:
+            return
         match change:
             case Synced(objects=objects, resource_version=version, unreadable=unreadable):
                 yield from self._replace({obj.key: obj for obj in objects}, version, unreadable)
