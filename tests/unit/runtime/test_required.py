@@ -49,6 +49,45 @@ async def test_no_controller_starts_before_each_required_cache_was_full_once() -
     await asyncio.wait_for(settled, 5)
 
 
+async def settling(manager: Manager) -> asyncio.Task[None]:
+    task = asyncio.create_task(manager.home.wait_settled())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return task
+
+
+async def test_a_required_kind_that_is_not_served_has_no_objects_to_wait_for() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    required = manager.informer(metadata_of(ConfigMap), required=True)
+    required.take(WatchSuspended("the API server serves no v1 ConfigMap", is_not_served=True))
+    assert (await settling(manager)).done()
+    assert manager.unready() is not None
+
+
+async def test_a_kind_that_comes_to_be_served_while_others_are_waited_for_is_waited_for_too() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    absent, other = (manager.informer(metadata_of(kind), required=True) for kind in (ConfigMap, Secret))
+    absent.take(WatchSuspended("the API server serves no v1 ConfigMap", is_not_served=True))
+    settled = await settling(manager)
+    absent.take(WatchSuspended("cannot list configmaps: the webhook failed"))
+    other.take(Synced((), "1"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not settled.done()
+    absent.take(Synced((), "1"))
+    await asyncio.wait_for(settled, 5)
+
+
+async def test_no_start_waits_for_a_required_watch_that_was_released() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    required = manager.informer(metadata_of(ConfigMap), required=True)
+    required.take(WatchSuspended("not permitted", is_forbidden=True))
+    settled = await settling(manager)
+    assert not settled.done()
+    manager.release(required)
+    await asyncio.wait_for(settled, 5)
+
+
 async def test_a_closed_informer_is_watched_and_shown_no_longer_and_asked_for_again_it_is_a_new_one() -> None:
     manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
     kept, closed = (manager.informer(metadata_of(ConfigMap), labels=f"a={value}") for value in "bc")

@@ -160,13 +160,14 @@ def watches(manager: Manager) -> Watches:
     components.store.add_index(observers.BY_DEPENDENCY, dependencies.index_by_dependency)
     components.store.add_index(BY_SECRET, references.index_by_secret)
     components.store.add_index(BY_CONFIG_MAP, references.index_by_config_map)
-    versions = manager.informer(VersionSummary, required=True)
+    # Components without Blueprints need none of these: `BlueprintStore` and `BlueprintReconciler` ask whether they are
+    # listed, and definitions only end waits sooner.
+    versions = manager.informer(VersionSummary, required=True, awaited=False)
     blueprints.index(components, versions)
-    definitions = manager.informer(metadata_of(CustomResourceDefinition), required=True)
+    definitions = manager.informer(metadata_of(CustomResourceDefinition), required=True, awaited=False)
+    offered = manager.informer(BlueprintSummary, required=True, awaited=False)
     graph = DependencyGraph(lambda key: components.store.by(observers.BY_DEPENDENCY, str(key)))
-    found = Watches(
-        manager, components, definitions, manager.informer(BlueprintSummary, required=True), versions, graph
-    )
+    found = Watches(manager, components, definitions, offered, versions, graph)
     components.on_change(found.on_component)
     found.definitions.on_change(found.on_definition)
     found.blueprints.on_change(found.on_blueprint)

@@ -75,8 +75,8 @@ class Cluster:
         """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs.
 
         `required`: the operator cannot do its work without it, so a parked watch is reported as unready, and no
-        controller starts before it was full once; unless it is not `awaited`, because controllers ask whether it is
-        full and report the cause. `optional`: the cluster may not have the kind, which a
+        controller starts before it was full once or its kind is not served; unless it is not `awaited`, because
+        controllers ask whether it is full and report the cause. `optional`: the cluster may not have the kind, which a
         CustomResourceDefinition defines; see `definitions`.
         """
         view = view_of(target)
@@ -144,16 +144,16 @@ class Cluster:
                 self._watches.clear()
 
     async def wait_settled(self) -> None:
-        """Return when every informer is full, or parked with a reason; an awaited one has to be full.
+        """Return when every informer is full, or parked with a reason; an awaited one has to show all objects.
 
         To controllers, a cache that was never filled is a cluster without such objects: they would remove the finalizer
-        of an object because no dependents are listed, and delete what no listed object uses.
+        of an object because no dependents are listed, and delete what no listed object uses. Where the kind is not
+        served, that is so.
         """
         for informer in self.informers:
-            if informer in self._awaited:
-                await informer.wait_synced()
-            else:
-                await informer.wait_settled()
+            await informer.wait_settled()
+        while behind := [informer for informer in self._awaited if not informer.shows_all]:
+            await behind[0].wait_complete()  # others may be served by then
 
     def unready(self) -> list[str]:
         """What is wrong with the caches, one sentence each. Empty: each is full and fresh, or parked for a reason."""

@@ -161,7 +161,7 @@ class Informer(Generic[T]):
         self._is_broken = False
         self._is_closed = False
         self._on_repair = on_repair
-        self._full = asyncio.Event()
+        self._full, self._complete = asyncio.Event(), asyncio.Event()
         self._progress = CacheProgress()
 
     def on_change(self, handler: Handler[T]) -> None:
@@ -239,6 +239,7 @@ class Informer(Generic[T]):
             handlers.clear()
         if self._parked is None:  # those who wait for it get the cause why it was not needed any more
             self._park(WatchSuspended("it is not watched any more"), expected=True)
+        self._complete.set()
         self.expect_nothing()
         self.history.leave(self)
         self._metrics.forget_cache(self.name, self._watch_age_seconds)
@@ -321,6 +322,11 @@ class Informer(Generic[T]):
         return self._synced
 
     @property
+    def shows_all(self) -> bool:
+        """Whether the store has held the whole list once, or holds it by being empty: the kind is not served."""
+        return self._synced or (self._parked is not None and self._parked.is_not_served)
+
+    @property
     def parked(self) -> WatchSuspended | None:
         """Why there is no watch at the moment: the kind is not served, or we may not watch it. None while there is."""
         return self._parked
@@ -328,6 +334,10 @@ class Informer(Generic[T]):
     async def wait_synced(self) -> None:
         """Return when the store holds the whole list; waits as long as the kind is parked."""
         await self._full.wait()
+
+    async def wait_complete(self) -> None:
+        """Return when the store shows all objects, or when the informer is closed."""
+        await self._complete.wait()
 
     async def wait_settled(self) -> None:
         """Return when the store is full, or when it is known why it cannot be: enough for an operator to start."""
@@ -431,6 +441,7 @@ class Informer(Generic[T]):
             self._put_unreadable(obj)
             yield
         self._full.set()
+        self._complete.set()
         self._settled.set()
         if was_parked and self._gone is None:  # otherwise the store was emptied, because the kind is gone
             for handler in self._served_handlers:
@@ -521,6 +532,10 @@ class Informer(Generic[T]):
         self._parked = parked
         if parked.is_not_served:
             self.history.caught_up(self)
+        if self.shows_all:
+            self._complete.set()
+        else:
+            self._complete.clear()  # a kind that was absent is served now, and not listed yet
         self._settled.set()
         if is_news and self._synced:
             for handler in self._parked_handlers:

@@ -120,9 +120,9 @@ class Manager:
         """The shared informer over these objects of the home cluster. Asked for while running, it starts at once.
 
         `required`: the process is not ready while they cannot be watched, and no controller starts before they were
-        listed once; unless they are not `awaited`, because controllers ask whether they were. `optional`: the cluster
-        may not have the kind, which a CustomResourceDefinition defines; the watch waits for that and asks nothing
-        meanwhile.
+        listed once, or their kind is not served; unless they are not `awaited`, because controllers ask whether they
+        were. `optional`: the cluster may not have the kind, which a CustomResourceDefinition defines; the watch waits
+        for that and asks nothing meanwhile.
         """
         return self.home.informer(
             target,
