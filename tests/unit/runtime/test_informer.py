@@ -24,6 +24,7 @@ from stellwerk.runtime.cache.cache_audit import suspects
 from stellwerk.runtime.cache.informer import (
     COMPLAINTS_SECONDS,
     MOST_COMPLAINTS,
+    MOST_REMOVED,
     Delta,
     Informer,
     noting_own_writes,
@@ -125,9 +126,56 @@ def test_a_late_event_brings_no_former_object_back(late: Change[Thing]) -> None:
     assert history.lines == ["+a", "-a", "+a"]
 
 
+@pytest.mark.req("R-103")
+def test_new_objects_of_a_server_that_counts_versions_for_each_object_are_shown() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 7),), "7"))
+    things.take(Changed(thing("b", 1)))
+    things.take(Changed(thing("c", 7)))
+    things.take(Odd(Unreadable(THINGS.resource, thing("d", 2).metadata, "odd")))
+    assert {obj.key.name for obj in things.store.all()} == {"a", "b", "c"}
+    assert {key.name for key in things.unreadable} == {"d"}
+
+
+@pytest.mark.req("R-103")
+@pytest.mark.parametrize("version", [6, 8])
+def test_an_event_about_a_predecessor_does_not_replace_the_object(version: int) -> None:
+    things = informer()
+    things.take(Synced((thing("a", 5, uid="first"),), "5"))
+    things.take(Changed(thing("a", 7, uid="second")))
+    things.take(Changed(thing("a", version, uid="first")))
+    assert things.store.get(A) == thing("a", 7, uid="second")
+
+
+@pytest.mark.req("R-103")
+def test_an_object_that_left_a_selection_comes_back_also_after_a_restore() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 5),), "5"))
+    things.take(Removed(thing("a", 7)))
+    things.take(Changed(thing("a", 8)))
+    assert A in things.store
+    things.take(Removed(thing("a", 9)))
+    things.take(Synced((), "3"))
+    things.take(Changed(thing("a", 4)))
+    assert A in things.store
+
+
+@pytest.mark.req("R-103")
+def test_the_ends_of_many_objects_take_bounded_memory() -> None:
+    things = informer()
+    for number in range(3 * MOST_REMOVED):
+        things.take(Changed(thing(f"n{number}", 2 * number + 1)))
+        things.take(Removed(thing(f"n{number}", 2 * number + 2)))
+    assert len(things._removed) == MOST_REMOVED
+
+
 @pytest.mark.req("R-103", "R-510")
 def test_a_late_event_does_not_make_an_object_unreadable() -> None:
     things = informer()
+    odd = Unreadable(THINGS.resource, thing("b", 3).metadata, "odd")
+    for event in (Odd(odd), Removed(Unreadable(THINGS.resource, thing("b", 4).metadata, "odd")), Odd(odd)):
+        things.take(event)
+    assert not things.unreadable
     things.take(Synced((thing("a", 9),), "9"))
     things.take(Odd(Unreadable(THINGS.resource, thing("a", 6).metadata, "odd")))
     assert not things.unreadable

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
@@ -56,6 +57,9 @@ _SLICE_SECONDS = 0.01
 MOST_COMPLAINTS = 10
 """How many objects that cannot be decoded are named in log lines, in `COMPLAINTS_SECONDS`."""
 COMPLAINTS_SECONDS = 600.0
+
+MOST_REMOVED = 1_000
+"""Of how many objects that went last the end is remembered."""
 
 VERIFY_SECONDS = 600.0
 """How often a cache is compared with the server."""
@@ -147,6 +151,8 @@ class Informer(Generic[T]):
         self._verify_seconds = verify_seconds
         self._handlers: list[Handler[T]] = []
         self._unreadable: dict[ObjectKey, Unreadable] = {}
+        self._removed: OrderedDict[str, float] = OrderedDict()
+        """The version up to which events about an object that is not here are late, by its uid."""
         self._unreadable_handlers: list[UnreadableHandler] = []
         self._served_handlers: list[Callable[[], None]] = []
         self._parked_handlers: list[Callable[[], None]] = []
@@ -418,6 +424,7 @@ class Informer(Generic[T]):
         if runs_back or (yield from self._any_is_older(objects)):
             self.history.set_back(self, self.name)
             self._progress.give_up()
+            self._removed.clear()  # they may be there again
         odd = {obj.key: obj for obj in unreadable}
         for obj in odd.values():
             known = self.store.get(obj.key)
@@ -465,12 +472,13 @@ class Informer(Generic[T]):
     def _is_news(self, obj: HasMetadata) -> bool:
         """Whether an event about an object is new, and neither repeated nor late. The cache has come so far then.
 
-        What is not here, under its uid, was created after all that the cache has shown, or is gone.
+        What is not here, under its uid, is new unless it was here and is gone. Its version is not compared with those
+        of other objects: an aggregated API server may count for each object.
         """
         version = version_number(obj.metadata.resource_version)
         here = [each for each in (self.store.get(obj.key), self._unreadable.get(obj.key)) if each is not None]
         same = [version_number(each.metadata.resource_version) for each in here if _is_same(obj, each)]
-        is_news = version == 0 or (version > max(same) if same else not self._progress.has_reached(version))
+        is_news = version == 0 or version > max([*same, self._removed.get(obj.metadata.uid, 0)])
         self._progress.advance(version)
         return is_news
 
@@ -489,9 +497,16 @@ class Informer(Generic[T]):
         known = self.store.get(obj.key)
         if known is not None and not _is_same(obj, known):
             self.store.remove(obj.key)
+            self._note_removed(known, math.inf)  # another object has its name
             self._notify(Delta(known, None))
             return None
         return known
+
+    def _note_removed(self, obj: HasMetadata, until: float) -> None:
+        self._removed[obj.metadata.uid] = until
+        self._removed.move_to_end(obj.metadata.uid)
+        if len(self._removed) > MOST_REMOVED:
+            self._removed.popitem(last=False)
 
     def _put_unreadable(self, obj: Unreadable) -> None:
         before = self._unreadable.get(obj.key)
@@ -516,10 +531,12 @@ class Informer(Generic[T]):
         was_unreadable = odd is not None and odd.metadata.uid == obj.metadata.uid
         if was_unreadable:
             del self._unreadable[obj.key]
+            self._note_removed(obj, version_number(obj.metadata.resource_version))
         # A late goodbye to an object whose successor is here already is not the successor's.
         # It may also leave a selection, and come back.
         if known is not None and _is_same(obj, known) and not _is_older(obj, known):
             self.store.remove(obj.key)
+            self._note_removed(obj, version_number(obj.metadata.resource_version))
             self._notify(Delta(known, None))
         if was_unreadable:
             self._tell_readable(obj.key)
