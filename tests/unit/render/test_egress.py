@@ -141,3 +141,11 @@ def test_any_text_is_a_url_that_can_be_checked_or_is_refused(tail: str, head: st
         return
     assert url.host
     assert shown_url(url)
+
+
+def test_rules_are_named_by_what_differs_from_the_default_ones() -> None:
+    networks = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
+    assert IN_CLUSTER.differences == ""
+    assert PUBLIC.differences == "http=False private=False"
+    rules = EgressRules(http=True, private=True, hosts=("a.example.com",), ports=(443,), refused=networks)
+    assert rules.differences == "hosts=a.example.com ports=443 refused=10.0.0.0/8,fd00::/8"

@@ -9,6 +9,7 @@ import stat
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from stellwerk.render.errors import BadArchive, EgressRefused
 from stellwerk.render.sources.artifact_disk_cache import REST_SECONDS, Outcome, Received, Shelf
 from stellwerk.render.sources.downloads import Downloads
-from stellwerk.render.sources.egress import PUBLIC, EgressRules
+from stellwerk.render.sources.egress import IN_CLUSTER, PUBLIC, EgressRules
 from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.testing.servers.artifacts import ArtifactServer, Refuse
 
@@ -118,6 +119,18 @@ async def test_what_must_not_be_called_is_not_served_from_disk_either(server: Ar
         for rules in (PUBLIC, EgressRules(http=True)):
             with pytest.raises(EgressRefused):
                 await downloads.fetch(artifact.url, artifact.digest, rules=rules)
+
+
+async def test_under_the_default_rules_an_artifact_of_a_former_version_is_found_by_its_url(shelf: Shelf) -> None:
+    data = b"kind: A\n"
+    url = "http://127.0.0.1:1/manifest.yaml"
+    await shelf.put(url, digest_of(data), Received(data, "manifest.yaml", ""))
+    async with Downloads(shelf=shelf) as downloads:
+        assert await downloads.fetch(url, digest_of(data), rules=EgressRules(http=True, private=True))
+    async with Downloads(shelf=shelf) as downloads:
+        for rules in (EgressRules(http=True), replace(IN_CLUSTER, refused=HERE.networks)):
+            with pytest.raises(EgressRefused):
+                await downloads.fetch(url, digest_of(data), rules=rules)
 
 
 # ---- the shelf itself

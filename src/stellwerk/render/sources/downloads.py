@@ -98,8 +98,12 @@ class _CacheKey(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The name of the artifact on the shelf, less its digest: the URL, and who may read it."""
-        return f"{self.url} {self.rules}"
+        """The name of the artifact on the shelf, less its digest: the URL, and who may read it.
+
+        Under the default rules it is the URL alone, as before rules were part of it, so that an upgrade finds what is
+        there. The rules come first, because no URL begins like them.
+        """
+        return f"{self.rules.differences} {self.url}".removeprefix(" ")
 
 
 class Downloads:

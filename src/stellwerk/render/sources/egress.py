@@ -17,7 +17,7 @@ import errno
 import fnmatch
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
@@ -47,6 +47,16 @@ class EgressRules:
     """Addresses that are allowed whatever they are, unless they are refused."""
     refused: tuple[Network, ...] = ()
     """Addresses that are never called, such as those of the cluster's pods and Services."""
+
+    @property
+    def differences(self) -> str:
+        """What differs from `IN_CLUSTER`, as text that stays the same when further fields are added."""
+        both = ((each.name, getattr(self, each.name), getattr(IN_CLUSTER, each.name)) for each in fields(self))
+        texts = {name: value for name, value, default in both if value != default}
+        return " ".join(
+            f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
+            for name, value in sorted(texts.items())
+        )
 
     def check_url(self, url: URL) -> None:
         """Raises `EgressRefused` where scheme, host or port are not allowed. Addresses are checked later."""
