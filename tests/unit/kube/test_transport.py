@@ -14,7 +14,7 @@ from stellwerk.kube.http.connection_pool import Wish
 from stellwerk.kube.http.messages import Answer, RequestMessage
 from stellwerk.kube.http.transport import CALL_SECONDS, Request, RequestFacts, Transport
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import LoginFailed, ServerFault, Unauthorized, Unreachable
+from stellwerk.kube.types.errors import LoginFailed, ServerFault, TooManyRequests, Unauthorized, Unreachable
 from stellwerk.local.host.ports import free_port
 from stellwerk.testing.clock import SimulatedLoop
 
@@ -131,3 +131,53 @@ def test_all_attempts_of_a_call_together_take_no_longer_than_a_call_may(takes_se
         seconds, counted = runner.run(called())
     assert seconds <= CALL_SECONDS
     assert counted == attempts
+
+
+class BusyConnections(SlowConnections):
+    """Refuses each attempt before it is carried out."""
+
+    async def exchange(self, request: RequestMessage, wish: Wish, *, seconds: float) -> Answer:
+        await super().exchange(request, wish, seconds=seconds)
+        return Answer(429)
+
+
+@pytest.mark.req("R-602")
+@pytest.mark.parametrize(
+    ("repeatable", "takes_seconds", "attempts"), [(False, 25.0, 2), (False, 35.0, 1), (True, 35.0, 2)]
+)
+def test_a_refused_create_is_sent_again_only_while_there_is_time_for_an_answer(
+    repeatable: bool, takes_seconds: float, attempts: int
+) -> None:
+    connections = BusyConnections(takes_seconds)
+
+    async def called() -> None:
+        config = ClusterConfig(server="http://nowhere.invalid")
+        async with Transport(config, user_agent="test") as transport:
+            transport._connections = connections  # type: ignore[assignment]
+            with pytest.raises(TooManyRequests if not repeatable else (TooManyRequests, Unreachable)):
+                await transport.call(Request("POST", "/", about="create", repeatable=repeatable))
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        runner.run(called())
+    assert connections.attempts == attempts
+
+
+class SlowLogin(Tokens):
+    """Takes most of a call's time."""
+
+    async def authorization(self) -> str:
+        await asyncio.sleep(50.0)
+        return await super().authorization()
+
+
+@pytest.mark.req("R-602")
+def test_the_first_login_takes_no_time_from_the_call() -> None:
+    async def called() -> None:
+        config = ClusterConfig(server="http://nowhere.invalid", credentials=SlowLogin())
+        async with Transport(config, user_agent="test") as transport:
+            transport._connections = SlowConnections(40.0)  # type: ignore[assignment]
+            with pytest.raises(ServerFault):
+                await transport.call(Request("POST", "/", about="create", repeatable=False))
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        runner.run(called())

@@ -45,7 +45,9 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 60.0
-"""For how long a call may take, all attempts and pauses together."""
+"""For how long a call may take, all attempts and pauses together, once there is a login."""
+ANSWER_SECONDS = 30.0
+"""What must be left for another attempt at a write that must not be repeated: webhooks may take as long to answer."""
 CALLS = 32
 """How many calls to one API server are under way; others wait. More gain nothing: a fast server works off two thousand
 a second so, and each connection is a handshake there and a tenth of a megabyte here."""
@@ -94,6 +96,20 @@ class Request:
     """Whether a refusal may quote secret values."""
     verb: str = ""
     resource: str = ""
+
+
+class _Deadline:
+    """The end of a call. Its time runs from the first look at it: a login may take a minute before the call begins."""
+
+    def __init__(self) -> None:
+        self._ends: float | None = None
+
+    def left(self) -> float:
+        """The seconds until the end; 0 after it."""
+        now = asyncio.get_running_loop().time()
+        if self._ends is None:
+            self._ends = now + CALL_SECONDS
+        return max(0.0, self._ends - now)
 
 
 class Transport:
@@ -164,16 +180,16 @@ class Transport:
             raise TimeoutError(f"{self._host} has not answered within {self._call_seconds:g} s") from None
 
     async def _call(self, request: Request, before: Before) -> bytes:
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + CALL_SECONDS
+        deadline = _Deadline()
         attempt = 1
         while True:
             try:
-                return await self._once(request, before, ends)
+                return await self._once(request, before, deadline)
             except (StatusError, Unreachable) as error:
                 pause = _pause(error, request, attempt)
                 # An attempt without the time for an answer would make a known outcome unknown.
-                if pause is None or loop.time() + pause + CONNECT_SECONDS > ends:
+                needed = CONNECT_SECONDS if request.repeatable else ANSWER_SECONDS
+                if pause is None or pause + needed > deadline.left():
                     raise
             await self._rest(pause)
             attempt += 1
@@ -206,10 +222,10 @@ class Transport:
             await opened.aclose()
         return answer, body
 
-    async def _once(self, request: Request, before: Before, ends: float) -> bytes:
+    async def _once(self, request: Request, before: Before, deadline: _Deadline) -> bytes:
         began, code = perf_counter(), 0
         try:
-            answer, _ = await self._with_login(lambda: self._exchanged(request, before, ends))
+            answer, _ = await self._with_login(lambda: self._exchanged(request, before, deadline))
             code = answer.code
         except BodyTooLarge as error:
             raise _too_large(request, self.largest_answer_bytes) from error
@@ -225,10 +241,9 @@ class Transport:
             raise AnswerTooLarge(f"cannot {request.about}: the answer holds more lists and objects than can be read")
         return answer.body
 
-    async def _exchanged(self, request: Request, before: Before, ends: float) -> Streamed:
+    async def _exchanged(self, request: Request, before: Before, deadline: _Deadline) -> Streamed:
         message, wish = await self._message(request, "gzip"), self._wish(request, before)
-        left = max(0.0, ends - asyncio.get_running_loop().time())
-        return await self._connections.exchange(message, wish, seconds=left), None
+        return await self._connections.exchange(message, wish, seconds=deadline.left()), None
 
     async def _message(self, request: Request, encoding: str) -> RequestMessage:
         """The request as bytes. Raises LoginFailed where the login has no place in them."""
