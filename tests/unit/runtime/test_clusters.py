@@ -134,7 +134,7 @@ async def test_a_cache_that_is_released_while_it_takes_over_a_list_calls_no_hand
         released.on_parked(lambda: handler(None))
         if not after_calls:
             server.on_list = release
-        await asyncio.wait([cluster._watches[released]])
+        await asyncio.wait([*cluster._watches.values()])
         assert calls == calls_before_release < many
         assert released.parked is not None
         released.take(Synced((), "6"))

@@ -173,7 +173,12 @@ def test_the_ends_of_many_objects_take_bounded_memory() -> None:
 def test_a_late_event_does_not_make_an_object_unreadable() -> None:
     things = informer()
     odd = Unreadable(THINGS.resource, thing("b", 3).metadata, "odd")
-    for event in (Odd(odd), Removed(Unreadable(THINGS.resource, thing("b", 4).metadata, "odd")), Odd(odd)):
+    events: list[Change[Thing]] = [
+        Odd(odd),
+        Removed(Unreadable(THINGS.resource, thing("b", 4).metadata, "odd")),
+        Odd(odd),
+    ]
+    for event in events:
         things.take(event)
     assert not things.unreadable
     things.take(Synced((thing("a", 9),), "9"))
