@@ -128,7 +128,12 @@ class Children:
         informer.on_change(self._on_change)
 
     def of(self, owner: Kind) -> Sequence[Unstructured]:
-        """All children of an owner, as the cache has them. Raises ChildrenUnknown."""
+        """All children of an owner, as the cache has them. There are none of a kind that is not served.
+
+        Raises ChildrenUnknown.
+        """
+        if self._is_not_served:
+            return ()
         self._check_listed(owner)
         return self.informer.store.by(_OF_OWNER, owner.metadata.uid)
 
@@ -158,6 +163,8 @@ class Children:
 
     async def drop(self, owner: Kind, *, name: str = "") -> bool:
         """Have no such child. Returns whether there was one. Raises ChildrenUnknown and ApiError."""
+        if self._is_not_served:
+            return False
         self._check_listed(owner)
         key = self._resource.key(owner.metadata.namespace, name or owner.metadata.name)
         live = self.informer.store.get(key)
@@ -173,6 +180,11 @@ class Children:
     @property
     def _resource(self) -> Resource:
         return self.informer.view.resource
+
+    @property
+    def _is_not_served(self) -> bool:
+        """Whether there can be no children: an owner that waits for their end would wait for ever."""
+        return self.informer.parked is not None and self.informer.parked.is_not_served
 
     def _check_listed(self, owner: Kind) -> None:
         if not self.informer.has_synced:
