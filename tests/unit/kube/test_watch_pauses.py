@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
@@ -26,6 +28,20 @@ class Refusing:
         raise self.error
 
 
+@asynccontextmanager
+async def following(watcher: Watcher[ConfigMap]) -> AsyncIterator[None]:
+    async def follow() -> None:
+        async for _ in watcher.changes():
+            pass
+
+    task = asyncio.create_task(follow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
 @pytest.mark.req("R-207")
 @pytest.mark.parametrize(
     ("error", "lists"),
@@ -38,13 +54,7 @@ class Refusing:
 async def test_a_wake_does_not_shorten_a_wait_that_the_server_asked_for(error: ApiError, lists: int) -> None:
     clock, server = FakeClock(), Refusing(error)
     watcher = Watcher(cast(Client, server), ConfigMap, clock=clock)
-
-    async def follow() -> None:
-        async for _ in watcher.changes():
-            pass
-
-    following = asyncio.create_task(follow())
-    try:
+    async with following(watcher):
         await clock.until_sleeping()
         for _ in range(5):
             watcher.wake()
@@ -53,6 +63,20 @@ async def test_a_wake_does_not_shorten_a_wait_that_the_server_asked_for(error: A
         assert server.lists == lists
         await clock.advance(60.0)
         assert server.lists > lists
-    finally:
-        following.cancel()
-        await asyncio.wait([following])
+
+
+@pytest.mark.req("R-207")
+@pytest.mark.parametrize("wakes_at", [20.0, 40.0], ids=["while the wait is kept", "later"])
+async def test_a_wake_ends_a_long_wait_after_half_a_minute(wakes_at: float) -> None:
+    clock = FakeClock()
+    server = Refusing(TooManyRequests(Status(code=429), "list configmaps", retry_after=3600.0))
+    watcher = Watcher(cast(Client, server), ConfigMap, clock=clock)
+    async with following(watcher):
+        await clock.until_sleeping()
+        await clock.advance(wakes_at)
+        assert server.lists == 1
+        watcher.wake()
+        await clock.advance(15.0)
+        assert server.lists == 2
+        await clock.advance(600.0)
+        assert server.lists == 2, "without another wake, the wait is kept"

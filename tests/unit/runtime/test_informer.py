@@ -161,6 +161,56 @@ def test_an_object_that_left_a_selection_comes_back_also_after_a_restore() -> No
 
 
 @pytest.mark.req("R-103")
+def test_an_object_that_a_list_shows_again_after_its_successor_is_followed() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 10, uid="first"),), "11"))
+    things.take(Changed(thing("a", 20, uid="second")))
+    things.take(Synced((thing("a", 10, uid="first"),), "1000"))  # a restore that counts on from far ahead
+    things.take(Changed(thing("a", 1005, uid="first")))
+    assert things.store.get(A) == thing("a", 1005, uid="first")
+
+
+@pytest.mark.req("R-103")
+def test_a_late_event_does_not_bring_an_object_whose_end_was_seen_first() -> None:
+    things = informer()
+    things.take(Synced((), "100"))
+    things.take(Removed(thing("a", 105)))
+    things.take(Changed(thing("a", 104)))
+    assert A not in things.store
+    things.take(Changed(thing("a", 106, uid="second")))
+    assert A in things.store, "a new one is shown"
+
+
+@pytest.mark.req("R-103")
+@pytest.mark.parametrize(
+    "first",
+    [
+        Synced((thing("a", 50),), "100"),
+        Synced((), "100", unreadable=(Unreadable(THINGS.resource, thing("a", 50).metadata, "odd"),)),
+    ],
+    ids=["readable", "unreadable"],
+)
+def test_a_late_event_does_not_bring_back_what_a_list_no_longer_showed(first: Change[Thing]) -> None:
+    things = informer()
+    things.take(first)
+    things.take(Synced((), "120"))
+    things.take(Changed(thing("a", 119)))
+    assert A not in things.store
+    things.take(Changed(thing("a", 121)))
+    assert A in things.store, "it has come back to a selection"
+
+
+@pytest.mark.req("R-103", "R-510")
+def test_an_unreadable_object_that_has_come_back_does_not_leave_by_a_late_event() -> None:
+    things = informer()
+    things.take(Synced((thing("a", 5),), "5"))
+    things.take(Odd(Unreadable(THINGS.resource, thing("a", 8).metadata, "odd")))
+    things.take(Removed(thing("a", 6)))
+    assert A in things.store
+    assert A in things.unreadable
+
+
+@pytest.mark.req("R-103")
 def test_the_ends_of_many_objects_take_bounded_memory() -> None:
     things = informer()
     for number in range(3 * MOST_REMOVED):

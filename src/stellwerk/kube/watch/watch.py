@@ -48,6 +48,8 @@ T = TypeVar("T", bound=HasMetadata)
 SILENCE_SECONDS = 70.0
 WATCH_SECONDS = 300
 USEFUL_SECONDS = 5.0
+DEAF_SECONDS = 30.0
+"""For how long a wait that the server asked for is kept whatever happens."""
 
 
 class WatchClock(Protocol):
@@ -103,7 +105,10 @@ class Watcher(Generic[T]):
         """When the server last sent something, in seconds of the monotonic clock."""
 
     def wake(self) -> None:
-        """End the present pause, because trying again may help now. A wait that the server asked for is kept."""
+        """End the present pause, because trying again may help now.
+
+        A wait that the server asked for is kept for half a minute: it may ask for an hour, and be well before.
+        """
         self._woken.set()
 
     async def changes(self, *, was_listed: bool = False) -> AsyncGenerator[Change[T], None]:
@@ -196,7 +201,10 @@ class Watcher(Generic[T]):
 
     async def _rest(self, seconds: float, wanted_seconds: float) -> None:
         if wanted_seconds:
-            await self._clock.sleep(seconds)
+            kept_seconds = min(seconds, DEAF_SECONDS)
+            await self._clock.sleep(kept_seconds)
+            seconds -= kept_seconds
+        if seconds <= 0:
             self._woken.clear()
             return
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))

@@ -430,15 +430,23 @@ class Informer(Generic[T]):
             known = self.store.get(obj.key)
             if known is not None and _is_same(obj, known):
                 objects[obj.key] = known
+        present: tuple[HasMetadata, ...] = (*objects.values(), *odd.values())
+        for each in present:
+            self._removed.pop(each.metadata.uid, None)  # it is here, also where a restore went unnoticed
+            yield
         before = yield from self.store.replacing(objects)
         was_parked = self._parked is not None
         is_first, self._synced, self._parked = not self._synced, True, None
         readable = self._unreadable.keys() - odd.keys()
         for key in readable:
-            del self._unreadable[key]
+            former, listed = self._unreadable.pop(key), objects.get(key)
+            if listed is None or not _is_same(former, listed):
+                self._note_removed(former, reached)
         self._progress.restart(reached)
         self.history.caught_up(self)
         for delta in _differences(before, objects, is_first=is_first):
+            if delta.new is None:
+                self._note_removed(delta.latest, reached)
             self._notify(delta)
             yield
         for key in readable:
@@ -476,11 +484,15 @@ class Informer(Generic[T]):
         of other objects: an aggregated API server may count for each object.
         """
         version = version_number(obj.metadata.resource_version)
-        here = [each for each in (self.store.get(obj.key), self._unreadable.get(obj.key)) if each is not None]
-        same = [version_number(each.metadata.resource_version) for each in here if _is_same(obj, each)]
+        same = [version_number(each.metadata.resource_version) for each in self._shown(obj)]
         is_news = version == 0 or version > max([*same, self._removed.get(obj.metadata.uid, 0)])
         self._progress.advance(version)
         return is_news
+
+    def _shown(self, obj: HasMetadata) -> Sequence[HasMetadata]:
+        """The versions of this very object that are here: readable, unreadable, or one of each."""
+        here = (self.store.get(obj.key), self._unreadable.get(obj.key))
+        return [each for each in here if each is not None and _is_same(obj, each)]
 
     def _put(self, obj: T) -> None:
         if not self._is_news(obj):
@@ -503,7 +515,7 @@ class Informer(Generic[T]):
         return known
 
     def _note_removed(self, obj: HasMetadata, until: float) -> None:
-        self._removed[obj.metadata.uid] = until
+        self._removed[obj.metadata.uid] = max(until, self._removed.get(obj.metadata.uid, 0))
         self._removed.move_to_end(obj.metadata.uid)
         if len(self._removed) > MOST_REMOVED:
             self._removed.popitem(last=False)
@@ -526,17 +538,18 @@ class Informer(Generic[T]):
             self._call_unreadable(handler, key, None)
 
     def _remove(self, obj: T | Unreadable) -> None:
-        self._progress.advance(version_number(obj.metadata.resource_version))
+        version = version_number(obj.metadata.resource_version)
+        self._progress.advance(version)
+        if any(_is_older(obj, each) for each in self._shown(obj)):
+            return  # it has left a selection, and come back
         known, odd = self.store.get(obj.key), self._unreadable.get(obj.key)
-        was_unreadable = odd is not None and odd.metadata.uid == obj.metadata.uid
+        self._note_removed(obj, version)  # also when it was never here: events about it may still come
+        was_unreadable = odd is not None and _is_same(obj, odd)
         if was_unreadable:
             del self._unreadable[obj.key]
-            self._note_removed(obj, version_number(obj.metadata.resource_version))
         # A late goodbye to an object whose successor is here already is not the successor's.
-        # It may also leave a selection, and come back.
-        if known is not None and _is_same(obj, known) and not _is_older(obj, known):
+        if known is not None and _is_same(obj, known):
             self.store.remove(obj.key)
-            self._note_removed(obj, version_number(obj.metadata.resource_version))
             self._notify(Delta(known, None))
         if was_unreadable:
             self._tell_readable(obj.key)
