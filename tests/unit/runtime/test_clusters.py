@@ -13,11 +13,12 @@ import pytest
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import ApiError, ServerFault, Status, Unexplained, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Listing, PartialObjectMetadata, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Synced
-from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.cache.clusters import STALE_SECONDS, Cluster
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
 
@@ -140,6 +141,53 @@ async def test_a_cache_that_is_released_while_it_takes_over_a_list_calls_no_hand
         released.take(Synced((), "6"))
         assert released.parked is not None
         assert released.name not in metrics.exposition().decode()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+class Failing(OneList):
+    """Lists once, and fails from then on."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(Listing([], "5"))
+        self.error = error
+        self.lists = 0
+
+    async def list(self, *_: object, **__: object) -> Listing[PartialObjectMetadata]:
+        self.lists += 1
+        if self.lists > 1:
+            raise self.error
+        return self.listing
+
+
+@pytest.mark.req("R-202")
+@pytest.mark.parametrize(
+    ("error", "required", "is_unready"),
+    [
+        (ServerFault(Status(code=500, message="the conversion webhook failed")), False, False),
+        (ServerFault(Status(code=500, message="the conversion webhook failed")), True, True),
+        (Unreachable("no answer"), False, True),
+        (Unexplained(Status(code=502)), False, True),
+    ],
+    ids=["another kind is refused", "a needed kind is refused", "no answer", "an answer of a proxy"],
+)
+async def test_a_stale_cache_makes_unready_unless_only_a_kind_that_is_not_needed_is_refused(
+    error: ApiError, required: bool, is_unready: bool
+) -> None:
+    clock, server = FakeClock(), Failing(error)
+    cluster = Cluster(cast(Client, server), clock=clock)
+    running = asyncio.create_task(cluster.run())
+    try:
+        informer = cluster.informer(SECRETS, required=required)
+        await asyncio.wait_for(informer.wait_synced(), 20)
+        informer.list_again()
+        for _ in range(int(STALE_SECONDS) // 2 + 10):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            await clock.advance(2.0)
+        assert server.lists > 5
+        assert ("is stale" in str(cluster.unready())) is is_unready
     finally:
         running.cancel()
         await asyncio.wait([running])

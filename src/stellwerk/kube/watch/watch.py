@@ -40,6 +40,7 @@ from stellwerk.kube.watch.watch_states import (
     Unlisted,
     Watching,
     WatchStep,
+    concerns_kind,
     step,
 )
 
@@ -103,6 +104,8 @@ class Watcher(Generic[T]):
         self._woken = asyncio.Event()
         self.last_contact = self._clock.monotonic()
         """When the server last sent something, in seconds of the monotonic clock."""
+        self.last_answer = self.last_contact
+        """As `last_contact`, or when the server last refused this kind and is well otherwise."""
 
     def wake(self) -> None:
         """End the present pause, because trying again may help now.
@@ -193,6 +196,8 @@ class Watcher(Generic[T]):
         """Keep count of contact and of restarts."""
         if not isinstance(seen, Failed):
             self.last_contact = self._clock.monotonic()
+        if not isinstance(seen, Failed) or concerns_kind(seen.error):
+            self.last_answer = self._clock.monotonic()
         reason = _restart_reason(seen)
         if reason and isinstance(state, Watching):
             self.restarts += 1

@@ -273,6 +273,11 @@ def _still_unlisted(state: Unlisted, error: ApiError, seconds: float) -> tuple[U
     return Unlisted(state.failures + 1, state.parked, refused, state.was_listed), None
 
 
+def concerns_kind(error: ApiError) -> bool:
+    """Whether it is an answer of a server that works, and refuses this kind."""
+    return _weight(error) > 0
+
+
 def _weight(error: ApiError) -> float:
     """What a second of this refusal counts: nothing where it may be about the whole server, and not about one kind."""
     match error:

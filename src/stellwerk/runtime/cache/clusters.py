@@ -186,7 +186,7 @@ def _problem(informer: Informer[HasMetadata], *, required: bool) -> str:
         return f"{informer.name} cannot be watched: {informer.parked.why}" if required else ""
     if not informer.has_synced:
         return f"the cache of {informer.name} is not filled yet"
-    stale = informer.stale_seconds()
+    stale = informer.stale_seconds() if required else informer.silent_seconds()
     if stale > STALE_SECONDS:
         return f"the cache of {informer.name} is stale: no event for {stale:.0f} s"
     return ""

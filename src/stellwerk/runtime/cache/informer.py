@@ -377,6 +377,10 @@ class Informer(Generic[T]):
         """The seconds since the last message of the server."""
         return max(0.0, self._clock.monotonic() - self._watcher.last_contact)
 
+    def silent_seconds(self) -> float:
+        """The seconds since the last message of the server, counting a refusal that is about this kind."""
+        return max(0.0, self._clock.monotonic() - self._watcher.last_answer)
+
     def _watch_age_seconds(self) -> float | None:
         """As `stale_seconds`; None while there is no watch because the kind, or a right, is missing."""
         return None if self.parked is not None else self.stale_seconds()
