@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Pod, ServiceAccount
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.fields import managed_fields, takeover_preview
@@ -30,7 +32,7 @@ from stellwerk.cli.shell.text import Style, Tone, escaped
 from stellwerk.delivery.insight import Preview
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.http import warnings
-from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, Unexplained
+from stellwerk.kube.types.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound, NotServed, Unexplained
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured, dig, unstructured
 
@@ -45,13 +47,20 @@ class DiffLine:
     changes: tuple[Change, ...] = ()
     waits: bool = False
     """Whether it comes with the next reapply: the manifest is as it was applied, and others have changed the object."""
-    may_pass: bool = False
-    """Whether the API server refuses the object as things are, and the set changes what it is judged by."""
+    refusal: ApiError | None = None
+    """Why the API server would refuse the object; None where the set may change that."""
 
     @property
     def is_refused(self) -> bool:
         """Whether the API server would refuse the object."""
-        return self.mark == "!" and not self.may_pass
+        return self.refusal is not None
+
+    def as_uncertain(self) -> DiffLine:
+        """The same, where the set changes what a refused object is judged by."""
+        return replace(self, note=self.note.replace(_CERTAIN, "may be refused", 1), refusal=None)
+
+
+_CERTAIN = "would be refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +123,11 @@ async def of_set(
         one.address: replace(
             _member(one, entries.get(one.identity), moment),
             namespace_comes=creates_namespaces or one.address.key.namespace in own,
-            judged_anew=_is_judged_anew(one, wanted),
         )
         for one in due
     }
     found = await compared(client, [one.desired for one in due], prefix, claims, members)
+    found = _with_what_is_judged_anew(found, due)
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
 
 
@@ -142,26 +151,35 @@ async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
     return replace(found, lines=[*found.lines, *noted, *renewed, *deleted]), same
 
 
-def _is_judged_anew(obj: DesiredObject, wanted: Sequence[DesiredObject]) -> bool:
-    """Whether a set has the definition of an object's kind, or a Pod's ServiceAccount.
+def _with_what_is_judged_anew(found: Compared, wanted: Sequence[DesiredObject]) -> Compared:
+    """Refusals that the set itself may end: it brings or changes the definition of the kind, or a Pod's ServiceAccount.
 
-    The API server judges the object by them, and in a dry run they are as they are now, or missing.
+    The API server judges an object by them, and in a dry run they are as they are now, or missing.
     """
-    kind, namespace = (obj.identity.group, obj.identity.kind), obj.address.key.namespace
-    account = dig(obj.desired.body, "spec", "serviceAccountName") if kind == ("", "Pod") else None
-    return any(
-        _defines(other.desired.body, *kind)
-        or (
-            account is not None
-            and (other.identity.kind, other.address.key) == ("ServiceAccount", ObjectKey(namespace, str(account)))
-        )
-        for other in wanted
-    )
+    changing = {line.ref for line in found.lines if line.mark in "+~"}
+    objects = [one.desired for one in wanted if str(one.address.ref) in changing]
+    kinds = {_defined(each.body) for each in objects} - {None}
+    accounts = {each.address.key for each in objects if each.address.resource == ServiceAccount.resource}
+    refused = {str(one.address.ref): one for one in wanted} if kinds or accounts else {}
+
+    def may_pass(line: DiffLine) -> bool:
+        one = refused.get(line.ref)
+        if one is None or not line.is_refused:
+            return False
+        if isinstance(line.refusal, Invalid | BadRequest):
+            return (one.identity.group, one.identity.kind) in kinds
+        account = dig(one.desired.body, "spec", "serviceAccountName")
+        is_pod = one.address.resource == Pod.resource and isinstance(line.refusal, Forbidden)
+        return is_pod and ObjectKey(one.address.key.namespace, str(account)) in accounts
+
+    return replace(found, lines=[line.as_uncertain() if may_pass(line) else line for line in found.lines])
 
 
-def _defines(body: JsonObject, group: str, kind: str) -> bool:
-    is_definition = body.get("kind") == "CustomResourceDefinition"
-    return is_definition and (dig(body, "spec", "group"), dig(body, "spec", "names", "kind")) == (group, kind)
+def _defined(body: JsonObject) -> tuple[str, str] | None:
+    """Group and kind that a CustomResourceDefinition defines; None for any other object."""
+    if body.get("kind") != CustomResourceDefinition.resource.kind:
+        return None
+    return str(dig(body, "spec", "group")), str(dig(body, "spec", "names", "kind"))
 
 
 def _member(obj: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:
@@ -192,8 +210,6 @@ class _Member:
     """Whether it has done its work, and Kubernetes removes it then."""
     namespace_comes: bool = True
     """Whether its namespace, if it is missing, is created with it or before it."""
-    judged_anew: bool = False
-    """Whether the set brings or changes what the API server judges the object by."""
 
     def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
         """Whether the object was applied once and keeps what others have changed."""
@@ -272,10 +288,7 @@ async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
         if live is None and (isinstance(error, NotServed) or _is_yet_to_come(error, member)):
             return DiffLine("+", ref)
         # Not the server's own words: they quote values, which may have come from a Secret.
-        may_pass = member is not None and member.judged_anew
-        verb = "may" if may_pass else "would"
-        cause = failure_of(address, "apply", error).cause
-        return DiffLine("!", ref, f"{verb} be refused: {cause}", may_pass=may_pass)
+        return DiffLine("!", ref, f"{_CERTAIN}: {failure_of(address, 'apply', error).cause}", refusal=error)
     if live is None:
         return DiffLine("+", ref)
     after = await _taken_over(client, asked, live, after)
