@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 
 import click
 import pytest
 
-from stellwerk.operators.cap.chart.controller import PART
-from stellwerk.operators.cap.domain.plan import CertManager, DnsManager
 from stellwerk.operators.cap.settings import NO_NAMESPACE, TABLE
 from stellwerk.runtime.settings.table import MAX_VALUE_CHARACTERS
 
@@ -48,12 +45,6 @@ def test_a_flag_without_the_name_of_a_namespace_is_refused() -> None:
     (flag,) = (each for each in TABLE.options() if each.name == "ingress_namespaces")
     with pytest.raises(click.BadParameter):
         flag.type_cast_value(click.Context(click.Command("cap")), " , ")
-
-
-@pytest.mark.parametrize(("path", "choices"), [("certManager", CertManager), ("dnsManager", DnsManager)])
-def test_the_chart_accepts_what_the_program_reads(path: str, choices: Iterable[str]) -> None:
-    (value,) = (each for each in PART.values if each.path == path)
-    assert value.schema == {"enum": ["", *choices]}
 
 
 def test_a_delay_that_is_no_duration_has_no_effect() -> None:

@@ -202,8 +202,8 @@ async def test_false_and_zero_are_values(
 
 async def test_values_of_the_original_that_cannot_be_read_count_as_in_the_original(chart: Chart) -> None:
     controller: JsonObject = {
-        "certManager": "gardener",
-        "dnsManager": "gardener",
+        "certManager": "other",
+        "dnsManager": "other",
         "maxConcurrentReconciles": {"capTenant": "200", "domain": "many"},
         "versionMonitoring": {"metricsEvaluationInterval": "5", "promClientAcquireRetryDelay": "10min"},
         "rolloutDelay": "1d",
@@ -279,8 +279,6 @@ async def test_definitions_are_kept_unless_the_values_say_otherwise(chart: Chart
             {"capOperator": {**CAP, "controller": {"replicas": 2}}, "leaderElection": False},
             "Set capOperator.controller.replicas=1",
         ),
-        ({"capOperator": {**CAP, "controller": {"certManager": "cert-manger.io"}}}, "certManager"),
-        ({"capOperator": {**CAP, "controller": {"dnsManager": "external-dns"}}}, "dnsManager"),
         (
             {"componentOperator": COMPONENT, "monitoring": {"podMonitor": True, "secure": True}},
             "monitoring.serviceMonitor=true",

@@ -143,6 +143,13 @@ def issued(domain: AnyDomain, resource: DomainResource) -> tuple[Address, Live]:
     return address, Unstructured.of({**made.body, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
 
 
+def issued_by_gardener(domain: AnyDomain, resource: DomainResource, **metadata: Any) -> tuple[Address, Live]:
+    """A live certificate of Gardener that is Ready."""
+    address, made = live(domain, resource, **metadata)
+    assert isinstance(made, Unstructured)
+    return address, Unstructured.of({**made.body, "status": {"state": "Ready", "observedGeneration": 1}})
+
+
 def credential_names(found: plan.DomainPlan) -> list[str]:
     """Of the Gateways' servers."""
     bodies: list[Any] = [each.desired.body for each in found.resources if each.address.resource == Gateway.resource]
@@ -151,41 +158,68 @@ def credential_names(found: plan.DomainPlan) -> list[str]:
 
 def test_a_certificate_of_a_former_issuer_stays_in_use_until_the_other_one_is_ready() -> None:
     settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
-    config = CertificateConfig(additional_ca_certificate="pem")
-    owner = domain(cert_config=config)
+    owner = domain(cert_config=CertificateConfig(additional_ca_certificate="pem"))
     authority = resources.ca_secret(owner, CREDENTIAL)
     assert authority is not None
+    in_use = resources.gateway(owner, KEY, CREDENTIAL)
     objects = [live(owner, CERTIFICATE), live(owner, authority)]
-    before = plan.plan(world(owner, *objects, settings=settings))
+    before = plan.plan(world(owner, *objects, live(owner, in_use), settings=settings))
     made = before.resources[0]
     assert made.address.resource == CertManagerCertificate.resource
     assert (before.obsolete, credential_names(before)) == ((), [CREDENTIAL.name])
+    authorities = [each.address.key.name for each in before.resources if each.address.is_secret]
+    assert authorities == ["shop--primary--one-cert-manager-cacert", authority.address.key.name], "both are kept right"
 
-    waiting = plan.plan(world(owner, *objects, live(owner, made), settings=settings))
+    waiting = plan.plan(world(owner, *objects, live(owner, in_use), live(owner, made), settings=settings))
     assert (waiting.obsolete, credential_names(waiting)) == ((), [CREDENTIAL.name])
 
-    after = plan.plan(world(owner, *objects, issued(owner, made), settings=settings))
+    ready = plan.plan(world(owner, *objects, live(owner, in_use), issued(owner, made), settings=settings))
+    assert credential_names(ready) == ["shop--primary--one-cert-manager"]
+    assert ready.obsolete == (), "the Gateway has to leave it first"
+    (moved,) = [each for each in ready.resources if each.address.resource == Gateway.resource]
+    after = plan.plan(world(owner, *objects, live(owner, moved), issued(owner, made), settings=settings))
     assert [address for address, _ in after.obsolete] == [CERTIFICATE.address, authority.address]
-    assert credential_names(after) == ["shop--primary--one-cert-manager"]
 
 
-def test_certificates_stay_where_the_kind_of_the_named_issuer_is_not_served() -> None:
+def test_a_certificate_that_the_gateway_does_not_use_is_none_to_go_back_to() -> None:
+    leftover = resources.cert_manager_certificate(domain(), resources.cert_manager_credential(domain(), "", "istio"))
+    in_use = live(domain(), resources.gateway(domain(), KEY, CREDENTIAL))
+    found = plan.plan(world(domain(), in_use, live(domain(), CERTIFICATE), live(domain(), leftover)))
+    assert credential_names(found) == [CREDENTIAL.name], "though its own certificate is not Ready at the moment"
+    assert found.obsolete == ()
+
+
+def test_certificates_stay_where_a_kind_is_not_served_or_gateways_cannot_be_seen() -> None:
     settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
     unserved = {CertManagerCertificate.resource: "no such kind"}
-    found = plan.plan(world(domain(), live(domain(), CERTIFICATE), settings=settings, unserved=unserved))
+    objects = [live(domain(), CERTIFICATE), live(domain(), resources.gateway(domain(), KEY, CREDENTIAL))]
+    found = plan.plan(world(domain(), *objects, settings=settings, unserved=unserved))
     assert (found.obsolete, credential_names(found)) == ((), [CREDENTIAL.name])
     assert "no such kind" in found.problems[0]
+    made = plan.plan(world(domain(), settings=settings)).resources[0]
+    unseen = world(
+        domain(), objects[0], issued(domain(), made), settings=settings, unserved={Gateway.resource: "not permitted"}
+    )
+    assert plan.plan(unseen).obsolete == ()
 
 
-def test_a_gateway_in_a_former_namespace_of_the_operator_goes_when_the_certificate_is_ready() -> None:
-    settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
+def test_what_belongs_to_a_former_namespace_of_the_operator_goes_when_all_is_there_in_the_present_one() -> None:
     owner = cluster_domain()
-    former = resources.gateway(owner, ObjectKey("former-system", "everywhere"), CREDENTIAL)
-    before = plan.plan(world(owner, live(owner, former), settings=settings))
+    used = resources.gardener_credential(owner, "former-system", "istio-system")
+    certificate = resources.gardener_certificate(owner, ObjectKey("former-system", "everywhere"), used)
+    gateway = resources.gateway(owner, ObjectKey("former-system", "everywhere"), used)
+    former = [live(owner, gateway), live(owner, certificate)]
+    before = plan.plan(world(owner, *former))
     assert before.gateway_name
     assert (before.obsolete, before.problems) == ((), ())
-    after = plan.plan(world(owner, live(owner, former), issued(owner, before.resources[0]), settings=settings))
-    assert [address for address, _ in after.obsolete] == [former.address]
+    made = {each.address.resource: each for each in before.resources}
+    ready = [issued_by_gardener(owner, made[GardenerCertificate.resource])]
+    assert plan.plan(world(owner, *former, *ready)).obsolete == (), "the Gateway is not there yet"
+    ready.append(live(owner, made[Gateway.resource]))
+    after = plan.plan(world(owner, *former, *ready))
+    assert [address for address, _ in after.obsolete] == [gateway.address], "then nothing uses the certificate"
+    last = plan.plan(world(owner, former[1], *ready))
+    assert [address for address, _ in last.obsolete] == [certificate.address]
 
 
 def test_an_object_of_a_former_domain_with_the_name_is_not_taken_for_ours() -> None:
@@ -199,7 +233,7 @@ def test_what_is_no_longer_needed_goes() -> None:
     policy = resources.network_policy(domain(), ObjectKey("shop", "policy"))
     other = resources.gardener_certificate(domain(), ObjectKey("elsewhere", "certificate"), CREDENTIAL)
     objects = [live(domain(), each) for each in (ENTRY, policy, other)]
-    found = plan.plan(world(domain(), *objects))
+    found = plan.plan(world(domain(), *objects, issued_by_gardener(domain(), CERTIFICATE)))
     assert {address for address, _ in found.obsolete} == {ENTRY.address, policy.address, other.address}
 
 
@@ -218,7 +252,8 @@ def test_a_certificate_that_another_client_deletes_is_released_whether_it_is_nee
 def test_of_several_certificates_the_newest_stays() -> None:
     later = (NOW + timedelta(hours=1)).isoformat()
     second = resources.gardener_certificate(domain(), ObjectKey("shop", "second"), CREDENTIAL)
-    found = plan.plan(world(domain(), live(domain(), CERTIFICATE), live(domain(), second, creationTimestamp=later)))
+    newest = issued_by_gardener(domain(), second, creationTimestamp=later)
+    found = plan.plan(world(domain(), live(domain(), CERTIFICATE), newest))
     assert found.resources[0].address.key.name == "second"
     assert [address for address, _ in found.obsolete] == [CERTIFICATE.address]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.delivery.chart.part import ChartPart
-from stellwerk.delivery.chart.values import SETTING, SWITCH, TEXT, Value, words
+from stellwerk.delivery.chart.values import SETTING, SWITCH, TEXT, Value
 from stellwerk.operators.cap.chart.component import component, labels
 
 _DETECTED = "Empty: what the cluster serves."
@@ -24,7 +24,7 @@ PART = ChartPart(
         Value(
             "certManager",
             "",
-            words("", "gardener", "cert-manager.io"),
+            TEXT,
             f"What issues certificates: gardener or cert-manager.io. {_DETECTED}",
             field="cert_manager",
             detected=(("cert.gardener.cloud/v1alpha1", "gardener"), ("", "cert-manager.io")),
@@ -32,7 +32,7 @@ PART = ChartPart(
         Value(
             "dnsManager",
             "",
-            words("", "gardener", "kubernetes"),
+            TEXT,
             f"What keeps DNS records: gardener or kubernetes. {_DETECTED}",
             field="dns_manager",
             detected=(("dns.gardener.cloud/v1alpha1", "gardener"), ("", "kubernetes")),

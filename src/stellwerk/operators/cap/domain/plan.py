@@ -24,7 +24,7 @@ from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.kube.types.object_meta import OwnerReference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming, readiness, resources
@@ -242,8 +242,11 @@ def plan(world: World) -> DomainPlan:
     if served(Gateway.resource):
         key = _only_key(world, Gateway.resource, "gateway", problems)
         gateway_name = key.name
-        former = _former_issuer(world, wanted)
-        wanted.append(resources.gateway(domain, key, _credential(world, former) if former else credential))
+        former = _former_credential(world, wanted)
+        wanted.append(resources.gateway(domain, key, former or credential))
+        authority = resources.ca_secret(domain, former) if former is not None else None
+        if authority is not None:
+            wanted.append(authority)
     wanted += _network_policies(world)
     if world.records and served(DnsEntry.resource):
         wanted += _dns_entries(world)
@@ -303,13 +306,33 @@ def _is_issued(world: World, wanted: Iterable[DomainResource]) -> bool:
     return any(isinstance(obj, Unstructured) and readiness.of(obj).progress is Progress.READY for obj in found)
 
 
-def _former_issuer(world: World, wanted: Iterable[DomainResource]) -> CertManager | None:
-    """The issuer whose certificate is in use still: that of the other issuer is not Ready, or cannot be created."""
+def _former_credential(world: World, wanted: Iterable[DomainResource]) -> Credential | None:
+    """The Secret of another issuer that the Gateway uses still: the certificate of the named one is not Ready."""
     if _is_issued(world, wanted):
         return None
-    kinds = {address.resource for address, live in world.snapshot.live.items() if not live.metadata.is_terminating}
-    others = (each for each in CertManager if each is not world.settings.cert_manager)
-    return next((each for each in others if CERTIFICATE_KINDS[each] in kinds), None)
+    used = _used_credentials(world)
+    others = (_credential(world, each) for each in CertManager if each is not world.settings.cert_manager)
+    return next((each for each in others if each.name in used), None)
+
+
+def _used_credentials(world: World) -> frozenset[str]:
+    """The names of the Secrets that the Gateways of the domain use."""
+    servers = [
+        each.at("spec", "servers")
+        for address, each in world.snapshot.live.items()
+        if address.resource == Gateway.resource and isinstance(each, Unstructured)
+    ]
+    named = [dig(server, "tls", "credentialName") for each in servers if isinstance(each, list) for server in each]
+    return frozenset(each for each in named if isinstance(each, str))
+
+
+def _credential_of(address: Address, live: Live) -> str:
+    """The name of the Secret that a certificate is issued into, or that a CA of clients belongs to."""
+    if address.is_secret:
+        return address.key.name.removesuffix(resources.CA_SUFFIX)
+    if not isinstance(live, Unstructured):
+        return ""
+    return str(live.at("spec", "secretRef", "name") or live.at("spec", "secretName") or "")
 
 
 def _credential(world: World, issuer: CertManager) -> Credential:
@@ -380,7 +403,8 @@ def _dns_entries(world: World) -> Iterable[DomainResource]:
 def _obsolete(world: World, wanted: Sequence[DomainResource]) -> tuple[tuple[Address, Live], ...]:
     """The domain's objects that it does not need. Several gateways in the namespace of its objects all stay: users
     decide. What an application needs stays while it is unknown what applications need. What a former setting has made
-    stays in use until the certificate by the present setting is Ready: a mistaken setting then does no harm.
+    stays until the certificate by the present setting is Ready and no Gateway uses the other one: a mistaken setting
+    then does no harm.
 
     One that another client deletes and that our finalizer holds goes as well: until then it cannot be made again.
     """
@@ -389,10 +413,15 @@ def _obsolete(world: World, wanted: Sequence[DomainResource]) -> tuple[tuple[Add
     unknown: set[Resource] = set()
     if _older(world) is not None:  # with a certificate its Secret would go, and that is in use
         unknown |= _WITHOUT_OWNER
-    former = _former_issuer(world, wanted)
-    if former is not None:
-        unknown |= {CERTIFICATE_KINDS[former], Secret.resource}
-    is_issued = _is_issued(world, wanted)
+    is_issued, present = _is_issued(world, wanted), _credential(world, world.settings.cert_manager).name
+    has_gateway = any(_owned(world, Gateway.resource, home))
+    used, are_known = _used_credentials(world), is_issued and Gateway.resource not in world.unserved
+
+    def may_be_used(address: Address, live: Live) -> bool:
+        if address.resource not in _WITHOUT_OWNER or (name := _credential_of(address, live)) == present:
+            return False
+        return name in used or not are_known
+
     if world.records is None or world.snapshot.hidden:
         unknown.add(DnsEntry.resource)
     if world.snapshot.hidden:
@@ -403,7 +432,11 @@ def _obsolete(world: World, wanted: Sequence[DomainResource]) -> tuple[tuple[Add
         if (
             address not in kept
             and address.resource not in unknown
-            and not (address.resource == Gateway.resource and (address.key.namespace == home or not is_issued))
+            and not may_be_used(address, live)
+            and not (
+                address.resource == Gateway.resource
+                and (address.key.namespace == home or not is_issued or not has_gateway)
+            )
             and not live.metadata.is_terminating
             and (is_kept_by_label(address.resource) or _is_controlled(world.snapshot.domain, live))
         )

@@ -71,6 +71,10 @@ class DnsRecord:
     """Of the application whose subdomain is in the name; empty where none is."""
 
 
+CA_SUFFIX = "-cacert"
+"""Ends the name of the Secret with the CA of clients. Set by Istio."""
+
+
 def credential_base(domain: AnyDomain, operator_namespace: str) -> str:
     """What the name of the domain's Secret begins with. The recipe is the original's, and not unique: dots and the end
     of a long name get lost, and a dash may belong to the namespace or to the name.
@@ -123,7 +127,7 @@ def ca_secret(domain: AnyDomain, credential: Credential) -> DomainResource | Non
     if config is None or not config.additional_ca_certificate:
         return None
     data: JsonObject = {CA_KEY: base64.b64encode(config.additional_ca_certificate.encode()).decode()}
-    key = ObjectKey(credential.namespace, f"{credential.name}-cacert")
+    key = ObjectKey(credential.namespace, f"{credential.name}{CA_SUFFIX}")
     return _resource(domain, Secret.resource, key, {"type": "Opaque", "data": data}, sha256(go_json(data)))
 
 

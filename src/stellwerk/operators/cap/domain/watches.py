@@ -148,7 +148,7 @@ class DomainCaches:
         informer = self._pods.get(selector)
         if informer is None:
             self._check_room(len(self._pods))
-            self._check_share(domain.metadata.namespace)
+            self._check_share(domain)
             informer = self._pods[selector] = self.manager.informer(metadata_of(Pod), labels=selector)
             informer.on_change(lambda delta: self._on_pod(selector, delta))
         await _settled(informer)
@@ -174,8 +174,10 @@ class DomainCaches:
                 f"domains name more than {MOST_INGRESS_WATCHES} different ingress gateways: use one that others use"
             )
 
-    def _check_share(self, namespace: str) -> None:
-        if len(self._pods) <= MOST_INGRESS_WATCHES // 2:
+    def _check_share(self, domain: AnyDomain) -> None:
+        """Raise IngressProblem where a namespace has its share. After a restart a Ready domain keeps its watch."""
+        namespace = domain.metadata.namespace
+        if len(self._pods) < MOST_INGRESS_WATCHES // 2 or ingress.grace_left(domain, 0.0):
             return
         watched = {_selector_of(each) for each in self.domains.store.all() if each.metadata.namespace == namespace}
         if namespace and len(watched & self._pods.keys()) >= MOST_OF_NAMESPACE:

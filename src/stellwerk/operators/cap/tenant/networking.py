@@ -124,11 +124,12 @@ class RoutedHosts:
     waits: str = ""
     """The first domain that is not served yet, and why; empty where there is none."""
 
-    def added_to(self, spec: VirtualServiceSpec) -> VirtualServiceSpec:
-        """The spec with what stays, each host and gateway once."""
+    def added_to(self, spec: VirtualServiceSpec, subdomain: str) -> VirtualServiceSpec:
+        """The spec with what stays, each host and gateway once. Hosts of an earlier subdomain go: others may get it."""
         if not self.waits:
             return spec
-        hosts = tuple(dict.fromkeys((*spec.hosts, *self.kept_hosts)))
+        kept = [host for host in self.kept_hosts if host.startswith(f"{subdomain}.")]
+        hosts = tuple(dict.fromkeys((*spec.hosts, *kept)))
         gateways = tuple(dict.fromkeys((*spec.gateways, *self.kept_gateways)))
         return msgspec.structs.replace(spec, hosts=hosts, gateways=gateways)
 
@@ -208,5 +209,5 @@ def routes(
             previous=tuple(each for each in previous if each is not None) if is_sticky else (),
         )
     )
-    spec = hosts.added_to(spec)
+    spec = hosts.added_to(spec, tenant.spec.sub_domain)
     return objects.of_tenant(tenant, spec), virtual_services.spec_hash(spec)
