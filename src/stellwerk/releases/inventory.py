@@ -26,6 +26,9 @@ _UNSAID: JsonObject = {
 }
 
 
+_ORDERS = ("applyOrder", "deleteOrder")
+
+
 def read(text: str) -> Inventory:
     """The inventory that a store holds. Raises ValueError, UnreadableYaml."""
     kept = _value(text)
@@ -39,9 +42,9 @@ def read(text: str) -> Inventory:
 
 
 def write(inventory: Inventory) -> str:
-    """The inventory as a store holds it, without the fields that reading adds: JSON has to be smaller than YAML was."""
+    """The inventory as a store holds it, without orders that are 0: JSON has to be smaller than YAML was."""
     items = (msgspec.to_builtins(item) for item in inventory_codec.write(inventory))
-    kept = [{name: value for name, value in item.items() if _UNSAID.get(name) != value} for item in items]
+    kept = [{name: value for name, value in item.items() if value or name not in _ORDERS} for item in items]
     return msgspec.json.encode(kept).decode()
 
 
