@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from stellwerk.api import rbac
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, JsonValue, to_json_object
+from stellwerk.kube.types.model import JsonObject, JsonValue, decode_json, encode_json
 from stellwerk.runtime.access.permission_check import Need
 
 _API_VERSION = f"{rbac.GROUP}/v1"
@@ -156,5 +156,10 @@ def roles_of_users(name: str, kinds: Iterable[Resource]) -> list[JsonObject]:
     return [cluster_role(f"{name}-{who}", given, **{added_to(who): "true"}) for who, given in rules.items()]
 
 
+def rule_object(rule: PolicyRule) -> JsonObject:
+    """A rule as it is in a role that an API server returns: with lists where the rule has tuples."""
+    return decode_json(encode_json(rule))
+
+
 def _rules(rules: Sequence[PolicyRule]) -> list[JsonValue]:
-    return [to_json_object(one) for one in rules]
+    return [rule_object(one) for one in rules]

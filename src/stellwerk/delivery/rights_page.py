@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from stellwerk.delivery.grants import Grant, added_to
+from stellwerk.delivery.grants import Grant, added_to, rule_object
 from stellwerk.delivery.installation import Installation
-from stellwerk.kube.types.model import JsonObject, JsonValue, decode_json, dig, encode_json, to_json_object
+from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 _CLUSTER_ADMIN = """
 A binding to `cluster-admin` is added only on request (chart: `rbac.clusterAdmin`); see [security](../../security.md).
@@ -50,21 +50,15 @@ def _row(grant: Grant) -> str:
 
 def _objects(installation: Installation) -> Iterator[str]:
     own, home = (
-        [_plain(to_json_object(grant.rule)) for grant in grants]
-        for grants in (installation.grants, installation.home_grants)
+        [rule_object(grant.rule) for grant in grants] for grants in (installation.grants, installation.home_grants)
     )
-    for body in map(_plain, (*installation.accounts(), *installation.roles_of_users())):
+    for body in (*installation.accounts(), *installation.roles_of_users()):
         rules = _list(body.get("rules"))
         tables = {"rights of the table above": own, "rights in its own namespace": home}
         content = next(
             (name for name, table in tables.items() if rules and all(rule in table for rule in rules)), _content(body)
         )
         yield f"| {body['kind']} `{dig(body, 'metadata', 'name')}` | {content} |"
-
-
-def _plain(body: JsonObject) -> JsonObject:
-    """With lists where a manifest has tuples."""
-    return decode_json(encode_json(body))
 
 
 def _content(body: JsonObject) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from stellwerk.cli.objects import check_rules
 from stellwerk.cli.objects.check_rules import INSTALLER, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession
@@ -19,7 +17,7 @@ from stellwerk.cli.shell.text import escaped
 from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of, unstructured
 
 _DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
 _MANAGED_BY, _NAME = "app.kubernetes.io/managed-by", "app.kubernetes.io/name"
@@ -90,18 +88,12 @@ async def installed(
     owned = {process.installation().account for operator in operators for process in operator.processes}
     owned |= {str(name) for body in rendered if (name := dig(body, "metadata", "labels", _NAME))}
     roles = [Unstructured.of(body) for each in operators for body in each.installation().roles_of_users()]
-    refs, rules = {role.ref for role in roles}, [_plain(role.at("rules")) for role in roles]
+    refs, rules = {role.ref for role in roles}, [role.at("rules") for role in roles]
     return [
         (resource, obj)
         for resource, obj in found
         if obj.metadata.labels.get(_NAME) in owned or obj.ref in refs or obj.at("rules") in rules
     ]
-
-
-def _plain(value: JsonValue) -> JsonValue:
-    """A value as it comes from an API server: what is a tuple in the program is a list there."""
-    plain: JsonValue = msgspec.json.decode(msgspec.json.encode(value))
-    return plain
 
 
 async def remove(cluster: ClusterSession, found: Iterable[tuple[Resource, Unstructured]], *, dry_run: bool) -> None:

@@ -28,7 +28,12 @@ def selector(domain: AnyDomain) -> str:
     complaints = [*name_validation.complaints("v1", {"name": "pod", "labels": dict(wanted)})]
     if complaints:
         raise DomainProblem(f"spec.ingressSelector of {domain.ref}: {complaints[0]}")
-    return ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+    return selector_text(domain)
+
+
+def selector_text(domain: AnyDomain) -> str:
+    """The labels as a selector, whatever they are."""
+    return ",".join(f"{key}={value}" for key, value in sorted(domain.spec.ingress_selector.items()))
 
 
 def namespace(domain: AnyDomain, pods: Iterable[HasMetadata], allowed: Collection[str]) -> str:

@@ -105,7 +105,7 @@ class DomainCaches:
 
     def _ingress_namespaces(self, domain: AnyDomain) -> set[str]:
         """Where the pods of a domain's ingress gateway are, as far as they are watched already."""
-        informer = self._pods.get(_selector_of(domain))
+        informer = self._pods.get(ingress.selector_text(domain))
         return {pod.metadata.namespace for pod in informer.store.all()} if informer is not None else set()
 
     def applications_of(self, domain: AnyDomain) -> Sequence[CAPApplication]:
@@ -179,7 +179,9 @@ class DomainCaches:
         namespace = domain.metadata.namespace
         if len(self._pods) < MOST_INGRESS_WATCHES // 2 or ingress.grace_left(domain, 0.0):
             return
-        watched = {_selector_of(each) for each in self.domains.store.all() if each.metadata.namespace == namespace}
+        watched = {
+            ingress.selector_text(each) for each in self.domains.store.all() if each.metadata.namespace == namespace
+        }
         if namespace and len(watched & self._pods.keys()) >= MOST_OF_NAMESPACE:
             raise IngressProblem(
                 f"Domains of namespace {namespace} name more than {MOST_OF_NAMESPACE} different ingress gateways: use "
@@ -192,7 +194,7 @@ class DomainCaches:
         Domains that found no room before are looked at again: those of the same namespace, which has room for another
         one, and all where a watch has ended.
         """
-        unused = self._pods.keys() - {_selector_of(each) for each in self.all_domains()}
+        unused = self._pods.keys() - {ingress.selector_text(each) for each in self.all_domains()}
         for selector in unused:
             self.manager.release(self._pods.pop(selector))
         places = {pod.metadata.namespace for pods in self._pods.values() for pod in pods.store.all()}
@@ -204,7 +206,7 @@ class DomainCaches:
         self.wake(
             each
             for each in self.all_domains()
-            if (unused or each.metadata.namespace == namespace) and _selector_of(each) not in self._pods
+            if (unused or each.metadata.namespace == namespace) and ingress.selector_text(each) not in self._pods
         )
 
     # ---- who is woken
@@ -259,7 +261,7 @@ class DomainCaches:
     def _on_pod(self, selector: str, delta: Delta[PartialObjectMetadata]) -> None:
         """Pods of an ingress gateway came or went. What else changes of a pod concerns no domain."""
         if delta.old is None or delta.new is None:
-            self.wake(domain for domain in self.all_domains() if _selector_of(domain) == selector)
+            self.wake(domain for domain in self.all_domains() if ingress.selector_text(domain) == selector)
 
     def _wake_users_of_load_balancers(self) -> None:
         if not self.settings.dns_target:
@@ -329,10 +331,6 @@ def reference_of(application: CAPApplication) -> Reference:
         created=created.isoformat() if created else "",
         subdomains=status.observed_subdomains,
     )
-
-
-def _selector_of(domain: AnyDomain) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted(domain.spec.ingress_selector.items()))
 
 
 async def _settled(informer: Informer[T]) -> None:
