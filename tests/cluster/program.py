@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pkgutil
-import select
 import signal
 import subprocess
 import tempfile
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import stellwerk.cli
+from stellwerk.local.host.processes import ended_within
 from stellwerk.testing.processes.fork_server import ForkServer
 
 Ended = subprocess.CompletedProcess[str]
@@ -41,7 +41,7 @@ class CommandLine:
             output, errors = Path(folder) / "output", Path(folder) / "errors"
             with self._lock:
                 process = self._nursery.start(arguments, variables, output, errors=errors)
-            if not _has_ended(process.pid):
+            if not ended_within(process.pid, _SECONDS):
                 process.send_signal(signal.SIGKILL)
                 raise subprocess.TimeoutExpired(arguments, _SECONDS)
             with self._lock:
@@ -54,17 +54,6 @@ def command_line() -> Iterator[CommandLine]:
     """To be opened by the thread that lives as long as its block."""
     with ForkServer(["stellwerk.assembly", *_MODULES]) as nursery:
         yield CommandLine(nursery)
-
-
-def _has_ended(process: int) -> bool:
-    try:
-        descriptor = os.pidfd_open(process)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], _SECONDS)[0])
-    finally:
-        os.close(descriptor)
 
 
 def _kept() -> dict[str, str]:

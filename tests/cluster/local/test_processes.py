@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,14 @@ def test_a_process_that_ends_by_itself_is_noticed_and_its_words_are_kept(process
     assert process.exited_within(10)
     assert not process.is_running()
     assert process.log_tail() == "first\nlast"
+
+
+def test_a_process_is_waited_for_by_a_program_with_very_many_open_files(process: Process) -> None:
+    with ExitStack() as files:
+        for _ in range(1100):
+            files.enter_context(open(os.devnull))
+        start(process, "exit 3")
+        assert process.exited_within(10)
 
 
 def test_the_log_of_the_run_before_is_kept_apart(process: Process) -> None:

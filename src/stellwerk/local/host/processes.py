@@ -185,7 +185,7 @@ class Process:
 
     def exited_within(self, seconds: float) -> bool:
         """Wait for the end of the process, at most so long. True when it does not run any more."""
-        if (pid := self.pid) is not None and not _ended_within(pid, seconds):
+        if (pid := self.pid) is not None and not ended_within(pid, seconds):
             return False
         _reap(_read(self._file))
         return True
@@ -247,6 +247,20 @@ def kill_all(processes: Sequence[Process]) -> None:
         process.kill()
 
 
+def ended_within(pid: int, seconds: float) -> bool:
+    """Whether a process of any parent ends within a time in seconds; also if its id was never given."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        waiting = select.poll()  # select() refuses descriptors over 1,023, which a busy program may have.
+        waiting.register(descriptor, select.POLLIN)
+        return bool(waiting.poll(seconds * 1000))
+    finally:
+        os.close(descriptor)
+
+
 def _lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -298,17 +312,6 @@ def _words(pid: int | None, file: str) -> list[str]:
         return Path(f"/proc/{pid}/{file}").read_text(errors="replace").split("\0")[:-1]
     except OSError:
         return []
-
-
-def _ended_within(pid: int, seconds: float) -> bool:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], seconds)[0])
-    finally:
-        os.close(descriptor)
 
 
 def _reap(recorded_id: str) -> None:
