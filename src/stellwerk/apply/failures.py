@@ -14,10 +14,11 @@ import re
 from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.objects.desired import Address
 from stellwerk.kube.types import errors
-from stellwerk.kube.types.errors import ApiError, StatusError, user_in
+from stellwerk.kube.types.errors import ApiError, StatusError, is_refused_by_admission, user_in
 
 _WEBHOOK = re.compile(r'admission webhook "([^"]+)" denied the request(?:: (.*))?', re.DOTALL)
 _WEBHOOK_DOWN = re.compile(r'failed calling webhook "([^"]+)"')
+_POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request(?:: )?(.*)", re.DOTALL)
 _QUOTA = re.compile(r"exceeded quota: ([^,]+)")
 _NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
 _UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
@@ -74,13 +75,14 @@ def _read(address: Address, verb: str, error: ApiError) -> _Reading:
         case errors.NotServed():
             return _not_served(address)
         case errors.Forbidden():
-            return _admission(address, error) or _forbidden(address, verb, error)
+            return _admission(address, error) or _policy(address, error) or _forbidden(address, verb, error)
         case errors.NotFound():
             return _not_found(address, error)
         case errors.Conflict():
             return Obstacle.CHANGED, "it was changed or replaced in the meantime", ""
         case errors.Invalid() | errors.BadRequest():
-            return _admission(address, error) or _mistyped(address, error) or _invalid(address, error)
+            read = _admission(address, error) or _policy(address, error)
+            return read or _mistyped(address, error) or _invalid(address, error)
         case errors.TooManyRequests() | errors.ServerFault():
             return (
                 _admission(address, error)
@@ -116,6 +118,9 @@ def _forbidden(address: Address, verb: str, error: StatusError) -> _Reading:
     if "attempting to grant" in error.status.message:
         cause = f"{who} may not grant the rights in {address} that it does not have itself"
         return Obstacle.FORBIDDEN, cause, f"grant it those rights, or verb escalate or bind on {resource}"
+    if "cannot set blockOwnerDeletion" in error.status.message:  # OwnerReferencesPermissionEnforcement
+        cause = f"{who} may not name an owner with blockOwnerDeletion in {address}"
+        return Obstacle.FORBIDDEN, cause, "grant verb update on the subresource finalizers of the owner's resource"
     where = f"in namespace {namespace}" if namespace else "in the whole cluster"
     right = f"{_verb(verb, error)} {resource} {where}"
     return Obstacle.FORBIDDEN, f"{who} may not {right}", f"grant verb {_verb(verb, error)} on {resource} {where}"
@@ -148,6 +153,20 @@ def _admission(address: Address, error: StatusError) -> _Reading | None:
         cause = f"admission webhook {webhook} does not answer"
         return Obstacle.WEBHOOK_DOWN, cause, "repair the service behind the webhook or remove its configuration"
     return None
+
+
+def _policy(address: Address, error: StatusError) -> _Reading | None:
+    """A refusal by a policy of the cluster, or by an admission plugin that has no obstacle of its own."""
+    message = error.status.message
+    if match := _POLICY.search(message):
+        said = "" if address.is_secret else _short(match.group(2))
+        cause = f"ValidatingAdmissionPolicy {match.group(1)} refused it" + (f": {said}" if said else "")
+    elif is_refused_by_admission(error):
+        said = "" if address.is_secret else _short(message.partition(" is forbidden: ")[2])
+        cause = "admission refused it" + (f": {said}" if said else "")
+    else:
+        return None
+    return Obstacle.REFUSED, cause, "change the object or the policy that refuses it"
 
 
 def _invalid(address: Address, error: StatusError) -> _Reading:

@@ -95,6 +95,43 @@ TABLE: list[tuple[Address, str, ApiError, Obstacle, str]] = [
     (
         DEPLOYMENT,
         "apply",
+        said(403, 'pods "app" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
+        Obstacle.REFUSED,
+        'cannot apply Deployment kyma-system/app: admission refused it: violates PodSecurity "restricted:latest": '
+        "runAsNonRoot != true (change the object or the policy that refuses it)",
+    ),
+    (
+        SECRET,
+        "apply",
+        said(403, 'secrets "s" is forbidden: something about hunter2'),
+        Obstacle.REFUSED,
+        "cannot apply Secret kyma-system/s: admission refused it (change the object or the policy that refuses it)",
+    ),
+    (
+        DEPLOYMENT,
+        "apply",
+        said(
+            422,
+            "deployments.apps \"app\" is forbidden: ValidatingAdmissionPolicy 'small' with binding 'all' "
+            "denied request: at most 5 replicas",
+        ),
+        Obstacle.REFUSED,
+        "cannot apply Deployment kyma-system/app: ValidatingAdmissionPolicy small refused it: at most 5 replicas (",
+    ),
+    (
+        DEPLOYMENT,
+        "apply",
+        said(
+            403,
+            'deployments.apps "app" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a '
+            "resource you can't set finalizers on: , <nil>",
+        ),
+        Obstacle.FORBIDDEN,
+        "cannot apply Deployment kyma-system/app: the operator may not name an owner with blockOwnerDeletion in ",
+    ),
+    (
+        DEPLOYMENT,
+        "apply",
         said(500, 'failed calling webhook "policy.example.org": connection refused'),
         Obstacle.WEBHOOK_DOWN,
         "cannot apply Deployment kyma-system/app: admission webhook policy.example.org does not answer",

@@ -59,6 +59,9 @@ def _of_the_cluster(error: BaseException) -> tuple[FailureReport, Exit] | None:
         case kube.Unauthorized():
             fix = "log in again, or choose other credentials with --kubeconfig or --context"
             return FailureReport("the API server does not know who you are", str(error), fix), Exit.FORBIDDEN
+        case kube.Forbidden() if kube.is_refused_by_admission(error):
+            fix = "change the object, or the policy that refuses it"
+            return FailureReport(_attempt(error), error.status.message, fix), Exit.FAILED
         case kube.Forbidden():
             fix = "ask for the right, or act as a user who has it (--as)"
             return FailureReport(_attempt(error), error.status.message, fix), Exit.FORBIDDEN

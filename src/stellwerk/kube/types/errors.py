@@ -235,9 +235,16 @@ def _cut(message: str) -> str:
 
 
 _USER = re.compile(r'\b[Uu]ser "([^"\s]+)"')
+_BY_ADMISSION = re.compile(r'" is forbidden: (?![Uu]ser "|cannot set blockOwnerDeletion)')
+"""After the object's name. Where a right is missing, the user follows there, or what it may not set."""
 
 
 def user_in(error: StatusError) -> str:
     """`user NAME`, as the API server names the identity that it refused; empty where it names none."""
     match = _USER.search(error.status.message)
     return f"user {match.group(1)}" if match else ""
+
+
+def is_refused_by_admission(error: StatusError) -> bool:
+    """Whether an admission plugin or policy refused the object (PodSecurity, for example), so that no right helps."""
+    return _BY_ADMISSION.search(error.status.message) is not None

@@ -27,7 +27,7 @@ from stellwerk.delivery.sets import set_reports, workload_causes
 from stellwerk.delivery.sets.workload_causes import WorkloadCauses
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Forbidden
+from stellwerk.kube.types.errors import Forbidden, is_refused_by_admission
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
@@ -173,7 +173,8 @@ class ComponentPass:
 
     def advised(self, failure: ComponentFailed, errors: Iterable[Exception]) -> ComponentFailed:
         """The failure; in a deletion that is forbidden, with the identity that needs the rights."""
-        is_forbidden = any(isinstance(error, Forbidden) for error in errors)
+        forbidden = [error for error in errors if isinstance(error, Forbidden)]
+        is_forbidden = any(not is_refused_by_admission(error) for error in forbidden)
         if (
             self.component.metadata.is_terminating
             and is_forbidden
