@@ -193,6 +193,19 @@ async def test_a_patch_whose_test_fails_changes_nothing(client: Client, namespac
     assert (await client.get(ConfigMap, "one", namespace)).data == {"a": "1"}
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_patch_of_an_object_that_another_one_has_replaced_is_a_conflict(
+    client: Client, namespace: str, dry_run: bool
+) -> None:
+    former = await client.create(ConfigMap, body(namespace, "one", a="1"))
+    await client.delete(ConfigMap, "one", namespace)
+    present = await client.create(ConfigMap, body(namespace, "one", a="2"))
+    patch = MergePatch({"metadata": {"uid": former.metadata.uid}, "data": {"a": "3"}})
+    with pytest.raises(Conflict, match=r"metadata\.uid"):
+        await client.patch(ConfigMap, "one", namespace, patch, dry_run=dry_run)
+    assert await client.get(ConfigMap, "one", namespace) == present
+
+
 @pytest.mark.req("R-105")
 async def test_a_side_of_an_object_is_read_changed_and_made(client: Client, namespace: str) -> None:
     deployments = unstructured(Deployment.resource)

@@ -40,7 +40,6 @@ from stellwerk.kube.types.errors import (
     NotFound,
     NotServed,
     Status,
-    StatusError,
     Unreachable,
 )
 from stellwerk.kube.types.model import METADATA_ONLY, JsonObject, JsonValue, dig, metadata_of
@@ -333,15 +332,9 @@ def _is_elsewhere(address: Address, error: ApiError) -> bool:
         return True
     if isinstance(error, NotFound):  # a namespace that is missing is another matter
         return error.status.details.kind == address.resource.plural
-    return isinstance(error, Invalid) and _is_about_identity(error)
-
-
-def _is_about_identity(error: StatusError) -> bool:
-    """Another uid under the same name, or a test of a patch that did not hold."""
-    fields = {cause.field for cause in error.status.details.causes}
-    return "metadata.uid" in fields or "the server rejected our request due to an error in our request" in (
-        error.status.message
-    )
+    # A test of a patch that did not hold.
+    test_failed = "the server rejected our request due to an error in our request"
+    return isinstance(error, Invalid) and test_failed in error.status.message
 
 
 def _beginning_with(prefix: str, values: JsonValue) -> JsonObject:

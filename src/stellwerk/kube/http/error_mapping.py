@@ -67,6 +67,10 @@ def refused(answer: Answer, about: str, *, hides_values: bool) -> StatusError:
         status = msgspec.structs.replace(status, code=422, reason="Invalid")
     if hides_values and status.code in (400, 422):
         status = _without_values(status)
+    if status.code == 422 and any(cause.field == "metadata.uid" for cause in status.details.causes):
+        # A merge patch that names the uid has met another object of that name. To the API server it is an invalid
+        # change, but the uid was a precondition, and one that does not hold is a conflict everywhere else.
+        status = msgspec.structs.replace(status, code=409, reason="Conflict")
     if answer.code == HTTPStatus.NOT_FOUND and status.reason != "NotFound":
         return Unexplained(msgspec.structs.replace(status, message=_unsigned(answer.code)), about)
     return refusal(status, about, _seconds(answer.first("Retry-After")))

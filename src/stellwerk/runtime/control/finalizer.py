@@ -123,9 +123,4 @@ async def is_of_the_present(client: Client, obj: Kind) -> bool:
         await client.patch(metadata_of(obj.resource), obj.metadata.name, obj.metadata.namespace, itself, dry_run=True)
     except (Conflict, NotFound):
         return False
-    except Invalid as refused:
-        # Identities cannot be changed: to the server it is an invalid change where another object has the name.
-        if any(cause.field == "metadata.uid" for cause in refused.status.details.causes):
-            return False
-        raise
     return True
