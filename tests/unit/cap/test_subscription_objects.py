@@ -81,7 +81,9 @@ def test_a_tenant_owns_a_secret_with_its_label_and_without_another_owner(
 def test_the_secret_goes_with_its_tenant() -> None:
     tenant = given.tenant()
 
-    patched = msgspec.convert(subscription_objects.owned_by(tenant), Secret)
+    secret = msgspec.convert({"metadata": {"name": "s", "uid": "of the secret"}}, Secret)
+    patched = msgspec.convert(subscription_objects.owned_by(tenant, secret), Secret)
 
     [owner] = patched.metadata.owner_references
     assert (owner.kind, owner.uid, owner.controller) == ("CAPTenant", tenant.metadata.uid, True)
+    assert patched.metadata.uid == "of the secret"

@@ -232,6 +232,28 @@ async def test_a_provider_that_cannot_be_provisioned_puts_the_application_into_e
     assert "Last exit code 1" in shown.message
 
 
+@pytest.mark.req("CAP-09")
+async def test_another_secret_with_the_name_of_the_payload_of_the_provider_stays_and_is_named(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com", provider=PROVIDER)
+    application = await shop.client.get(CAPApplication, "shop", shop.namespace)
+    name = names.derived("shop-provider", application.metadata.uid)
+    before = await shop.client.create(Secret, {"metadata": {"name": name, "namespace": shop.namespace}})
+    await shop.release("1")
+
+    application = await shop.shows_application("ProviderTenantError", state="Error")
+
+    shown = conditions.find(application.status.conditions, "Ready")
+    assert shown is not None
+    assert f"Secret {name} has the name of the payload of the provider tenant" in shown.message
+    assert await shop.client.get(Secret, name, shop.namespace) == before
+    assert (await shop.client.list(CAPTenant, shop.namespace)).items == []
+    await shop.client.delete(Secret, name, shop.namespace)
+    await shop.shows_application("VersionExists", state="Consistent")
+
+
 @pytest.mark.req("CAP-10")
 async def test_an_application_for_services_alone_has_no_tenants(running: Running, shop: Shop) -> None:
     await shop.bind()

@@ -14,6 +14,7 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
 
 
 @pytest.mark.req("CAP-27")
@@ -106,6 +107,22 @@ async def test_a_secret_that_has_the_name_of_a_payload_and_is_not_of_its_tenant_
     assert tenant.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION] == payload.metadata.name != taken
     assert payload.metadata.controller is not None
     assert payload.metadata.controller.uid == tenant.metadata.uid
+
+
+@pytest.mark.req("R-308")
+async def test_a_secret_that_has_replaced_the_payload_since_it_was_looked_at_gets_no_owner(
+    shop: Bookshop, serving: Serving
+) -> None:
+    await shop.subscribe()
+    (payload,) = await shop.contexts()
+    taken, tenant = payload.metadata.name, await shop.tenant()
+    await shop.client.delete(Secret, taken, shop.namespace)
+    before = await shop.client.create(Secret, {"metadata": {"name": taken, "namespace": shop.namespace}})
+    await serving.settled(shop.client)
+
+    await Subscriptions(shop.client, serving.parts.directory).own_context(tenant, payload)
+
+    assert await shop.client.get(Secret, taken, shop.namespace) == before
 
 
 @pytest.mark.req("R-308")

@@ -13,6 +13,7 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.testing.eventually import eventually
 
 
 async def open_shop(shop: Shop) -> None:
@@ -95,6 +96,29 @@ async def test_a_dry_run_prints_what_it_would_create_for_programs(shop: Shop, st
     assert "is created (dry run)" in done.stderr
 
 
+async def test_another_secret_with_the_name_of_a_payload_stays_and_is_named(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await open_shop(shop)
+    await stellwerk("cap", "subscribe", "shop", "acme-id", "acme")
+    [first] = await tenants(shop)
+    context = first.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
+    await stellwerk("cap", "unsubscribe", first.metadata.name, "--yes", "--wait")
+
+    async def is_gone() -> bool:
+        return await shop.client.find(metadata_of(Secret), context, shop.namespace) is None
+
+    await eventually(is_gone)
+    before = await shop.client.create(Secret, {"metadata": {"name": context, "namespace": shop.namespace}})
+
+    refused = await stellwerk("cap", "subscribe", "shop", "acme-id", "acme")
+
+    assert refused.returncode == 2
+    assert f"Secret {shop.namespace}/{context} has the name of the payload of this tenant" in refused.stderr
+    assert await shop.client.get(Secret, context, shop.namespace) == before
+    assert await tenants(shop) == []
+
+
 async def test_what_a_subscription_left_behind_before_a_crash_is_used(
     running: Running, shop: Shop, stellwerk: Stellwerk
 ) -> None:
@@ -104,7 +128,8 @@ async def test_what_a_subscription_left_behind_before_a_crash_is_used(
     context = first.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
     await stellwerk("cap", "unsubscribe", first.metadata.name, "--yes", "--wait")
     data = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
-    orphan = {"metadata": {"name": context, "namespace": shop.namespace}, "data": data}
+    labels = {names.TENANT_ID_LABEL: "acme-id"}
+    orphan = {"metadata": {"name": context, "namespace": shop.namespace, "labels": labels}, "data": data}
     if await shop.client.find(metadata_of(Secret), context, shop.namespace) is None:
         await shop.client.create(Secret, orphan)  # type: ignore[arg-type]
     done = await stellwerk("cap", "subscribe", "shop", "acme-id", "acme", "--wait")

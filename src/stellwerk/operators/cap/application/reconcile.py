@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -14,17 +13,14 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import (
-    PartialObjectMetadata,
-    metadata_of,
-)
+from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata, Unstructured, metadata_of
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
 from stellwerk.operators.cap.application.progress import ShownProgress
-from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication, Provider
 from stellwerk.operators.cap.kinds.status import condition
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
@@ -148,10 +144,11 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                 except (BadRequest, Forbidden, Invalid) as error:  # a tenant id that cannot be a label, for example
                     raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
             case plan.OwnContext(secret):
-                key = ObjectKey(application.metadata.namespace, provider_name(application))
-                tenant = self.caches.tenants.store.get(key)
-                if tenant is not None:
-                    await self._own_context(tenant, secret)
+                namespace = application.metadata.namespace
+                tenant = self.caches.tenants.store.get(ObjectKey(namespace, provider_name(application)))
+                shown = self.caches.secrets(namespace).store.get(ObjectKey(namespace, secret))
+                if tenant is not None and shown is not None:
+                    await self._own_context(tenant, shown)
             case plan.DeleteTenants(tenants):
                 for tenant in tenants:
                     metadata = tenant.metadata
@@ -218,15 +215,32 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         provider = application.spec.provider
         assert provider is not None
         wanted = subscription_objects.of_provider(application, provider, version.spec.version)
-        with contextlib.suppress(AlreadyExists):  # created before a crash: its content is the same
-            await self.client.create(Secret, wanted.secret)
+        secret = await self._provider_context(application, provider, wanted.secret)
         try:
             tenant = await self.client.create(CAPTenant, wanted.tenant)
         except AlreadyExists:
             return  # the cache is behind, and its change wakes the application
         self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)
-        await self._own_context(tenant, tenant.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION])
+        await self._own_context(tenant, secret)
 
-    async def _own_context(self, tenant: CAPTenant, secret: str) -> None:
-        patch = MergePatch(subscription_objects.owned_by(tenant))
-        await self.client.patch(metadata_of(Secret), secret, tenant.metadata.namespace, patch)
+    async def _provider_context(
+        self, application: CAPApplication, provider: Provider, wanted: JsonObject
+    ) -> HasMetadata:
+        """The Secret with the payload of the provider. Raises ApplicationFailed where another Secret has its name."""
+        try:
+            return await self.client.create(Secret, wanted)
+        except AlreadyExists:
+            key = Unstructured.of(wanted).key
+            found = await self.client.get(metadata_of(Secret), key.name, key.namespace)
+        if subscription_objects.may_hold_payload(found, provider.tenant_id, (provider_name(application),)):
+            return found  # created before a crash: its content is the same
+        raise ApplicationFailed(
+            f"Secret {key.name} has the name of the payload of the provider tenant and is not one; it stays as it is "
+            f"(rename or delete it: kubectl delete secret {key.name} -n {key.namespace})",
+            ApplicationReason.ProviderTenantError,
+        )
+
+    async def _own_context(self, tenant: CAPTenant, secret: HasMetadata) -> None:
+        key = secret.metadata
+        patch = MergePatch(subscription_objects.owned_by(tenant, secret))
+        await self.client.patch(metadata_of(Secret), key.name, key.namespace, patch)

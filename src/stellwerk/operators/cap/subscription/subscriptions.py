@@ -189,11 +189,10 @@ class Subscriptions:
         secret = written or await self._named(namespace, name)
         if secret is None or not subscription_objects.may_be_payload_of(tenant, secret):
             return
+        patch = MergePatch(subscription_objects.owned_by(tenant, secret))
         try:
-            owned = await self.client.patch(
-                metadata_of(Secret), name, namespace, MergePatch(subscription_objects.owned_by(tenant))
-            )
-        except NotFound:
+            owned = await self.client.patch(metadata_of(Secret), name, namespace, patch)
+        except (NotFound, Conflict):  # deleted or replaced meanwhile
             return
         self.directory.contexts.expect(owned.key, owned.metadata.resource_version)
 

@@ -90,9 +90,14 @@ def secret_data(payload: str) -> JsonObject:
     return {names.CONTEXT_KEY: base64.b64encode(payload.encode()).decode()}
 
 
-def owned_by(tenant: CAPTenant) -> JsonObject:
-    """The patch by which the tenant owns the Secret with its payload."""
-    return {"metadata": {"ownerReferences": [msgspec.to_builtins(owner_reference(tenant))]}}
+def owned_by(tenant: CAPTenant, secret: HasMetadata | None) -> JsonObject:
+    """The patch by which the tenant owns the Secret with its payload.
+
+    What a tenant owns is deleted with it, so this is about the very Secret that was looked at; None only where it was
+    created a moment ago and is not known otherwise.
+    """
+    itself: JsonObject = {"uid": secret.metadata.uid} if secret is not None else {}
+    return {"metadata": {**itself, "ownerReferences": [msgspec.to_builtins(owner_reference(tenant))]}}
 
 
 def lacks_owner(tenant: CAPTenant | None, secret: HasMetadata | None) -> bool:

@@ -10,7 +10,7 @@ from stellwerk.api.core import Secret
 from stellwerk.delivery.operator_verbs import Change, Creation, VerbPlan, VerbRefused, VerbRequest
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.model import HasMetadata, Unstructured, metadata_of
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription import payloads
@@ -46,6 +46,12 @@ async def plan(request: VerbRequest) -> VerbPlan:
     key = ObjectKey(application.metadata.namespace, name)
     context = subscription_plan.context(application, subscription, payload.encode())
     secret = Unstructured.of(context).key
+    stored = await request.client.find(metadata_of(Secret), secret.name, secret.namespace)
+    if stored is not None and not subscription_objects.may_hold_payload(stored, tenant_id, (name,)):
+        raise VerbRefused(
+            f"Secret {secret} has the name of the payload of this tenant and is not one",
+            fix=f"delete it, if it is not needed: kubectl delete secret {secret.name} -n {secret.namespace}",
+        )
     return VerbPlan(
         writes=[
             Creation(resource=Secret.resource, body=context, done=""),
@@ -53,7 +59,7 @@ async def plan(request: VerbRequest) -> VerbPlan:
                 resource=CAPTenant.resource,
                 body=subscription_plan.tenant(application, subscription, name, secret.name),
                 done=f"CAPTenant {key} of {application.ref} is created",
-                then=lambda live: [_owning(live, secret)],
+                then=lambda live: [_owning(live, secret, stored)],
             ),
         ],
         awaited=[ends.provisioned(key)],
@@ -73,9 +79,9 @@ def _subscription(application: CAPApplication, tenant_id: str, subdomain: str) -
     )
 
 
-def _owning(live: Unstructured, secret: ObjectKey) -> Change:
+def _owning(live: Unstructured, secret: ObjectKey, stored: HasMetadata | None) -> Change:
     tenant = msgspec.convert(live.body, CAPTenant)
-    return Change(resource=Secret.resource, key=secret, patch=subscription_objects.owned_by(tenant))
+    return Change(resource=Secret.resource, key=secret, patch=subscription_objects.owned_by(tenant, stored))
 
 
 def _check(application: CAPApplication, tenant_id: str, subdomain: str) -> None:
