@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,10 +37,13 @@ def shrink_buffers_at(port: int) -> None:
     """Let the kernel hold little of what connections that are accepted here from now on send."""
     for name in os.listdir("/proc/self/fd"):
         try:
-            found = socket.socket(fileno=os.dup(int(name)))
-        except OSError:  # it is no socket, or closed
+            copy = os.dup(int(name))
+        except OSError:  # closed meanwhile
             continue
-        with found:
+        if not stat.S_ISSOCK(os.fstat(copy).st_mode):
+            os.close(copy)
+            continue
+        with socket.socket(fileno=copy) as found:
             if found.family == socket.AF_INET and found.getsockname()[1] == port:
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8_192)
 
