@@ -19,7 +19,7 @@ from stellwerk.operators.component.dependencies.dependencies import Waiting
 from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
 from stellwerk.operators.component.dependencies.ready_expressions import ReadyRequirement
 from stellwerk.operators.component.errors import DependencyCycle, DependencyNotReady, InvalidSpec, StillNeeded
-from stellwerk.operators.component.watches import renamed
+from stellwerk.operators.component.watches import renamed, woken
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.cache.store import Store
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
@@ -196,8 +196,8 @@ def test_a_circle_waits_for_members_that_stay_and_for_those_outside() -> None:
 def test_those_are_woken_who_may_come_further() -> None:
     world = World(depending("a"), depending("b", "a"), depending("c", "a", "b"))
 
-    assert list(Waiting().woken_by_readiness(world["a"], world.dependants)) == [key("b"), key("c")]
-    assert list(dependencies.woken_by_departure(world["c"])) == [key("a"), key("b")]
+    assert list(Waiting(world.dependants).woken_by_readiness(key("a"))) == [key("b"), key("c")]
+    assert list(woken(Delta(world["c"], None), Waiting(world.dependants))) == [key("a"), key("b")]
     assert list(dependencies.index_by_dependency(world["c"])) == ["shop/a", "shop/b"]
 
 
@@ -220,7 +220,7 @@ def test_an_expression_takes_the_place_of_all_conditions_but_existence_and_circl
 def test_who_has_an_expression_about_a_component_is_woken_by_any_change_of_it() -> None:
     world = World(depending("a"), depending("b", "a"), judging("c", "a"), judging("d", "b"))
 
-    assert list(dependencies.woken_by_any_change(world["a"], world.dependants)) == [key("c")]
+    assert list(Waiting(world.dependants).woken_by_any_change(key("a"))) == [key("c")]
     assert dependencies.has_expressions(world["c"])
     assert not dependencies.has_expressions(world["b"])
 
@@ -381,7 +381,8 @@ class Rollout:
     """Components that become ready one after the other, each as soon as a pass on it finds nothing to wait for."""
 
     def __init__(self, *components: Component) -> None:
-        self.world, self.waiting = World(*components), Waiting()
+        self.world = World(*components)
+        self.waiting = Waiting(self.world.dependants)
         self.graph = self.world.graph
         self.passes = 0
 
@@ -406,7 +407,7 @@ class Rollout:
             return []
         done = ready(one.name, *(other.name for other in component.dependencies))
         self.world.components[one] = done
-        return list(self.waiting.woken_by_readiness(done, self.world.dependants))
+        return list(self.waiting.woken_by_readiness(one))
 
     @property
     def is_ready(self) -> bool:
@@ -434,47 +435,51 @@ def test_whatever_depends_on_what_nobody_is_forgotten(order: list[int], edges: s
 
 
 def test_who_names_a_component_that_is_ready_now_and_waits_for_another_looks_again_later() -> None:
-    world, waiting = World(depending("a"), depending("b", "a"), depending("c", "a", "b")), Waiting()
+    world = World(depending("a"), depending("b", "a"), depending("c", "a", "b"))
+    waiting = Waiting(world.dependants)
     waiting.note(world["c"], key("a"), world.find)
-    assert list(waiting.woken_by_readiness(world["a"], world.dependants)) == [key("b")]
-    assert list(waiting.renamed_by_readiness(world["a"], world.dependants)) == [key("c")]
-    assert list(waiting.woken_by_readiness(world["b"], world.dependants)) == [key("c")]
-    assert list(waiting.renamed_by_readiness(world["b"], world.dependants)) == []
+    assert list(waiting.woken_by_readiness(key("a"))) == [key("b")]
+    assert list(waiting.renamed_by_readiness(key("a"))) == [key("c")]
+    assert list(waiting.woken_by_readiness(key("b"))) == [key("c")]
+    assert list(waiting.renamed_by_readiness(key("b"))) == []
 
 
 def test_what_an_expression_judges_is_not_waited_for_to_become_ready() -> None:
     listed: list[JsonValue] = [{"name": "a"}, {"name": "b", "readyExpr": "true"}]
     waiter = component("c", spec={"dependencies": listed})
-    world, waiting = World(depending("a"), depending("b", "a"), waiter), Waiting()
+    world = World(depending("a"), depending("b", "a"), waiter)
+    waiting = Waiting(world.dependants)
     waiting.note(waiter, key("a"), world.find)
-    assert key("c") in waiting.woken_by_readiness(world["a"], world.dependants)
+    assert key("c") in waiting.woken_by_readiness(key("a"))
 
 
-def woken_later(world: World, waiting: Waiting, old: Component | None, new: Component) -> list[ObjectKey]:
-    return [*renamed(Delta(old, new), waiting, world.dependants)]
+def woken_later(waiting: Waiting, old: Component | None, new: Component) -> list[ObjectKey]:
+    return [*renamed(Delta(old, new), waiting)]
 
 
 def test_a_component_that_names_a_dependency_looks_again_when_that_fails_or_recovers() -> None:
-    world, waiting = World(depending("a"), depending("b", "a"), depending("c", "b")), Waiting()
+    world = World(depending("a"), depending("b", "a"), depending("c", "b"))
+    waiting = Waiting(world.dependants)
     waiting.note(world["b"], key("a"), world.find)
     waiting.note(world["c"], key("b"), world.find)
     starts = depending("a", state="Processing", observedGeneration=1)
     refused, late = failed("a", "Error", "ApplyFailed"), failed("a", "Timeout", "ObjectsNotReady")
 
-    assert woken_later(world, waiting, starts, refused) == [key("b")]
-    assert woken_later(world, waiting, refused, late) == [key("b")], "the message names the reason"
-    assert woken_later(world, waiting, late, starts) == [key("b")]
+    assert woken_later(waiting, starts, refused) == [key("b")]
+    assert woken_later(waiting, refused, late) == [key("b")], "the message names the reason"
+    assert woken_later(waiting, late, starts) == [key("b")]
     stopped = component("a", spec={"suspend": True}, status={"state": "Processing", "observedGeneration": 1})
-    assert woken_later(world, waiting, starts, stopped) == [key("b")]
+    assert woken_later(waiting, starts, stopped) == [key("b")]
 
 
 def test_a_dependency_on_its_way_or_with_the_same_failure_wakes_no_component() -> None:
-    world, waiting = World(depending("a"), depending("b", "a")), Waiting()
+    world = World(depending("a"), depending("b", "a"))
+    waiting = Waiting(world.dependants)
     waiting.note(world["b"], key("a"), world.find)
     refused = failed("a", "Error", "ApplyFailed")
     pending, starts = (depending("a", state=state, observedGeneration=1) for state in ("Pending", "Processing"))
 
-    assert woken_later(world, waiting, pending, starts) == []
-    assert woken_later(world, waiting, refused, refused) == []
+    assert woken_later(waiting, pending, starts) == []
+    assert woken_later(waiting, refused, refused) == []
     waiting.forget(key("b"))
-    assert woken_later(world, waiting, starts, refused) == [], "it does not name the dependency"
+    assert woken_later(waiting, starts, refused) == [], "it does not name the dependency"

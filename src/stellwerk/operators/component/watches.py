@@ -22,8 +22,7 @@ from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus
 from stellwerk.operators.component.dependencies import dependencies
 from stellwerk.operators.component.dependencies.dependencies import Waiting
-from stellwerk.operators.component.dependencies.dependency_graph import Dependants, DependencyGraph
-from stellwerk.operators.component.observers import observers
+from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.sources import blueprints, sources
 from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary, VersionSummary
@@ -33,6 +32,7 @@ from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
 
+BY_DEPENDENCY = "dependency"
 BY_SECRET = "secret"  # noqa: S105  # the name of an index
 BY_CONFIG_MAP = "config map"
 
@@ -52,7 +52,7 @@ class Watches:
     blueprints: Informer[BlueprintSummary]
     blueprint_versions: Informer[VersionSummary]
     graph: DependencyGraph
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: Waiting
     controllers: list[ComponentController] = field(default_factory=list)
     """The one controller, as soon as there is one."""
     _contents: dict[ReferenceKind, Informer[PartialObjectMetadata]] = field(default_factory=dict)
@@ -157,7 +157,7 @@ _REFERENCED: dict[ReferenceKind, tuple[type[Kind], str]] = {
 def watches(manager: Manager) -> Watches:
     """The watches that are open from the start, indexed."""
     components = manager.informer(Component, required=True)
-    components.store.add_index(observers.BY_DEPENDENCY, dependencies.index_by_dependency)
+    components.store.add_index(BY_DEPENDENCY, dependencies.index_by_dependency)
     components.store.add_index(BY_SECRET, references.index_by_secret)
     components.store.add_index(BY_CONFIG_MAP, references.index_by_config_map)
     # Components without Blueprints need none of these: `BlueprintStore` and `BlueprintReconciler` ask whether they are
@@ -166,8 +166,12 @@ def watches(manager: Manager) -> Watches:
     blueprints.index(components, versions)
     definitions = manager.informer(metadata_of(CustomResourceDefinition), required=True, awaited=False)
     offered = manager.informer(BlueprintSummary, required=True, awaited=False)
-    graph = DependencyGraph(lambda key: components.store.by(observers.BY_DEPENDENCY, str(key)))
-    found = Watches(manager, components, definitions, offered, versions, graph)
+
+    def dependants(key: ObjectKey) -> Iterable[Component]:
+        return components.store.by(BY_DEPENDENCY, str(key))
+
+    graph, waiting = DependencyGraph(dependants), Waiting(dependants)
+    found = Watches(manager, components, definitions, offered, versions, graph, waiting)
     components.on_change(found.on_component)
     found.definitions.on_change(found.on_definition)
     found.blueprints.on_change(found.on_blueprint)
@@ -177,9 +181,14 @@ def watches(manager: Manager) -> Watches:
 
 def wire(controller: ComponentController, seen: Watches) -> None:
     """Which change of a Component wakes itself, and which wakes others."""
+
+    def rename_later(delta: Delta[Component]) -> None:
+        for key in renamed(delta, seen.waiting):
+            controller.queue.add_after(key, RENAMED_SECONDS)
+
     controller.ignore_updates(nothing_was_asked)
-    controller.watches(seen.components, lambda delta: woken(delta, seen.components, seen.waiting))
-    seen.components.on_change(lambda delta: _rename_later(delta, seen, controller))
+    controller.watches(seen.components, lambda delta: woken(delta, seen.waiting))
+    seen.components.on_change(rename_later)
     seen.controllers.append(controller)
 
 
@@ -196,17 +205,7 @@ def _asked(component: Component) -> tuple[object, ...]:
     return metadata.generation, metadata.annotations, metadata.is_terminating, finalizers, labels
 
 
-def _rename_later(delta: Delta[Component], seen: Watches, controller: ComponentController) -> None:
-    """Have Components whose status is about this one looked at soon, and once for many changes."""
-
-    def dependants(key: ObjectKey) -> Iterable[Component]:
-        return seen.components.store.by(observers.BY_DEPENDENCY, str(key))
-
-    for key in renamed(delta, seen.waiting, dependants):
-        controller.queue.add_after(key, RENAMED_SECONDS)
-
-
-def renamed(delta: Delta[Component], waiting: Waiting, dependants: Dependants) -> Iterable[ObjectKey]:
+def renamed(delta: Delta[Component], waiting: Waiting) -> Iterable[ObjectKey]:
     """Components that come no further because this one changed, but name it, or its former state, in their status.
 
     Of the states only Error counts, and its reason: a dependant of a thousand Components that start would be looked at
@@ -216,26 +215,22 @@ def renamed(delta: Delta[Component], waiting: Waiting, dependants: Dependants) -
     if delta.is_first or new is None:
         return
     if old is None or _progress(old) != _progress(new):
-        yield from waiting.renamed_by_readiness(new, dependants)
+        yield from waiting.renamed_by_readiness(new.key)
     elif dependencies.named_state(old) != dependencies.named_state(new):
-        yield from waiting.naming(new, dependants)
+        yield from waiting.naming(new.key)
 
 
-def woken(delta: Delta[Component], components: Informer[Component], waiting: Waiting) -> Iterable[ObjectKey]:
+def woken(delta: Delta[Component], waiting: Waiting) -> Iterable[ObjectKey]:
     """Who may come further because a Component changed. At first, every Component is looked at anyway."""
     old, new = delta.old, delta.new
     if delta.is_first:
         return
-
-    def dependants(key: ObjectKey) -> Iterable[Component]:
-        return components.store.by(observers.BY_DEPENDENCY, str(key))
-
     if old is not None and (new is None or old.spec.dependencies != new.spec.dependencies):
-        yield from dependencies.woken_by_departure(old)
+        yield from old.dependencies  # their deletion may come further
     if new is not None and (old is None or _progress(old) != _progress(new)):
-        yield from waiting.woken_by_readiness(new, dependants)
+        yield from waiting.woken_by_readiness(new.key)
     elif new is not None:
-        yield from dependencies.woken_by_any_change(new, dependants)
+        yield from waiting.woken_by_any_change(new.key)
 
 
 def _progress(component: Component) -> tuple[object, ...]:

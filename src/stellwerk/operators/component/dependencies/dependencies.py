@@ -156,6 +156,7 @@ class Waiting:
     ready woke all its dependants at once, there would be half a million passes, nearly all of them in vain.
     """
 
+    dependants: Dependants
     _obstacles: dict[ObjectKey, _Obstacle] = field(default_factory=dict)
 
     def forget(self, key: ObjectKey) -> None:
@@ -169,32 +170,28 @@ class Waiting:
         open_ = [(len(one.spec.dependencies), one.key) for one in plain if one is not None and not one.is_ready]
         self._obstacles[component.key] = _Obstacle(named, max(open_)[1] if open_ else named)
 
-    def woken_by_readiness(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
+    def woken_by_readiness(self, key: ObjectKey) -> Iterable[ObjectKey]:
         """Whose pass may come further because the Component became ready, or took over a new artifact."""
-        for dependant in dependants(component.key):
-            obstacle = self._obstacles.get(dependant.key)
-            if obstacle is None or obstacle.last == component.key:
-                yield dependant.key
+        return (one for one, obstacle in self._above(key) if obstacle is None or obstacle.last == key)
 
-    def naming(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
+    def woken_by_any_change(self, key: ObjectKey) -> Iterable[ObjectKey]:
+        """Whose pass may come further, or no longer, because something of the Component changed: an expression may be
+        about anything."""
+        return (dependant.key for dependant in self.dependants(key) if _has_expression_about(dependant, key))
+
+    def naming(self, key: ObjectKey) -> Iterable[ObjectKey]:
         """Components whose status names this one as the dependency that they wait for."""
-        for dependant in dependants(component.key):
-            obstacle = self._obstacles.get(dependant.key)
-            if obstacle is not None and obstacle.named == component.key:
-                yield dependant.key
+        return (one for one, obstacle in self._above(key) if obstacle is not None and obstacle.named == key)
 
-    def renamed_by_readiness(self, component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
+    def renamed_by_readiness(self, key: ObjectKey) -> Iterable[ObjectKey]:
         """Who waits for another one, too, but names the Component in its status."""
-        for dependant in dependants(component.key):
-            obstacle = self._obstacles.get(dependant.key)
-            if obstacle is not None and obstacle.named == component.key != obstacle.last:
-                yield dependant.key
+        return (
+            one for one, obstacle in self._above(key) if obstacle is not None and obstacle.named == key != obstacle.last
+        )
 
-
-def woken_by_any_change(component: Component, dependants: Dependants) -> Iterable[ObjectKey]:
-    """Whose pass may come further, or no longer, because something of the Component changed: an expression may be about
-    anything."""
-    return (dependant.key for dependant in dependants(component.key) if _has_expression_about(dependant, component.key))
+    def _above(self, key: ObjectKey) -> Iterable[tuple[ObjectKey, _Obstacle | None]]:
+        """The Components that list this one, each with why it waits."""
+        return ((dependant.key, self._obstacles.get(dependant.key)) for dependant in self.dependants(key))
 
 
 def judged(component: Component) -> frozenset[ObjectKey]:
@@ -214,8 +211,3 @@ def has_expressions(component: Component) -> bool:
 def _has_expression_about(component: Component, key: ObjectKey) -> bool:
     listed = component.spec.dependencies
     return any(one.ready_expr and one.key(component.metadata.namespace) == key for one in listed)
-
-
-def woken_by_departure(component: Component) -> Iterable[ObjectKey]:
-    """Whose deletion may come further because the Component is gone, or lists them no longer."""
-    return component.dependencies

@@ -29,8 +29,6 @@ from stellwerk.runtime.reconciler import Next, Notice, Severity
 
 _log = logging.getLogger(__name__)
 
-BY_DEPENDENCY = "dependency"
-
 
 class PassObserver(Protocol):
     """Who wants to know what became of a Component; the metrics and flux's receiver are."""
