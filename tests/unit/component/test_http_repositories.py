@@ -16,9 +16,11 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import HttpRepository
+from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import InvalidCredentials
 from stellwerk.operators.component.sources import http_repositories
 from stellwerk.operators.component.sources.http_repositories import Poller
+from stellwerk.operators.component.sources.sources import headers_of
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.sources.http import OriginCredentials
@@ -80,11 +82,22 @@ class Round:
 async def round_() -> AsyncIterator[Round]:
     async with ArtifactServer() as server, Downloads() as downloads:
         found = Round(server, FakeClock())
+
+        async def poll(one: Component, repository: HttpRepository) -> Artifact:
+            digest, revision = headers_of(repository)
+            answer = await downloads.head(
+                repository.url,
+                rules=RULES,
+                digest_header=digest,
+                revision_header=revision,
+                tenant=one.metadata.namespace,
+                credentials=await found.credentials(one),
+            )
+            return Artifact(url=answer.url, digest=answer.digest, revision=answer.revision)
+
         poller = Poller(
             components=lambda: found.components,
-            head=downloads.head,
-            credentials=lambda one: found.credentials(one),
-            rules=RULES,
+            poll=poll,
             wake=found.wake,
             interval_seconds=30,
             border=Border(found.metrics, found.clock),

@@ -74,6 +74,10 @@ class ComponentStatus(InventoryStatus, frozen=True, kw_only=True):
     inventory_summary: Annotated[str, documented("How many of the objects are ready.", example="12 of 14 ready")] = ""
     inventory: Annotated[tuple[Item, ...], documented("Every dependent object.")] = ()
 
+    def has_attempted(self, artifact: Artifact) -> bool:
+        """Whether this artifact is the one that was rendered last."""
+        return (self.last_attempted_digest, self.last_attempted_revision) == (artifact.digest, artifact.revision)
+
 
 NEW = ComponentStatus(observed_generation=NEVER_OBSERVED)
 """The status of a Component before the first pass, as the API server sets it."""

@@ -29,7 +29,7 @@ from stellwerk.operators.component.references.referenced_data import ReferenceRe
 from stellwerk.operators.component.rights import RIGHTS
 from stellwerk.operators.component.settings import DriftPolicy, Mode, Settings
 from stellwerk.operators.component.sources import blueprints
-from stellwerk.operators.component.sources.artifacts import Artifacts, Logins
+from stellwerk.operators.component.sources.artifacts import Artifacts
 from stellwerk.operators.component.sources.blueprints import BlueprintStore
 from stellwerk.operators.component.sources.http_repositories import Poller
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
@@ -103,6 +103,14 @@ def install(
     events = AnnotatedSink(recorder)
     store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
     contents = ReferenceReader(client, seen.contents)
+    artifacts = Artifacts(
+        watches=seen.sources,
+        blueprints=store,
+        downloads=downloads,
+        contents=contents,
+        flux_rules=settings.flux_egress,
+        tenant_rules=settings.egress,
+    )
     traced = Traced(renderer) if traces.are_on() else renderer
     targets, deployer = _deployment(manager, settings, seen, traced, connect, metrics)
     services = Services(
@@ -111,7 +119,7 @@ def install(
         graph=seen.graph,
         waiting=seen.waiting,
         contents=contents,
-        artifacts=_artifacts(settings, seen, store, downloads),
+        artifacts=artifacts,
         targets=targets,
         deployer=deployer,
         holds=traced.holds,
@@ -146,7 +154,15 @@ def install(
         )
     )
     manager.add_controller(controller)
-    manager.add_controller(_poller(manager, settings, seen, downloads, contents, controller))
+    manager.add_controller(
+        Poller(
+            components=seen.components.store.all,
+            poll=artifacts.poll,
+            wake=controller.queue.add,
+            interval_seconds=settings.http_repository_interval.total_seconds(),
+            border=manager.border,
+        )
+    )
     return ComponentOperator(controller, reconciler, seen, targets)
 
 
@@ -193,40 +209,6 @@ def _deployment(
 def _wake_owner(label: str, deployer: Deployer, seen: Watches) -> None:
     if (key := deployer.owners.get(label)) is not None:
         seen.wake([key])
-
-
-# ---- sources
-
-
-def _artifacts(settings: Settings, seen: Watches, store: BlueprintStore, downloads: Downloads) -> Artifacts:
-    """The artifacts of sources. Rules for servers in the cluster differ from those for servers that a tenant names."""
-    return Artifacts(
-        watches=seen.sources,
-        blueprints=store,
-        downloads=downloads,
-        flux_rules=settings.flux_egress,
-        tenant_rules=settings.egress,
-    )
-
-
-def _poller(
-    manager: Manager,
-    settings: Settings,
-    seen: Watches,
-    downloads: Downloads,
-    contents: ReferenceReader,
-    controller: ComponentController,
-) -> Poller:
-    """Polls web servers, which report no new content."""
-    return Poller(
-        components=seen.components.store.all,
-        head=downloads.head,
-        credentials=Logins(contents),
-        rules=settings.egress,
-        wake=controller.queue.add,
-        interval_seconds=settings.http_repository_interval.total_seconds(),
-        border=manager.border,
-    )
 
 
 # ---- the controller, and the reports of its passes

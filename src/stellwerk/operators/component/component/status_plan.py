@@ -156,7 +156,7 @@ def _is_attempted(component: Component, artifact: Artifact | None) -> bool:
         status.observed_generation == component.metadata.generation
         and status.last_processing_digest == status.processing_digest
         and artifact is not None
-        and (status.last_attempted_digest, status.last_attempted_revision) == (artifact.digest, artifact.revision)
+        and status.has_attempted(artifact)
     )
 
 

@@ -64,7 +64,7 @@ def check(
 def _check_one(
     component: Component, key: ObjectKey, dependency: Component, artifact: Artifact | None, *, is_new: bool
 ) -> None:
-    if artifact is not None and _share_source(component, dependency) and not _has_taken(dependency, artifact):
+    if artifact is not None and _share_source(component, dependency) and not dependency.status.has_attempted(artifact):
         raise DependencyNotReady(key, f"not synced: it has not taken over revision {artifact.revision} yet")
     if not dependency.is_ready and (is_new or not _may_rest(component, dependency, artifact)):
         raise DependencyNotReady(key, f"not ready{_state(dependency)}")
@@ -72,7 +72,11 @@ def _check_one(
 
 def _may_rest(component: Component, dependency: Component, artifact: Artifact | None) -> bool:
     """Whether a Component that is ready stays ready: the dependency is suspended, and nothing new is to apply."""
-    return dependency.spec.suspend and component.is_ready and (artifact is None or _has_taken(component, artifact))
+    return (
+        dependency.spec.suspend
+        and component.is_ready
+        and (artifact is None or component.status.has_attempted(artifact))
+    )
 
 
 def _share_source(component: Component, other: Component) -> bool:
@@ -80,11 +84,6 @@ def _share_source(component: Component, other: Component) -> bool:
         return sources.named(component) == sources.named(other)
     except InvalidSpec:
         return False
-
-
-def _has_taken(component: Component, artifact: Artifact) -> bool:
-    status = component.status
-    return (status.last_attempted_digest, status.last_attempted_revision) == (artifact.digest, artifact.revision)
 
 
 def _state(dependency: Component) -> str:

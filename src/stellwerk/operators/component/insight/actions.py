@@ -9,15 +9,12 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
 from stellwerk.operators.component.sources import sources
-from stellwerk.operators.component.sources.sources import FLUX_KINDS
 
 
 def _source(component: Unstructured) -> tuple[Resource, ObjectKey] | None:
     """The Flux object that a Component takes its manifests from; None where the source is something else."""
-    source = sources.named(lenient.convert(component.body, Component))
-    if source.key is None or source.kind not in FLUX_KINDS:
-        return None
-    return FLUX_KINDS[source.kind].resource, source.key
+    source = sources.of_flux(lenient.convert(component.body, Component))
+    return (source[0].resource, source[1]) if source is not None else None
 
 
 def _suspended(why: str) -> JsonObject:

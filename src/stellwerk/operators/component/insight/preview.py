@@ -42,13 +42,12 @@ from stellwerk.operators.component.references.inputs import layers_of
 from stellwerk.operators.component.references.referenced_data import NOT_FOUND, content_of
 from stellwerk.operators.component.references.references import (
     Found,
-    LoginSecret,
     Reference,
     ReferencedObject,
     Resolved,
     UnreadReference,
 )
-from stellwerk.operators.component.sources import blueprint_versions, credentials, sources
+from stellwerk.operators.component.sources import artifacts, blueprint_versions, sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
 from stellwerk.render.errors import RenderError, SourceError
 from stellwerk.render.files import local_files
@@ -88,8 +87,10 @@ class ComponentPreviewInput:
             return sources.download_offer(taken or LOCAL), self.folder
         source = sources.named(component)
         if source.repository is not None:
-            resolved = await self._settled(component, references.for_source(component))
-            return await _on_the_web(source, resolved.login, downloads)
+            login = (await self._settled(component, references.for_source(component))).login
+            artifact = await artifacts.head(downloads, source.repository, login, ANYWHERE)
+            files = await artifacts.fetch(downloads, source.repository, artifact, login, ANYWHERE)
+            return sources.download_offer(artifact), files
         if self.client is None:
             raise SourceNotReady(source.place, "there is no cluster to ask for the source; name a folder with --path")
         if source.kind is SourceKind.Blueprint:
@@ -173,39 +174,25 @@ def _folded(obj: Secret | ConfigMap, document: Document) -> Secret | ConfigMap:
 
 
 async def _flux(client: Client, source: Source, downloads: Downloads) -> tuple[SourceStatus, Files]:
-    assert source.key is not None
     kind = FLUX_KINDS[source.kind]
     for resource in flux.resources(kind):
         try:
             served = await client.mapper.resource(resource.gvk)
         except NotServed:
             continue
-        offer = sources.offered_by_flux(source, await client.find(View(served, kind), *_named(source)))
+        offer = sources.offered_by_flux(
+            source, await client.find(View(served, kind), source.key.name, source.key.namespace)
+        )
         assert offer.artifact is not None
         return offer, await downloads.fetch(offer.artifact.url, offer.artifact.digest, rules=ANYWHERE)
     raise sources.not_served(source)
 
 
-def _named(source: Source) -> tuple[str, str]:
-    assert source.key is not None
-    return source.key.name, source.key.namespace
-
-
 async def _blueprint(client: Client, source: Source) -> tuple[SourceStatus, Files]:
-    found = await client.find(Blueprint, *_named(source))
+    found = await client.find(Blueprint, source.key.name, source.key.namespace)
     if found is None:
         raise SourceNotReady(source.place, f"Blueprint {source.key} not found")
     return sources.offer(found.metadata, blueprint_versions.artifact(found)), blueprint_versions.files(found.spec.files)
-
-
-async def _on_the_web(source: Source, login: LoginSecret | None, downloads: Downloads) -> tuple[SourceStatus, Files]:
-    assert source.repository is not None
-    url, (digest, revision) = source.repository.url, sources.headers_of(source.repository)
-    shown = credentials.of(url, login) if login is not None else None
-    found = await downloads.head(url, rules=ANYWHERE, digest_header=digest, revision_header=revision, credentials=shown)
-    artifact = Artifact(url=found.url, digest=found.digest, revision=found.revision)
-    files = await downloads.fetch(found.url, found.digest, rules=ANYWHERE, digest_header=digest, credentials=shown)
-    return sources.download_offer(artifact), files
 
 
 class ComponentPreviewer:

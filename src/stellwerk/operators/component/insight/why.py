@@ -34,11 +34,10 @@ from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, Component
 from stellwerk.operators.component.api_status import NEW
 from stellwerk.operators.component.dependencies import dependencies as depending
-from stellwerk.operators.component.errors import ComponentFailed, source_fix_in
+from stellwerk.operators.component.errors import source_fix_in
 from stellwerk.operators.component.insight.help_topics import CATALOGUE
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.sources import sources
-from stellwerk.operators.component.sources.sources import FLUX_KINDS
 from stellwerk.operators.component.status_report import reason_of, report_unreadable
 from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
@@ -212,14 +211,11 @@ def _unreadable(key: ObjectKey, why: str, now: datetime) -> Component:
 async def _source(reader: ClusterReader, component: Component) -> Unstructured | None:
     if reason_of(component.status) is not Cause.SourceNotReady:
         return None
-    try:
-        source = sources.named(component)
-    except ComponentFailed:
+    if (source := sources.of_flux(component)) is None:
         return None
-    if source.key is None or source.kind not in FLUX_KINDS:
-        return None
-    for resource in flux.resources(FLUX_KINDS[source.kind]):
-        found = await reader.find(resource, source.key.name, source.key.namespace)
+    kind, key = source
+    for resource in flux.resources(kind):
+        found = await reader.find(resource, key.name, key.namespace)
         if found is not None:
             return found
     return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from stellwerk.api import flux
 from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.errors import SourceNotReady, SourceUnusable, failure_of
 from stellwerk.operators.component.references import references
@@ -37,6 +38,7 @@ class Artifacts:
     watches: Watches
     blueprints: BlueprintStore
     downloads: Downloads
+    contents: ReferenceReader
     flux_rules: EgressRules = IN_CLUSTER
     """What may be called for an artifact that flux names."""
     tenant_rules: EgressRules = IN_CLUSTER
@@ -44,13 +46,16 @@ class Artifacts:
 
     async def offer(self, component: Component, source: Source, login: LoginSecret | None = None) -> SourceStatus:
         """What the source offers now. Raises `SourceNotReady`, `SourceUnusable` or `InvalidCredentials`."""
-        match source.kind:
-            case SourceKind.Blueprint:
-                return await self.blueprints.offer(source)
-            case SourceKind.HttpRepository:
-                return await self._ask(component, source, login)
-            case _:
-                return await self._flux(source)
+        if source.kind is SourceKind.Blueprint:
+            return await self.blueprints.offer(source)
+        if source.repository is None:
+            return await self._flux(source)
+        tenant = component.metadata.namespace
+        try:
+            found = await head(self.downloads, source.repository, login, self.tenant_rules, tenant)
+        except SourceError as error:
+            raise failure_of(error) from error
+        return sources.download_offer(found)
 
     def has_to_call(
         self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None = None
@@ -58,10 +63,12 @@ class Artifacts:
         """Whether `files` has to call a server. Raises InvalidCredentials."""
         if source.kind is SourceKind.Blueprint:
             return False
-        shown = _shown(source, login) if source.repository is not None else None
         rules = self.tenant_rules if source.repository is not None else self.flux_rules
+        login_of_call = shown(source.repository, login) if source.repository is not None else None
         tenant = component.metadata.namespace
-        return not self.downloads.has(artifact.url, artifact.digest, rules=rules, tenant=tenant, credentials=shown)
+        return not self.downloads.has(
+            artifact.url, artifact.digest, rules=rules, tenant=tenant, credentials=login_of_call
+        )
 
     async def files(
         self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None = None
@@ -74,61 +81,59 @@ class Artifacts:
         tenant = component.metadata.namespace
         if source.repository is None:
             return await self.downloads.fetch(artifact.url, artifact.digest, rules=self.flux_rules, tenant=tenant)
-        header, _ = sources.headers_of(source.repository)
-        return await self.downloads.fetch(
-            artifact.url,
-            artifact.digest,
-            rules=self.tenant_rules,
-            tenant=tenant,
-            credentials=_shown(source, login),
-            digest_header=header,
-        )
+        return await fetch(self.downloads, source.repository, artifact, login, self.tenant_rules, tenant)
 
     async def _flux(self, source: Source) -> SourceStatus:
         cache = await self.watches(source.kind)
         await cache.wait_settled()
         if cache.parked is not None:
             raise sources.not_watched(source, cache.parked)
-        assert source.key is not None
         if odd := cache.unreadable.get(source.key):
             raise SourceNotReady(source.place, str(odd))
         return sources.offered_by_flux(source, cache.store.get(source.key))
 
-    async def _ask(self, component: Component, source: Source, login: LoginSecret | None) -> SourceStatus:
-        assert source.repository is not None
-        digest, revision = sources.headers_of(source.repository)
-        shown = _shown(source, login)
-        try:
-            found = await self.downloads.head(
-                source.repository.url,
-                rules=self.tenant_rules,
-                digest_header=digest,
-                revision_header=revision,
-                tenant=component.metadata.namespace,
-                credentials=shown,
-            )
-        except SourceError as error:
-            raise failure_of(error) from error
-        return sources.download_offer(Artifact(url=found.url, digest=found.digest, revision=found.revision))
-
-
-def _shown(source: Source, login: LoginSecret | None) -> OriginCredentials | None:
-    """Bound to the address that the spec names: what its answer leads to may be another server."""
-    assert source.repository is not None
-    return credentials.of(source.repository.url, login) if login is not None else None
-
-
-@dataclass(frozen=True, slots=True)
-class Logins:
-    """What the web servers of Components are shown, for who is not in the middle of a pass."""
-
-    contents: ReferenceReader
-
-    async def __call__(self, component: Component) -> OriginCredentials | None:
-        """What the server of a Component is shown, or nothing. Raises ComponentFailed."""
+    async def poll(self, component: Component, repository: HttpRepository) -> Artifact:
+        """What the web server of a Component offers now, outside of its passes. Raises SourceError, ComponentFailed."""
         wanted = references.for_source(component)
         resolved = references.settle(component, wanted, await self.contents.read(obj.target for obj in wanted))
-        repository = component.spec.source_ref.http_repository
-        if repository is None or resolved.login is None:
-            return None
-        return credentials.of(repository.url, resolved.login)
+        return await head(self.downloads, repository, resolved.login, self.tenant_rules, component.metadata.namespace)
+
+
+async def head(
+    downloads: Downloads, repository: HttpRepository, login: LoginSecret | None, rules: EgressRules, tenant: str = ""
+) -> Artifact:
+    """What the headers of a web server offer. Raises SourceError, InvalidCredentials."""
+    digest, revision = sources.headers_of(repository)
+    found = await downloads.head(
+        repository.url,
+        rules=rules,
+        digest_header=digest,
+        revision_header=revision,
+        tenant=tenant,
+        credentials=shown(repository, login),
+    )
+    return Artifact(url=found.url, digest=found.digest, revision=found.revision)
+
+
+async def fetch(
+    downloads: Downloads,
+    repository: HttpRepository,
+    artifact: Artifact,
+    login: LoginSecret | None,
+    rules: EgressRules,
+    tenant: str = "",
+) -> Files:
+    """The files of an artifact that a web server offered. Raises SourceError, InvalidCredentials."""
+    return await downloads.fetch(
+        artifact.url,
+        artifact.digest,
+        rules=rules,
+        tenant=tenant,
+        credentials=shown(repository, login),
+        digest_header=sources.headers_of(repository)[0],
+    )
+
+
+def shown(repository: HttpRepository, login: LoginSecret | None) -> OriginCredentials | None:
+    """Bound to the address that the spec names: what its answer leads to may be another server."""
+    return credentials.of(repository.url, login) if login is not None else None

@@ -92,7 +92,6 @@ class BlueprintStore:
 
     async def offer(self, source: Source) -> SourceStatus:
         """What the Blueprint offers now. Raises `SourceNotReady` or ApiError."""
-        assert source.key is not None  # named() has seen to it
         parked = self.blueprints.parked
         if parked is not None and not parked.is_not_served:
             raise SourceNotReady(source.place, f"Blueprint {source.key} cannot be read: {parked.why}")
@@ -115,7 +114,6 @@ class BlueprintStore:
 
     async def files(self, source: Source, artifact: Artifact) -> Files:
         """The files of a version, which is kept from then on. Raises a `SourceError`, or ApiError."""
-        assert source.key is not None
         found = self.blueprints.store.get(source.key)
         present = await self.artifact(found) if found is not None else None
         if found is None or present is None or present.digest != artifact.digest:

@@ -14,18 +14,16 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.sources import sources
 from stellwerk.render.errors import SourceError
-from stellwerk.render.sources.downloads import HttpArtifact
-from stellwerk.render.sources.egress import EgressRules
-from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.runtime.control.periodic import Periodic
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.tasks import Background, Border, background
@@ -52,21 +50,6 @@ class _Parked(NamedTuple):
     until: float
 
 
-class Head(Protocol):
-    """Asks a web server; `Downloads.head` does."""
-
-    async def __call__(
-        self,
-        url: str,
-        *,
-        rules: EgressRules,
-        digest_header: str,
-        revision_header: str,
-        tenant: str,
-        credentials: OriginCredentials | None,
-    ) -> HttpArtifact: ...
-
-
 class Poller:
     """Asks all addresses now and then. A `manager.Worker`: only the leader does."""
 
@@ -76,19 +59,15 @@ class Poller:
         self,
         *,
         components: Callable[[], Iterable[Component]],
-        head: Head,
-        credentials: Callable[[Component], Awaitable[OriginCredentials | None]],
-        rules: EgressRules,
+        poll: Callable[[Component, HttpRepository], Awaitable[Artifact]],
         wake: Callable[[ObjectKey], None],
         interval_seconds: float,
         border: Border,
     ) -> None:
-        """`components`: all of them, as the cache holds them. `credentials`: what the server of one is shown; raises
-        ComponentFailed. `wake` has a Component looked at."""
+        """`components`: all of them, as the cache holds them. `poll` asks the web server of one; raises SourceError
+        and ComponentFailed. `wake` has a Component looked at."""
         self._components = components
-        self._head = head
-        self._credentials = credentials
-        self._rules = rules
+        self._poll = poll
         self._wake = wake
         self._border = border
         self._rounds = Periodic(self.name, self._round, interval_seconds=interval_seconds, border=border)
@@ -126,15 +105,10 @@ class Poller:
             self._parked[address] = _Parked(failures, self._border.clock.monotonic() + pause)
 
     async def _ask(self, address: RepositoryAddress, user: Component) -> None:
+        repository = user.spec.source_ref.http_repository
+        assert repository is not None  # it has an address
         try:
-            found = await self._head(
-                address.url,
-                rules=self._rules,
-                digest_header=address.digest_header,
-                revision_header=address.revision_header,
-                tenant=user.metadata.namespace,
-                credentials=await self._credentials(user),
-            )
+            artifact = await self._poll(user, repository)
         except (SourceError, ComponentFailed) as error:
             _log.debug("an HTTP repository was not looked at: %s", error)
             return
@@ -142,7 +116,7 @@ class Poller:
             self._under_way.discard(address)
         # Who names the address now, not when it was asked: a slow answer must not miss a new Component.
         for component in by_address(self._components()).get(address, ()):
-            if differs(component, Artifact(url=found.url, digest=found.digest, revision=found.revision)):
+            if not component.status.has_attempted(artifact):
                 self._wake(component.key)
 
 
@@ -160,9 +134,3 @@ def by_address(components: Iterable[Component]) -> dict[RepositoryAddress, Seque
 
 def _secret(component: Component) -> ObjectKey | None:
     return next((reference.target.key for reference in references.for_source(component)), None)
-
-
-def differs(component: Component, artifact: Artifact) -> bool:
-    """Whether an answer is another one than the Component has acted on last."""
-    status = component.status
-    return (status.last_attempted_digest, status.last_attempted_revision) != (artifact.digest, artifact.revision)

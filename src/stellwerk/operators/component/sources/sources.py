@@ -21,13 +21,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import WatchSuspended
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.api_spec import (
-    DEFAULT_DIGEST_HEADER,
-    ComponentSpec,
-    HttpRepository,
-    SourceName,
-    SourceRef,
-)
+from stellwerk.operators.component.api_spec import DEFAULT_DIGEST_HEADER, ComponentSpec, HttpRepository
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.errors import InvalidSpec, SourceNotReady, WaitingForPin
 from stellwerk.operators.component.references import digests
@@ -54,14 +48,16 @@ FLUX_KINDS: dict[SourceKind, type[flux.FluxSource]] = {
     SourceKind.FluxExternalArtifact: flux.ExternalArtifact,
 }
 
+_NOWHERE = ObjectKey("", "")
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """One source, the same for all Components that name it."""
 
     kind: SourceKind
-    key: ObjectKey | None = None
-    """The place of the object; None for a web server."""
+    key: ObjectKey = _NOWHERE
+    """The place of the object; a web server has none."""
     repository: HttpRepository | None = None
 
     @property
@@ -73,7 +69,7 @@ class Source:
     def index_value(self) -> str:
         """Under what Components are found that name the source."""
         if self.repository is None:
-            return index_value(self.kind, self.key or ObjectKey("", ""))
+            return index_value(self.kind, self.key)
         return f"{self.kind}/{self.repository.url}"
 
 
@@ -104,29 +100,24 @@ def index_by_source(component: Component) -> Iterable[str]:
 def given(component: Component) -> list[Source]:
     """Every source that the spec names, also where that is one too many."""
     reference = component.spec.source_ref
-    names = ((kind, _name(reference, kind)) for kind in SourceKind if kind is not SourceKind.HttpRepository)
-    found = [Source(kind, name.key(component.metadata.namespace)) for kind, name in names if name is not None]
+    names = {
+        SourceKind.Blueprint: reference.blueprint,
+        SourceKind.FluxGitRepository: reference.flux_git_repository,
+        SourceKind.FluxOciRepository: reference.flux_oci_repository,
+        SourceKind.FluxBucket: reference.flux_bucket,
+        SourceKind.FluxHelmChart: reference.flux_helm_chart,
+        SourceKind.FluxExternalArtifact: reference.flux_external_artifact,
+    }
+    found = [Source(kind, name.key(component.metadata.namespace)) for kind, name in names.items() if name is not None]
     if reference.http_repository is not None:
         found.append(Source(SourceKind.HttpRepository, repository=reference.http_repository))
     return found
 
 
-def _name(reference: SourceRef, kind: SourceKind) -> SourceName | None:
-    match kind:
-        case SourceKind.Blueprint:
-            return reference.blueprint
-        case SourceKind.FluxGitRepository:
-            return reference.flux_git_repository
-        case SourceKind.FluxOciRepository:
-            return reference.flux_oci_repository
-        case SourceKind.FluxBucket:
-            return reference.flux_bucket
-        case SourceKind.FluxHelmChart:
-            return reference.flux_helm_chart
-        case SourceKind.FluxExternalArtifact:
-            return reference.flux_external_artifact
-        case SourceKind.HttpRepository:
-            return None
+def of_flux(component: Component) -> tuple[type[flux.FluxSource], ObjectKey] | None:
+    """The Flux object that the spec names; None where its source is something else."""
+    found = given(component)
+    return (FLUX_KINDS[found[0].kind], found[0].key) if len(found) == 1 and found[0].kind in FLUX_KINDS else None
 
 
 # ---- what it offers
@@ -190,9 +181,7 @@ def _shown(source: Source) -> str:
 
 def is_news(component: Component, artifact: Artifact) -> bool:
     """Whether a source with this artifact is worth a pass of the Component."""
-    status = component.status
-    taken = (status.last_attempted_digest, status.last_attempted_revision)
-    return status.state is not State.Ready or taken != (artifact.digest, artifact.revision)
+    return component.status.state is not State.Ready or not component.status.has_attempted(artifact)
 
 
 # ---- what is taken of it

@@ -118,7 +118,7 @@ def check_target(component: Component, tenancy: Tenancy) -> None:
 
 def _references(component: Component) -> Iterator[tuple[str, ObjectKey]]:
     for source in sources.given(component):
-        if source.key is not None:
+        if source.repository is None:
             yield f"sourceRef.{source.kind}", source.key
     for number, one in enumerate(component.spec.dependencies):
         yield f"dependencies[{number}]", one.key(component.metadata.namespace)
