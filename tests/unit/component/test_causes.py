@@ -288,7 +288,7 @@ TABLE: dict[str, Breakage] = {
         reason="InvalidObjects",
     ),
     "a referenced Secret is missing": Breakage(
-        shown=errors.ReferencesUnresolved(["spec.valuesFrom[0]: secret shop/values not found"]),
+        shown=errors.ReferencesUnresolved("spec.valuesFrom[0]: secret shop/values not found"),
         root="",
         names="secret shop/values",
         step="create the object or key that the message names (stellwerk explain ReferenceNotFound)",

@@ -17,7 +17,7 @@ KEY = ObjectKey("shop", "web")
 
 
 def test_what_may_still_come_is_pending_and_not_an_error() -> None:
-    missing = errors.ReferencesUnresolved(["/decryption: error loading secret shop/keys: not found"])
+    missing = errors.ReferencesUnresolved("/decryption: error loading secret shop/keys: not found")
 
     assert missing.report().effective_state is State.Pending
     assert missing.report(deleting=True).reason is Reason.DeletionRetrying

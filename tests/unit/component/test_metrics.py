@@ -136,7 +136,7 @@ def test_errors_are_counted_by_what_the_api_server_answered_and_waiting_is_none(
     scrape = Scrape()
     refused = ApplyFailed("may not")
     refused.__cause__ = Forbidden(Status(code=403))
-    for error in (refused, ApplyFailed("no"), Unreachable("no"), ReferencesUnresolved(["absent"])):
+    for error in (refused, ApplyFailed("no"), Unreachable("no"), ReferencesUnresolved("absent")):
         scrape.own.failed(error)
 
     assert scrape.values(f"{P}reconcile_errors_total", type="403") == [1]

@@ -71,6 +71,7 @@ COSTLY_SECONDS = 60.0
 """How soon an archive or template is tried again that has exhausted what there is for one. The back-off's first steps
 take milliseconds: ten tries at once of something that takes ten seconds would be an attack on the neighbours."""
 
+_RESOLVING = "error resolving references: "
 _APPLYING = "error reconciling dependent resources: "
 _RENDERING = f"{_APPLYING}error rendering manifests: "
 
@@ -80,9 +81,14 @@ class ComponentFailed(ReconcileError):
 
     reason = Reason.Error
     cause: ClassVar[Cause] = Cause.ApplyFailed
+    beginning: ClassVar[str] = ""
+    """The first words of the message."""
     retriable: ClassVar[bool] = False
     """Whether the Component is Pending rather than in Error, and is tried again after `retry_after_seconds`, or after
     its retryInterval where that is None."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{self.beginning}{why}")
 
     def advising(self, advice: str) -> Self:
         """The same failure, with advice for the user."""
@@ -114,28 +120,28 @@ class ReferencesUnresolved(NotYet):
     """Secrets, ConfigMaps or keys are missing; names all of them."""
 
     cause = Cause.ReferenceNotFound
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__(f"error resolving references: {'; '.join(problems)}")
+    beginning = _RESOLVING
 
 
 class SourceNotReady(NotYet):
     """The source has nothing to offer yet."""
 
     cause = Cause.SourceNotReady
+    beginning = _RESOLVING
 
     def __init__(self, where: str, why: str) -> None:
-        super().__init__(f"error resolving references: {where}: {why}")
+        super().__init__(f"{where}: {why}")
 
 
 class TooManyClusters(NotYet):
     """The Components of the namespace, or all, go to as many other clusters as they may."""
 
     cause = Cause.TooManyTargetClusters
+    beginning = _APPLYING
 
     def __init__(self, whose: str, most: int, flag: str) -> None:
         super().__init__(
-            f"{_APPLYING}{whose} go to {most} other clusters, and --{flag} allows no more; use the same kubeconfig for "
+            f"{whose} go to {most} other clusters, and --{flag} allows no more; use the same kubeconfig for "
             "the same cluster, delete Components of unused clusters, or raise the limit"
         )
 
@@ -361,18 +367,14 @@ class ReferencesUnreadable(PassFailed):
     """Secrets or ConfigMaps could not be read; names all of them."""
 
     cause = Cause.ReferenceNotFound
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__(f"error resolving references: {'; '.join(problems)}")
+    beginning = _RESOLVING
 
 
 class SourceUnusable(PassFailed):
     """The artifact cannot be had, or is not what was promised."""
 
     cause = Cause.SourceUnusable
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{_RENDERING}{why}")
+    beginning = _RENDERING
 
 
 class SourceSilent(SourceUnusable):
@@ -383,36 +385,27 @@ class RenderingFailed(PassFailed):
     """Files, values or templates are wrong."""
 
     cause = Cause.RenderingFailed
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{_RENDERING}{why}")
+    beginning = _RENDERING
 
 
 class InvalidObjects(PassFailed):
     """The objects must not be applied together."""
 
     cause = Cause.InvalidObjects
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{_APPLYING}{why}")
+    beginning = _APPLYING
 
 
 class ApplyFailed(PassFailed):
     """The API server did not take an object."""
 
-    cause = Cause.ApplyFailed
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{_APPLYING}{why}")
+    beginning = _APPLYING
 
 
 class ClusterUnreachable(PassFailed):
     """The target cluster does not answer."""
 
     cause = Cause.ClusterUnreachable
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{_APPLYING}{why}")
+    beginning = _APPLYING
 
 
 class EndedUnexpectedly(PassFailed):
@@ -426,9 +419,10 @@ class ClusterTooLarge(PassFailed):
 
     retry = Retry.WHEN_CHANGED
     cause = Cause.TargetClusterTooLarge
+    beginning = _APPLYING
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"{_APPLYING}{why}; remove them, or distribute Components over several clusters")
+        super().__init__(f"{why}; remove them, or distribute Components over several clusters")
 
 
 NO_ANSWER = (Unreachable, LoginFailed, Undecodable)

@@ -139,11 +139,6 @@ class Resolved:
         texts = sum(len(text.text) for text in last_of_each(self.values))
         return texts + sum(map(len, self.substitutes.values()))
 
-    @property
-    def decryption_digest(self) -> str:
-        """The fingerprint of the keys; empty without any. What was decrypted is kept under it."""
-        return self.digests.get(DECRYPTION, "") if self.decryption_keys else ""
-
 
 # ---- which
 
@@ -267,7 +262,7 @@ def settle(component: Component, references: Sequence[Reference], found: Found) 
     problems = [(place, one) for place, one in taken.items() if isinstance(one, UnreadReference)]
     if problems:
         failure = ReferencesUnresolved if any(one.may_come for _, one in problems) else ReferencesUnreadable
-        raise failure([f"{place}: {one.why}" for place, one in problems])
+        raise failure("; ".join(f"{place}: {one.why}" for place, one in problems))
     return _resolved(component, {place: one for place, one in taken.items() if not isinstance(one, UnreadReference)})
 
 
