@@ -7,7 +7,7 @@ from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.actions import Create, Remove
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.operators.component.observers.api_warnings import MOST_OBJECTS, Remarks
+from stellwerk.operators.component.observers.observers import MOST_OBJECTS, Remarks
 
 SHOP = ObjectKey("home", "shop")
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)

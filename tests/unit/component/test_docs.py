@@ -8,7 +8,7 @@ from pathlib import Path
 from stellwerk.cli import verb_tree
 from stellwerk.operators.component import api
 from stellwerk.operators.component.insight import help_topics
-from stellwerk.operators.component.observers import api_warnings
+from stellwerk.operators.component.observers import observers
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.settings import TABLE
 from stellwerk.operators.component.sources import blueprints
@@ -49,7 +49,7 @@ def test_every_reason_of_an_event_has_its_line() -> None:
     sources = Path(help_topics.__file__).parents[1].rglob("*.py")
     said = {word for source in sources for word in re.findall(r'Notice\(\s*"(\w+)"', source.read_text())}
     kept = {
-        api_warnings.REMARKED,
+        observers.REMARKED,
         abandon_remote.REASON,
         blueprints.DELETION_BLOCKED,
         PASS_STUCK,

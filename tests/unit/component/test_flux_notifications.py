@@ -18,8 +18,8 @@ from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.observers import flux_notifications
-from stellwerk.operators.component.observers.events import AnnotatedSink
 from stellwerk.operators.component.observers.flux_notifications import Receiver
+from stellwerk.operators.component.observers.observers import AnnotatedSink
 from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock

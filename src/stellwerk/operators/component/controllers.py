@@ -20,10 +20,9 @@ from stellwerk.operators.component.component.deployment import Deployer, Renders
 from stellwerk.operators.component.component.reconcile import ComponentReconciler
 from stellwerk.operators.component.component.traced import Traced
 from stellwerk.operators.component.component.weights import Weights
-from stellwerk.operators.component.observers.events import AnnotatedSink
 from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
-from stellwerk.operators.component.observers.observers import PassObserver, Reports
+from stellwerk.operators.component.observers.observers import AnnotatedSink, PassObserver, Reports
 from stellwerk.operators.component.references.inputs import Inputs
 from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.rights import RIGHTS
@@ -93,7 +92,6 @@ def install(
     connect: Connect,
     recorder: EventSink,
     namespace: str,
-    watchers: tuple[PassObserver, ...] = (),
 ) -> ComponentOperator:
     """Give the Component operator to a manager. `connect` opens clients for other clusters; their writes pass the same
     fence as the manager's. `namespace` is the operator's own."""
@@ -127,7 +125,7 @@ def install(
         servers=ServerConcurrency(workers=settings.max_concurrent_reconciles, wake=seen.wake),
         weights=Weights(wake=seen.wake),
         addresses=Addresses(manager.clock),
-        reports=_reports(manager, settings, metrics, events, watchers),
+        reports=_reports(manager, settings, metrics, events),
         checkpoints=Checkpoints(seen.components, StatusWriter(client=client, clock=manager.clock)),
         settings=settings,
         clock=manager.clock,
@@ -246,10 +244,9 @@ def _reports(
     settings: Settings,
     metrics: ComponentMetrics,
     events: AnnotatedSink,
-    watchers: tuple[PassObserver, ...],
 ) -> Reports:
     """The reports of passes, and their receivers."""
-    told: tuple[PassObserver, ...] = (metrics, events, *_receivers(manager, settings), *watchers)
+    told: tuple[PassObserver, ...] = (metrics, events, *_receivers(manager, settings))
     return Reports(
         recorder=events,
         dependent_events=settings.dependent_events,

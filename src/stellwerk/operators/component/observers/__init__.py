@@ -1,8 +1,6 @@
 """What is reported about a pass.
 
-observers             log lines and Events of the writes of a pass
-events                Events of a status
+observers             Events and log lines: of a pass, of its writes, of the API server's warnings
 metrics               metrics
 flux_notifications    notifications of Flux that wake Components
-api_warnings          warnings of the API server
 """

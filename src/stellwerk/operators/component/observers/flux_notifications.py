@@ -27,7 +27,7 @@ from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import ComponentStatus
-from stellwerk.operators.component.observers.events import FLUX_EVENT_PREFIX, about
+from stellwerk.operators.component.observers.observers import PassObserver, about
 from stellwerk.operators.component.reasons import Reason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
@@ -46,6 +46,8 @@ FIRST_PAUSE_SECONDS = 1.0
 SILENCE_SECONDS = 300.0
 _DRAIN_SECONDS = 2.0
 _ON_THE_WAY = frozenset({Reason.Processing, Reason.DeletionProcessing})
+_FLUX_PREFIX = "event.toolkit.fluxcd.io/"
+"""What flux's users put on objects to have it in every notification about them."""
 _TOO_MANY = 429
 """How the receiver reports that it has the same notification already."""
 
@@ -60,8 +62,8 @@ class _LastNotice:
     revision: str
 
 
-class Receiver:
-    """Posts notifications; a `reporting.Watcher`, and a server of the manager: `run` must be running."""
+class Receiver(PassObserver):
+    """Posts notifications about Components; a server of the manager: `run` must be running."""
 
     def __init__(self, address: str, *, instance: str, clock: Clock, metrics: Metrics | None = None) -> None:
         self._address = address
@@ -93,12 +95,6 @@ class Receiver:
             return
         self._pending.append(notification(component, status, self._instance, self._clock.now()))
         self._arrived.set()
-
-    def failed(self, error: Exception) -> None:
-        """A pass has failed: the status shows why."""
-
-    def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
-        """Objects were written: Flux receives notifications about Components only."""
 
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
@@ -187,7 +183,7 @@ def notification(component: Component, status: ComponentStatus, instance: str, n
     ready = conditions.find(status.conditions, READY)
     assert ready is not None  # there is nothing to notify about without it
     metadata: JsonObject = {
-        **{key: value for key, value in component.metadata.annotations.items() if key.startswith(FLUX_EVENT_PREFIX)},
+        **{key: value for key, value in component.metadata.annotations.items() if key.startswith(_FLUX_PREFIX)},
         **about(component, status),
     }
     return {

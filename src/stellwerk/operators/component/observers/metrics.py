@@ -23,6 +23,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONTROLLER, Component
 from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.errors import ComponentFailed
+from stellwerk.operators.component.observers.observers import PassObserver
 from stellwerk.render.sources.artifact_disk_cache import Outcome
 from stellwerk.runtime.telemetry.metrics import Metrics
 
@@ -49,8 +50,8 @@ class _Facts:
         )
 
 
-class ComponentMetrics(Collector):
-    """The numbers of one operator; a `reporting.Watcher`. `limit`: for how many Components series are kept."""
+class ComponentMetrics(Collector, PassObserver):
+    """The numbers of one operator. `limit`: for how many Components series are kept."""
 
     def __init__(self, limit: int, requests: Callable[[], Mapping[str, float]] = dict) -> None:
         """`requests`: how many requests the process has sent to API servers, by HTTP method."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from stellwerk.apply.errors import WriteFailure
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
@@ -16,12 +16,16 @@ from stellwerk.delivery.sets.set_reports import listed
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.operators.component.api import DISABLE_EVENTS_ANNOTATION, EVENT_REVISION_ANNOTATION, Component
+from stellwerk.operators.component.api import (
+    DISABLE_EVENTS_ANNOTATION,
+    EVENT_REVISION_ANNOTATION,
+    EVENT_TOKEN_ANNOTATION,
+    Component,
+)
 from stellwerk.operators.component.api_status import ComponentStatus
-from stellwerk.operators.component.observers.api_warnings import Remarks, remarked
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED
 from stellwerk.operators.component.settings import DependentEvents
-from stellwerk.operators.component.status_report import PassReport
+from stellwerk.operators.component.status_report import PassReport, severity_of
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.process.manager import UNREADABLE
@@ -29,25 +33,108 @@ from stellwerk.runtime.reconciler import Next, Notice, Severity
 
 _log = logging.getLogger(__name__)
 
+REMARKED = "ApiServerWarning"
+"""Reason of the Event about what an API server remarks."""
+MOST_OBJECTS = 100
+"""Of one Component; warnings about further objects are reported each time."""
 
-class PassObserver(Protocol):
-    """Who wants to know what became of a Component; the metrics and flux's receiver are."""
+
+class PassObserver:
+    """What learns what became of Components. Whatever an observer does not need, it leaves as it is here."""
+
+    __slots__ = ()
 
     def told(self, component: Component, status: ComponentStatus) -> None:
         """A pass has ended with this status."""
-        ...
 
     def failed(self, error: Exception) -> None:
         """A pass has raised this error; the status is reported separately, by the method above."""
-        ...
 
     def carried(self, component: Component, created: int, updated: int, deleted: int) -> None:
         """Objects were written."""
-        ...
 
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
-        ...
+
+
+# ---- what Events carry
+
+
+def about(component: Component, status: ComponentStatus) -> dict[str, str]:
+    """Revision and token of the status that an Event is about."""
+    found = {EVENT_TOKEN_ANNOTATION: f"{component.metadata.uid}:{status.processing_digest}"}
+    if status.last_attempted_revision:
+        found[EVENT_REVISION_ANNOTATION] = status.last_attempted_revision
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedSink(PassObserver):
+    """A recorder that knows what each Component's Events are about.
+
+    Readers such as flux's notification-controller want to know which revision an Event is about, and distinguish one
+    processing cycle from another by a token. Both come from the status that a pass ended with, which is received here
+    before the engine sends the Event about it.
+    """
+
+    recorder: EventSink
+    _latest: dict[ObjectKey, ComponentStatus] = field(default_factory=dict)
+
+    def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
+        """Send an Event; one on a Component with revision and token, and as grave as its state."""
+        if isinstance(obj, Component):
+            notice = self._completed(obj, notice)
+        self.recorder.send(obj, notice, related)
+
+    def _completed(self, component: Component, notice: Notice) -> Notice:
+        status = self._latest.get(component.key, component.status)
+        ready = conditions.find(status.conditions, READY)
+        is_verdict = ready is not None and ready.reason == notice.reason
+        return replace(
+            notice,
+            severity=severity_of(status) if is_verdict else notice.severity,
+            annotations=tuple(sorted({**about(component, status), **dict(notice.annotations)}.items())),
+        )
+
+    def told(self, component: Component, status: ComponentStatus) -> None:
+        """A pass has ended with this status."""
+        self._latest[component.key] = status
+
+    def forget(self, key: ObjectKey) -> None:
+        """The Component is gone."""
+        self._latest.pop(key, None)
+
+
+# ---- what API servers remark
+
+
+@dataclass(slots=True)
+class Remarks:
+    """The remarks about the objects of one Component when they were written last: deprecated versions, dropped fields.
+
+    A remark comes with each write of its object and never without one. It is reported when it appears: an object that
+    is written again with the same remark is no news, one that no longer causes it is forgotten, and a calm Component
+    costs nothing. After a restart nothing is known, and nothing is requested for that reason alone.
+    """
+
+    _known: dict[Address, tuple[str, ...]] = field(default_factory=dict)
+
+    def news(self, carried: Iterable[ActionResult]) -> list[str]:
+        """The remarks that were not there before, each with the object that it is about."""
+        known = self._known
+        written = [each for each in carried if isinstance(each.action, Create | Update)]
+        last = {each.address: each.remarks for each in written if each.remarks or each.address in known}
+        kept = {address: remarks for address, remarks in {**known, **last}.items() if remarks}
+        self._known = dict([*kept.items()][-MOST_OBJECTS:])
+        return [
+            f"{address}: {remark}"
+            for address, remarks in last.items()
+            for remark in remarks
+            if remark not in known.get(address, ())
+        ]
+
+
+# ---- what a pass reports
 
 
 @dataclass(slots=True)
@@ -58,7 +145,6 @@ class Reported:
     unreadable: frozenset[str] = frozenset()
     once: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By the reason of the Event, its words."""
-    hooks_skipped: bool = False
     remarks: Remarks = field(default_factory=Remarks)
 
 
@@ -116,15 +202,11 @@ class Reports:
 
     def hooks_skipped(self, component: Component, reported: Reported, secret: ObjectKey) -> None:
         """Report, once, that delete hooks cannot run because the namespace of their Secret is being deleted."""
-        if reported.hooks_skipped:
-            return
-        reported.hooks_skipped = True
         message = (
             f"delete hooks are skipped: namespace {secret.namespace}, which kept them in secret {secret.name}, is "
             "being deleted; delete the component before its namespace to have them run"
         )
-        _log.warning("%s: %s", component.ref, message)
-        self.recorder.send(component, Notice("DeleteHooksSkipped", message, Severity.WARNING, "Delete"))
+        self._once(component, reported, Notice("DeleteHooksSkipped", message, Severity.WARNING, "Delete"), ("skipped",))
 
     def _once(self, component: Component, reported: Reported, notice: Notice, words: tuple[str, ...]) -> None:
         """Report something when it comes up, and again only after its words have changed."""
@@ -145,7 +227,8 @@ class Reports:
         for watcher in self.watchers:
             watcher.carried(component, counts[Create], counts[Update], counts[Remove])
         if news := reported.remarks.news(progress.carried):
-            self.recorder.send(component, remarked(listed(news)))
+            message = f"the API server warns: {listed(news)}"
+            self.recorder.send(component, Notice(REMARKED, message, Severity.WARNING, "Apply"))
         if component.metadata.annotations.get(DISABLE_EVENTS_ANNOTATION) == "true":
             return
         for one in progress.carried:
