@@ -14,11 +14,11 @@ from stellwerk.delivery.rendering import add_renderer
 from stellwerk.delivery.server_addresses import Addresses
 from stellwerk.delivery.sets.cluster_identity import ClusterIdentity
 from stellwerk.operators.component import status_report
-from stellwerk.operators.component.api import CONTROLLER, LEASE_NAME, RECONCILER
+from stellwerk.operators.component.api import CONTROLLER, LEASE_NAME, RECONCILER, Component
+from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.component.component_pass import ComponentMemo, Services
-from stellwerk.operators.component.component.deployment import Deployer, Renders
+from stellwerk.operators.component.component.deployment import Deployer
 from stellwerk.operators.component.component.reconcile import ComponentReconciler
-from stellwerk.operators.component.component.traced import Traced
 from stellwerk.operators.component.component.weights import Weights
 from stellwerk.operators.component.observers.flux_notifications import Receiver
 from stellwerk.operators.component.observers.metrics import ComponentMetrics, artifact_cache
@@ -38,6 +38,7 @@ from stellwerk.operators.component.watches import ComponentController, Watches, 
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.sources.artifact_disk_cache import Shelf
 from stellwerk.render.sources.downloads import Downloads
+from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.cache.remote_clusters import Connect, RemoteLimits
 from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.memo import Memos
@@ -48,7 +49,6 @@ from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.process.process import OperatorIdentity, Parts
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.supervision.tasks import Closing
-from stellwerk.runtime.telemetry import traces
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 
@@ -59,7 +59,6 @@ class ComponentOperator:
     controller: ComponentController
     reconciler: ComponentReconciler
     watches: Watches
-    targets: Targets
 
 
 def launch(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> Launch:
@@ -87,7 +86,7 @@ def install(
     manager: Manager,
     settings: Settings,
     *,
-    renderer: Renders,
+    renderer: Renderer,
     downloads: Downloads,
     connect: Connect,
     recorder: EventSink,
@@ -97,10 +96,8 @@ def install(
     fence as the manager's. `namespace` is the operator's own."""
     seen = watches(manager)
     client = manager.client.with_field_manager(RECONCILER)
-    metrics = ComponentMetrics.registered(manager.metrics)
-    events = AnnotatedSink(recorder)
-    store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
     contents = ReferenceReader(client, seen.contents)
+    store = BlueprintStore(client, seen.blueprints, seen.blueprint_versions)
     artifacts = Artifacts(
         watches=seen.sources,
         blueprints=store,
@@ -109,8 +106,18 @@ def install(
         flux_rules=settings.flux_egress,
         tenant_rules=settings.egress,
     )
-    traced = Traced(renderer) if traces.are_on() else renderer
-    targets, deployer = _deployment(manager, settings, seen, traced, connect, metrics)
+    metrics = ComponentMetrics.registered(manager.metrics)
+    targets, deployer = _deployment(manager, settings, seen, renderer, connect, metrics)
+    events = AnnotatedSink(recorder)
+    reports = Reports(
+        recorder=events,
+        dependent_events=settings.dependent_events,
+        watchers=(metrics, events, *_receivers(manager, settings)),
+        on_throttled=manager.metrics.drift_throttled,
+    )
+    checkpoints: Checkpoints[Component, ComponentStatus] = Checkpoints(
+        seen.components, StatusWriter(client=client, clock=manager.clock)
+    )
     services = Services(
         client=client,
         components=seen.components,
@@ -120,25 +127,34 @@ def install(
         artifacts=artifacts,
         targets=targets,
         deployer=deployer,
-        holds=traced.holds,
+        holds=renderer.holds,
         seal_key=SealKey(client, namespace, manager.clock),
         servers=ServerConcurrency(workers=settings.max_concurrent_reconciles, wake=seen.wake),
         weights=Weights(wake=seen.wake),
         addresses=Addresses(manager.clock),
-        reports=_reports(manager, settings, metrics, events),
-        checkpoints=Checkpoints(seen.components, StatusWriter(client=client, clock=manager.clock)),
+        reports=reports,
+        checkpoints=checkpoints,
         settings=settings,
         clock=manager.clock,
     )
     reconciler = ComponentReconciler(services, Memos(ComponentMemo))
-    controller = _controller(manager, settings, seen, reconciler, events)
+    controller = Controller(
+        CONTROLLER,
+        seen.components,
+        reconciler,
+        write_status=checkpoints.write_status,
+        checkpoints=checkpoints,
+        memos=reconciler.memos,
+        workers=settings.max_concurrent_reconciles,
+        tenant_of=lambda key: key.namespace,
+        recorder=events,
+        explain_unreadable=status_report.unreadable,
+        metrics=manager.metrics,
+        clock=manager.clock,
+    )
     wire(controller, seen)
     blueprints.install(
-        manager,
-        store,
-        seen.components,
-        recorder=recorder,
-        cross_namespace_refs=settings.rules.cross_namespace_refs,
+        manager, store, seen.components, recorder=recorder, cross_namespace_refs=settings.rules.cross_namespace_refs
     )
     manager.add_server("target clusters", targets)
     manager.add_controller(
@@ -161,22 +177,27 @@ def install(
             border=manager.border,
         )
     )
-    return ComponentOperator(controller, reconciler, seen, targets)
+    return ComponentOperator(controller, reconciler, seen)
 
 
 def _deployment(
     manager: Manager,
     settings: Settings,
     seen: Watches,
-    renderer: Renders,
+    renderer: Renderer,
     connect: Connect,
     metrics: ComponentMetrics,
 ) -> tuple[Targets, Deployer]:
     """Where objects go and who brings them there: a change in a target cluster wakes the Component it belongs to."""
+
+    def wake_owner(label: str) -> None:
+        if (key := deployer.owners.get(label)) is not None:
+            seen.wake([key])
+
     targets = Targets(
         manager.home,
         connect=connect,
-        wake=lambda label: _wake_owner(label, deployer, seen),
+        wake=wake_owner,
         clock=manager.clock,
         border=manager.border,
         rules=settings.rules,
@@ -204,55 +225,12 @@ def _deployment(
     return targets, deployer
 
 
-def _wake_owner(label: str, deployer: Deployer, seen: Watches) -> None:
-    if (key := deployer.owners.get(label)) is not None:
-        seen.wake([key])
-
-
-# ---- the controller, and the reports of its passes
-
-
-def _controller(
-    manager: Manager, settings: Settings, seen: Watches, reconciler: ComponentReconciler, events: EventSink
-) -> ComponentController:
-    return Controller(
-        CONTROLLER,
-        seen.components,
-        reconciler,
-        write_status=reconciler.services.checkpoints.write_status,
-        checkpoints=reconciler.services.checkpoints,
-        memos=reconciler.memos,
-        workers=settings.max_concurrent_reconciles,
-        tenant_of=lambda key: key.namespace,
-        recorder=events,
-        explain_unreadable=status_report.unreadable,
-        metrics=manager.metrics,
-        clock=manager.clock,
-    )
-
-
 def shelf(settings: Settings, metrics: Metrics) -> Shelf | None:
     """Where artifacts lie on disk; None: nowhere."""
     if not settings.artifact_cache_dir:
         return None
     most = settings.artifact_cache_mib * 2**20
     return Shelf(Path(settings.artifact_cache_dir), most_bytes=most, tell=artifact_cache(metrics))
-
-
-def _reports(
-    manager: Manager,
-    settings: Settings,
-    metrics: ComponentMetrics,
-    events: AnnotatedSink,
-) -> Reports:
-    """The reports of passes, and their receivers."""
-    told: tuple[PassObserver, ...] = (metrics, events, *_receivers(manager, settings))
-    return Reports(
-        recorder=events,
-        dependent_events=settings.dependent_events,
-        watchers=told,
-        on_throttled=manager.metrics.drift_throttled,
-    )
 
 
 def _receivers(manager: Manager, settings: Settings) -> tuple[PassObserver, ...]:

@@ -8,6 +8,5 @@ delete_hooks             delete hooks of a Component
 self_management_check    refuses a Component that manages itself              pure
 status_size_limit        keeps the status below the limit of the API server   pure
 unknown_kinds            kinds that the target does not serve
-traced                   rendering and readiness with a trace span
 weights                  how many bytes of large passes are in memory
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +22,7 @@ from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import Policies
-from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress, ends_the_pass
+from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
@@ -54,16 +54,16 @@ from stellwerk.render.bounded_cache import Kept
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
 from stellwerk.render.request.request import (
-    Claim,
     ClusterApis,
-    Lookup,
     ReleaseInfo,
     Rendered,
     RenderPostBuild,
     RenderRequest,
 )
+from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.telemetry import traces
 
 _KEPT_BYTES, _KEPT_BYTES_OF_TENANT = 32 * 2**20, 8 * 2**20
 """How much of prepared sets is remembered, as JSON; in memory they weigh several times as much."""
@@ -72,18 +72,6 @@ _SET_BYTES = 64 * 2**10
 _LARGE_SET, _LARGE_SET_BYTES = 500, 2**20
 """Objects and bytes of JSON from which a set is large: planning one would block the event loop for tens of
 milliseconds, so it runs in a thread."""
-
-
-class Renders(Protocol):
-    """What renders; `render.worker.renderer.Renderer` does."""
-
-    async def render(self, request: RenderRequest, lookup: Lookup | None = None) -> Rendered:
-        """The objects that files make. Raises a `RenderError`."""
-        ...
-
-    async def holds(self, claim: Claim) -> bool:
-        """Whether an expression is true of its objects. Raises a `RenderError`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +107,7 @@ class _Prepared(NamedTuple):
 class Deployer:
     """Deploys Components. `cluster_uid` answers with the uid of the operator's own cluster."""
 
-    renderer: Renders
+    renderer: Renderer
     targets: Targets
     cluster_uid: Callable[[], Awaitable[str]]
     options: ApplyOptions
@@ -151,9 +139,9 @@ class Deployer:
         target: Target,
         memory: ObservedState,
         *,
-        save: Save = ends_the_pass,
-        seal: Callable[[bytes], None] = lambda content: None,
-        weigh: Callable[[int], None] = lambda size: None,
+        save: Save,
+        seal: Callable[[bytes], None],
+        weigh: Callable[[int], None],
     ) -> Deployed:
         """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
 
@@ -256,7 +244,9 @@ class Deployer:
         )
         tenant = component.metadata.namespace
         lookups = Lookups(target, self.targets, account, tenant, self._hidden)
-        rendered = await self.renderer.render(asked, lookups)
+        with traces.within("render") as span:
+            rendered = await self.renderer.render(asked, lookups)
+            span.record(objects=len(rendered.objects))
         if facts.unknown:
             await threads.run(lambda: unknown_kinds.check(rendered, files, facts.unknown))
         if asked.decryption:

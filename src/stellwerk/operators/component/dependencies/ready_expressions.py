@@ -27,6 +27,7 @@ from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.errors import DependencyNotReady, InvalidReadyExpression
 from stellwerk.render.errors import ExpressionFailed, InvalidExpression
 from stellwerk.render.request.request import Claim
+from stellwerk.runtime.telemetry import traces
 
 Holds: TypeAlias = Callable[[Claim], Awaitable[bool]]
 """Answers a claim; `render.worker.renderer.Renderer.holds` does. Raises a `RenderError`."""
@@ -66,7 +67,9 @@ async def check(questions: Iterable[ReadyRequirement], holds: Holds) -> None:
     """Raises InvalidReadyExpression, DependencyNotReady for the first that does not hold, or a RenderError."""
     for requirement in questions:
         try:
-            if not await holds(requirement.claim):
+            with traces.within("judge"):
+                is_ready = await holds(requirement.claim)
+            if not is_ready:
                 raise DependencyNotReady(requirement.dependency, f"not ready: spec.{requirement.field} is false")
         except InvalidExpression as error:
             raise InvalidReadyExpression(requirement.field, str(error)) from error
