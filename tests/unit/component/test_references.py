@@ -154,8 +154,8 @@ def test_a_deletion_needs_the_kubeconfig_and_nothing_else() -> None:
 def test_a_change_of_any_of_them_concerns_the_component_also_while_it_is_deleted() -> None:
     going = component(spec=EVERYTHING, deleting=True)
 
-    assert sorted(references.index_by_secret(going)) == ["shop/a", "shop/keys", "shop/remote", "shop/vars"]
-    assert sorted(references.index_by_config_map(going)) == ["shop/b", "shop/more"]
+    assert sorted(references.index(ReferenceKind.Secret, going)) == ["shop/a", "shop/keys", "shop/remote", "shop/vars"]
+    assert sorted(references.index(ReferenceKind.ConfigMap, going)) == ["shop/b", "shop/more"]
 
 
 def test_another_way_of_encryption_is_refused_once_there_is_a_key() -> None:

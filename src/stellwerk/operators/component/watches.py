@@ -9,21 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import Kind, PartialObjectMetadata, View, metadata_of
+from stellwerk.kube.types.model import PartialObjectMetadata, View, metadata_of
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind
-from stellwerk.operators.component.api_status import Artifact, ComponentStatus
+from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.dependencies import dependencies
 from stellwerk.operators.component.dependencies.dependencies import Waiting
 from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
 from stellwerk.operators.component.references import references
+from stellwerk.operators.component.references.referenced_data import KINDS
 from stellwerk.operators.component.sources import blueprints, sources
 from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary, VersionSummary
 from stellwerk.operators.component.sources.blueprints import BY_SOURCE
@@ -33,8 +34,6 @@ from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
 
 BY_DEPENDENCY = "dependency"
-BY_SECRET = "secret"  # noqa: S105  # the name of an index
-BY_CONFIG_MAP = "config map"
 
 RENAMED_SECONDS = 2.0
 """How soon a status names the next dependency that its Component waits for."""
@@ -62,9 +61,8 @@ class Watches:
     def contents(self, kind: ReferenceKind) -> Informer[PartialObjectMetadata]:
         """The metadata of all Secrets, or of all ConfigMaps."""
         if kind not in self._contents:
-            target, index = _REFERENCED[kind]
-            cache = self._contents[kind] = self.manager.informer(metadata_of(target))
-            cache.on_change(lambda delta: self._wake_by(index, str(delta.key)))
+            cache = self._contents[kind] = self.manager.informer(metadata_of(KINDS[kind]))
+            cache.on_change(lambda delta: self._wake_by(kind, str(delta.key)))
         return self._contents[kind]
 
     async def sources(self, kind: SourceKind) -> Informer[flux.FluxSource]:
@@ -121,17 +119,12 @@ class Watches:
         if delta.new is None or sources.not_ready(delta.new):
             return
         offer = sources.offered_by_flux(sources.Source(kind, delta.key), delta.new)
-        if offer.artifact is not None:
-            self._offered(kind, delta.key, offer.artifact)
+        found = self.components.store.by(BY_SOURCE, sources.index_value(kind, delta.key))
+        self.wake([one.key for one in found if offer.artifact is not None and sources.is_news(one, offer.artifact)])
 
     def on_unreadable_source(self, kind: SourceKind, key: ObjectKey) -> None:
         """A source cannot be decoded, or no longer so."""
-        found = self.components.store.by(BY_SOURCE, sources.index_value(kind, key))
-        self.wake([component.key for component in found])
-
-    def _offered(self, kind: SourceKind, key: ObjectKey, artifact: Artifact) -> None:
-        found = self.components.store.by(BY_SOURCE, sources.index_value(kind, key))
-        self.wake([component.key for component in found if sources.is_news(component, artifact)])
+        self._wake_by(BY_SOURCE, sources.index_value(kind, key))
 
     def on_definition(self, delta: Delta[PartialObjectMetadata]) -> None:
         """A kind came, changed or went: watches that were waiting for it try again."""
@@ -148,18 +141,12 @@ class Watches:
         self.wake([component.key for component in self.components.store.all() if _names(component, kind)])
 
 
-_REFERENCED: dict[ReferenceKind, tuple[type[Kind], str]] = {
-    ReferenceKind.Secret: (Secret, BY_SECRET),
-    ReferenceKind.ConfigMap: (ConfigMap, BY_CONFIG_MAP),
-}
-
-
 def watches(manager: Manager) -> Watches:
     """The watches that are open from the start, indexed."""
     components = manager.informer(Component, required=True)
     components.store.add_index(BY_DEPENDENCY, dependencies.index_by_dependency)
-    components.store.add_index(BY_SECRET, references.index_by_secret)
-    components.store.add_index(BY_CONFIG_MAP, references.index_by_config_map)
+    for kind in ReferenceKind:
+        components.store.add_index(kind, partial(references.index, kind))
     # Components without Blueprints need none of these: `BlueprintStore` and `BlueprintReconciler` ask whether they are
     # listed, and definitions only end waits sooner.
     versions = manager.informer(VersionSummary, required=True, awaited=False)

@@ -32,14 +32,13 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.model import JsonValue, View, metadata_of
 from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
-from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.component import delete_hooks, status_plan
 from stellwerk.operators.component.component.deployment import DeploymentContent, request_of
 from stellwerk.operators.component.errors import ComponentFailed, SourceNotReady
 from stellwerk.operators.component.references import digests, references
 from stellwerk.operators.component.references.inputs import layers_of
-from stellwerk.operators.component.references.referenced_data import NOT_FOUND, content_of
+from stellwerk.operators.component.references.referenced_data import KINDS, NOT_FOUND, content_of, find
 from stellwerk.operators.component.references.references import (
     Found,
     Reference,
@@ -141,7 +140,7 @@ class ComponentPreviewInput:
     def _brought(self, target: ReferencedObject) -> references.ReferencedContent | None:
         for document in self.documents:
             if document.body.get("kind") == target.kind:
-                obj = msgspec.convert(document.body, _KINDS[target.kind])
+                obj = msgspec.convert(document.body, KINDS[target.kind])
                 if obj.metadata.name == target.key.name and obj.metadata.namespace in ("", target.key.namespace):
                     return content_of(_folded(obj, document))
         return None
@@ -149,19 +148,8 @@ class ComponentPreviewInput:
     async def _read(self, target: ReferencedObject) -> references.ReferencedContent | UnreadReference:
         if self.client is None:
             return NOT_FOUND
-        name, namespace = target.key.name, target.key.namespace
-        found: Secret | ConfigMap | None
-        if target.kind is ReferenceKind.Secret:
-            found = await self.client.find(Secret, name, namespace)
-        else:
-            found = await self.client.find(ConfigMap, name, namespace)
+        found = await find(self.client, target)
         return content_of(found) if found is not None else NOT_FOUND
-
-
-_KINDS: dict[ReferenceKind, type[Secret] | type[ConfigMap]] = {
-    ReferenceKind.Secret: Secret,
-    ReferenceKind.ConfigMap: ConfigMap,
-}
 
 
 def _folded(obj: Secret | ConfigMap, document: Document) -> Secret | ConfigMap:

@@ -64,12 +64,7 @@ def of_component(component: Component, references: Mapping[str, str]) -> str:
     )
 
 
-# ---- of what it refers to
-
-
-def of_data(data: Mapping[str, str]) -> str:
-    """The fingerprint of a whole Secret or ConfigMap, from its data."""
-    return of_values(data)
+# ---- of its source
 
 
 def of_source(metadata: ObjectMeta, artifact: Artifact) -> str:

@@ -8,8 +8,7 @@ a namespace at a time. The values that a text comes to are kept while they are u
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -81,16 +80,8 @@ class Inputs:
     async def _computed(self, component: Component, at_once: bool, work: Callable[[], V]) -> V:
         if at_once:
             return work()
-        async with self._turn(component.metadata.namespace):
+        async with self._turns.setdefault(component.metadata.namespace, asyncio.Lock()):
             return await threads.run(work)
-
-    @asynccontextmanager
-    async def _turn(self, tenant: str) -> AsyncIterator[None]:
-        lock = self._turns.get(tenant)
-        if lock is None:
-            lock = self._turns[tenant] = asyncio.Lock()
-        async with lock:
-            yield
 
 
 def _size_of_spec(component: Component) -> int:

@@ -56,6 +56,10 @@ _STRUCTURED = yaml.YamlLimits(bytes=65_536)
 """Of a larger text the lines and the words are masked, keys included."""
 _UNSTRUCTURED = re.compile(rf"[^\s\"'=:,{{}}\[\]]{{{SHORTEST_HIDDEN},}}")
 
+KINDS: Mapping[ReferenceKind, type[Secret] | type[ConfigMap]] = {
+    ReferenceKind.Secret: Secret,
+    ReferenceKind.ConfigMap: ConfigMap,
+}
 NOT_FOUND = UnreadReference("not found", may_come=True)
 
 
@@ -123,7 +127,7 @@ class ReferenceReader:
 
     async def _ask(self, target: ReferencedObject) -> ReferencedContent | UnreadReference:
         try:
-            found = await self._find(target)
+            found = await find(self._client, target)
         except ApiError as error:
             return UnreadReference(str(error), may_come=False)
         if found is None:
@@ -131,16 +135,11 @@ class ReferenceReader:
             return NOT_FOUND
         return await self._kept(target, found)
 
-    async def _find(self, target: ReferencedObject) -> Secret | ConfigMap | None:
-        namespace, name = target.key
-        if target.kind is ReferenceKind.Secret:
-            return await self._client.find(Secret, name, namespace)
-        return await self._client.find(ConfigMap, name, namespace)
-
     async def _kept(self, target: ReferencedObject, found: Secret | ConfigMap) -> ReferencedContent:
         content = content_of(found)
         if isinstance(found, Secret):
-            words = await _hidden(content)
+            is_small = _size(content) <= _SMALL_BYTES
+            words = to_hide(content.words) if is_small else await threads.run(lambda: to_hide(content.words))
             self._hide(*words, tenant=target.key.namespace, source=str(target))
         self._known.put(target, (_version(found), content), _OBJECT_BYTES + _size(content), target.key.namespace)
         return content
@@ -148,6 +147,14 @@ class ReferenceReader:
     def _dropped(self, target: ReferencedObject) -> None:
         if target.kind is ReferenceKind.Secret:
             self._forget(target.key.namespace, str(target))
+
+
+async def find(client: Client, target: ReferencedObject) -> Secret | ConfigMap | None:
+    """The object, read from the API server. Raises ApiError."""
+    namespace, name = target.key
+    if target.kind is ReferenceKind.Secret:
+        return await client.find(Secret, name, namespace)
+    return await client.find(ConfigMap, name, namespace)
 
 
 def content_of(found: Secret | ConfigMap) -> ReferencedContent:
@@ -175,14 +182,9 @@ def _version(obj: HasMetadata) -> str:
     return f"{obj.metadata.uid}/{obj.metadata.resource_version}"
 
 
-async def _hidden(content: ReferencedContent) -> list[str]:
-    """The words that log lines must not show; those of a large Secret are collected in a thread."""
-
-    def words() -> list[str]:
-        return list(islice((word for word in content.words() if len(word) >= SHORTEST_HIDDEN), MOST_HIDDEN))
-
-    small = sum(map(len, content.data.values())) <= _SMALL_BYTES
-    return words() if small else await threads.run(words)
+def to_hide(words: Callable[[], Iterable[str]]) -> list[str]:
+    """Those of the words that log lines must not show."""
+    return list(islice((word for word in words() if len(word) >= SHORTEST_HIDDEN), MOST_HIDDEN))
 
 
 def _words(data: Mapping[str, bytes]) -> Iterator[str]:

@@ -161,14 +161,9 @@ def targets(component: Component) -> frozenset[ReferencedObject]:
     return frozenset(reference.target for reference in _all(component))
 
 
-def index_by_secret(component: Component) -> Iterable[str]:
-    """For an index of a store: the Secrets, as `namespace/name`."""
-    return (str(target.key) for target in targets(component) if target.kind is ReferenceKind.Secret)
-
-
-def index_by_config_map(component: Component) -> Iterable[str]:
-    """For an index of a store: the ConfigMaps, as `namespace/name`."""
-    return (str(target.key) for target in targets(component) if target.kind is ReferenceKind.ConfigMap)
+def index(kind: ReferenceKind, component: Component) -> Iterable[str]:
+    """For an index of a store: the Secrets, or the ConfigMaps, as `namespace/name`."""
+    return (str(target.key) for target in targets(component) if target.kind is kind)
 
 
 def _of_deletion(component: Component) -> Iterator[Reference]:
@@ -288,7 +283,7 @@ class _Taken:
 
 
 def _digest_of_all(data: Mapping[str, bytes]) -> str:
-    return digests.of_data({key: base64.b64encode(value).decode() for key, value in data.items()})
+    return digests.of_values({key: base64.b64encode(value).decode() for key, value in data.items()})
 
 
 def _take(reference: Reference, content: ReferencedContent | UnreadReference) -> _Taken | UnreadReference:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 
 from stellwerk.delivery.template_lookup import answer, secret_words_of
 from stellwerk.kube import threads
 from stellwerk.kube.types.model import JsonValue, dig
-from stellwerk.operators.component.references.referenced_data import MOST_HIDDEN, SHORTEST_HIDDEN
+from stellwerk.operators.component.references.referenced_data import to_hide
 from stellwerk.operators.component.targets.targets import Target, Targets
 from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.bounded_cache import Kept
@@ -53,11 +52,7 @@ class HiddenWords:
         """Register these words; nothing to do where `version` is the known one. `words` is called in a thread."""
         if self._known.get((tenant, source)) == version:
             return
-
-        def long_enough() -> list[str]:
-            return list(islice((word for word in words() if len(word) >= SHORTEST_HIDDEN), MOST_HIDDEN))
-
-        self.hide(*await threads.run(long_enough), tenant=tenant, source=source)
+        self.hide(*await threads.run(lambda: to_hide(words)), tenant=tenant, source=source)
         self._known.put((tenant, source), version, 1, tenant)
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.core import Namespace
@@ -175,7 +175,7 @@ class Targets:
         key = ObjectKey(component.metadata.namespace, secret)
         try:
             return self._remotes.use(component.key, kube_config.text, f"the kubeconfig of secret {key}")
-        except (LoginFailed, EgressRefused) as error:
+        except LoginFailed as error:
             raise InvalidKubeConfig(key, str(error)) from None
         except RemoteClusterClosed as error:
             raise ClusterTooLarge(str(error)) from None
@@ -211,15 +211,9 @@ class Targets:
         self._local.move_to_end(acting_as)
         return self._local[acting_as]
 
-    @asynccontextmanager
-    async def passing(self, kube_config: str) -> AsyncIterator[Client]:
+    def passing(self, kube_config: str) -> AbstractAsyncContextManager[Client]:
         """A client for one question, in the block. Raises LoginFailed."""
-        async with AsyncExitStack() as opened:
-            try:
-                client = await opened.enter_async_context(self._remotes.client(kube_config))
-            except EgressRefused as error:
-                raise LoginFailed(str(error)) from None
-            yield client
+        return self._remotes.client(kube_config)
 
     def kinds_changed(self) -> None:
         """A definition of kinds came, changed or went in this cluster."""
@@ -245,11 +239,14 @@ class Targets:
     def _within_rules(self, config: ClusterConfig) -> ClusterConfig:
         """The login under the egress rules. A proxy is not used, because addresses behind it cannot be checked.
 
-        Raises EgressRefused.
+        Raises LoginFailed.
         """
         if self._egress is None:
             return config
-        self._egress.check_url(parsed(config.server))
+        try:
+            self._egress.check_url(parsed(config.server))
+        except EgressRefused as error:
+            raise LoginFailed(str(error)) from None
         return replace(config, may_connect=self._egress.allows, proxy="")
 
     def _count(self) -> None:
