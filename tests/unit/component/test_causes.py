@@ -20,6 +20,7 @@ from stellwerk.cli.look import status
 from stellwerk.cli.objects import findings, health
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style
+from stellwerk.delivery.sets.unsettled_objects import UnsettledObject
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types.errors import NotServed, Status, StatusCause, StatusDetails, Unreachable, refusal
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
@@ -27,7 +28,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.component import errors
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.insight import why as component_why
-from stellwerk.operators.component.insight.why import ComponentSurroundings, Dependent
+from stellwerk.operators.component.insight.why import ComponentSurroundings
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.status_report import PassReport
 from stellwerk.render.errors import TemplateFailed, Unavailable
@@ -53,7 +54,7 @@ def ref(api_version: str, kind: str, name: str, namespace: str = "shop") -> Obje
     return ObjectRef(GroupVersionKind.parse(api_version, kind), ObjectKey(namespace, name))
 
 
-def without_image(kind: str = "Deployment") -> Dependent:
+def without_image(kind: str = "Deployment") -> UnsettledObject:
     """A workload with a pod whose image cannot be pulled."""
     owned_by: JsonObject = {"apiVersion": "apps/v1", "kind": "X", "controller": True}
     parts: JsonObject = {"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "replicas": 1}}
@@ -68,10 +69,10 @@ def without_image(kind: str = "Deployment") -> Dependent:
         status={"containerStatuses": [container]},
     )
     around = Surroundings(replica_sets=() if direct else (replica_set,), pods=(pod,))
-    return Dependent(live.ref, live, Workload(live, around))
+    return UnsettledObject(live.ref, live, Workload(live, around))
 
 
-ABSENT = Dependent(ref("apps/v1", "Deployment", "absent"), None)
+ABSENT = UnsettledObject(ref("apps/v1", "Deployment", "absent"), None)
 
 
 def a_component(key: ObjectKey = KEY, *, deleted: bool = False, generation: int = 1, **spec: JsonValue) -> Component:
@@ -151,10 +152,10 @@ def blocked(why: str, cause: Cause) -> PassReport:
     return PassReport(reason=Reason.DeletionBlocked, message=f"deletion blocked: {why}", cause=cause)
 
 
-def held(finalizers: list[JsonValue]) -> Dependent:
+def held(finalizers: list[JsonValue]) -> UnsettledObject:
     going: JsonObject = {"deletionTimestamp": "2026-05-01T11:50:00Z", "finalizers": finalizers}
     live = an_object(WIDGET.ref, metadata=going)
-    return Dependent(live.ref, live)
+    return UnsettledObject(live.ref, live)
 
 
 def a_source(**parts: JsonValue) -> Unstructured:
@@ -541,7 +542,7 @@ def test_a_change_that_was_not_looked_at_yet_comes_before_what_was_wrong_with_th
 def test_objects_that_are_ready_meanwhile_are_not_blamed() -> None:
     live = an_object(ref("v1", "ConfigMap", "fine"))
     seen = ComponentSurroundings(
-        component=showing(a_component(), waiting()), dependents=(Dependent(live.ref, live),), now=NOW
+        component=showing(a_component(), waiting()), dependents=(UnsettledObject(live.ref, live),), now=NOW
     )
     assert roots(seen) == [waiting().text]
 

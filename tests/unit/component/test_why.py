@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from stellwerk.delivery.sets.unsettled_objects import UnsettledObject
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.component.api import Component
@@ -52,7 +53,7 @@ def test_an_object_is_waited_for_until_it_shows_what_its_author_hints_at() -> No
     lives = [Unstructured.of(body) for body in (hinted, odd)]
     seen = why.ComponentSurroundings(
         component=component("Processing", "ObjectsNotReady", "Waiting"),
-        dependents=tuple(why.Dependent(live.ref, live) for live in lives),
+        dependents=tuple(UnsettledObject(live.ref, live) for live in lives),
         now=datetime(2026, 1, 1, tzinfo=UTC),
     )
 

@@ -1,10 +1,11 @@
 """What operators share whose sets of objects have an inventory in the status of a custom resource.
 
-set_view          the objects of one set, as watches or single reads show them
-set_reports       which objects a set waits for, in a few words
-workload_causes   why a workload of a set is not ready
-served_apis       what a cluster serves, as templates see it, and whether that may have changed
-cluster_identity  the uid of a cluster, which is a part of the owner's id on each object
-inventory_status  the fields that the statuses of such kinds share
-pass_report       what a pass reports: the state and the conditions that follow from a reason
+set_view           the objects of one set, as watches or single reads show them
+set_reports        which objects a set waits for, in a few words
+workload_causes    why a workload of a set is not ready
+unsettled_objects  the objects that a set waits for, as a user of `why` sees them
+served_apis        what a cluster serves, as templates see it, and whether that may have changed
+cluster_identity   the uid of a cluster, which is a part of the owner's id on each object
+inventory_status   the fields that the statuses of such kinds share
+pass_report        what a pass reports: the state and the conditions that follow from a reason
 """

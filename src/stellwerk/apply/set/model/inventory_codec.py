@@ -15,7 +15,7 @@ from typing import Annotated, TypeVar
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ManagedType, Phase
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
 from stellwerk.kube.schema.crd import documented
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Record
 
@@ -71,6 +71,11 @@ class Item(Record, frozen=True, kw_only=True):
     def key(self) -> ObjectKey:
         """Namespace and name."""
         return ObjectKey(self.namespace, self.name)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """The object, as people read it."""
+        return ObjectRef(GroupVersionKind(self.group, self.version, self.kind), self.key)
 
     @property
     def is_settled(self) -> bool:

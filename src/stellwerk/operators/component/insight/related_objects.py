@@ -9,7 +9,7 @@ from __future__ import annotations
 from stellwerk.api.core import Namespace
 from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.kube.types import lenient
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.component.api import OWNER_ID, Component
@@ -29,7 +29,7 @@ class ComponentKinship:
         component = lenient.convert(subject.body, Component)
         is_elsewhere = component.spec.kube_config is not None
         items = sorted(component.status.inventory, key=lambda item: item.apply_order)
-        return [Member(_ref(item), item.phase, not item.is_settled, is_elsewhere) for item in items]
+        return [Member(item.ref, item.phase, not item.is_settled, is_elsewhere) for item in items]
 
     async def manager(self, reader: ClusterReader, obj: Unstructured) -> ManagingObject | None:
         """The Component whose id the object carries."""
@@ -60,10 +60,6 @@ class ComponentKinship:
 
 
 kinship = ComponentKinship()
-
-
-def _ref(item: Item) -> ObjectRef:
-    return ObjectRef(GroupVersionKind(item.group, item.version, item.kind), item.key)
 
 
 def _is(item: Item, ref: ObjectRef) -> bool:

@@ -17,18 +17,14 @@ from typing import TYPE_CHECKING
 
 from stellwerk.api import flux
 from stellwerk.api.events import Event
-from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.failures import advice_in
-from stellwerk.apply.readiness import readiness
-from stellwerk.apply.readiness.kstatus import Readiness, waiting
 from stellwerk.apply.set.model.inventory import Phase
-from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.delivery import workloads
+from stellwerk.delivery.sets import unsettled_objects
 from stellwerk.delivery.sets.inventory_status import READY, State
-from stellwerk.delivery.workloads import Workload
+from stellwerk.delivery.sets.unsettled_objects import NAMED, UnsettledObject, judged
 from stellwerk.kube.types import lenient
-from stellwerk.kube.types.errors import NotServed
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, Component
@@ -45,30 +41,8 @@ from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Di
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
 
-NAMED = 5
-"""How many objects that are not ready are looked at; the inventory has all."""
-
 _DEPTH = 8
 """How far dependencies are followed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dependent:
-    """An object of the inventory that is not settled, and its live state."""
-
-    ref: ObjectRef
-    live: Unstructured | None
-    workload: Workload | None = None
-    is_elsewhere: bool = False
-    """Whether it is in another cluster, which is not read."""
-    is_hidden: bool = False
-    """Whether the user may not read it."""
-    odd: str = ""
-    """Why it cannot be read, where it exists and is not what its kind promises."""
-
-    def is_done(self, now: datetime) -> bool:
-        """Whether the operator has nothing to wait for any more: it sees the change a moment later."""
-        return self.live is not None and not self.live.metadata.is_terminating and _judged(self.live, now).is_ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +53,7 @@ class ComponentSurroundings:
     dependencies: tuple[ComponentSurroundings | ObjectKey, ...] = ()
     """Those that are not ready; a key where there is no such Component."""
     source: Unstructured | None = None
-    dependents: tuple[Dependent, ...] = ()
+    dependents: tuple[UnsettledObject, ...] = ()
     hidden: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What the operator reported about the way in which it looks at the objects."""
@@ -163,19 +137,22 @@ def _notes(component: Component, events: Sequence[Unstructured]) -> tuple[str, .
     """The last Event about objects that the operator cannot watch. Only another cluster refuses that, as a rule."""
     if component.spec.kube_config is None or _is_ready(component):
         return ()
-    told = [event for event in events if event.at("reason") == OBJECTS_NOT_WATCHED]
-    return tuple(str(event.at("note") or "") for event in told[-1:])
+    return _last_note(events, OBJECTS_NOT_WATCHED)
 
 
 def _remarks(component: Component, events: Sequence[Unstructured]) -> tuple[str, ...]:
     """What was reported about the chart, unless a newer revision has taken its place."""
-    told = [
-        str(event.at("note") or "")
+    current = [
+        event
         for event in events
-        if event.at("reason") == CHART_WARNING
-        and event.metadata.annotations.get(EVENT_REVISION_ANNOTATION) == component.status.last_attempted_revision
+        if event.metadata.annotations.get(EVENT_REVISION_ANNOTATION) == component.status.last_attempted_revision
     ]
-    return tuple(told[-1:])
+    return _last_note(current, CHART_WARNING)
+
+
+def _last_note(events: Sequence[Unstructured], reason: str) -> tuple[str, ...]:
+    notes = [str(event.at("note") or "") for event in events if event.at("reason") == reason]
+    return tuple(notes[-1:])
 
 
 def _is_ready(component: Component) -> bool:
@@ -228,29 +205,15 @@ _NOT_BEGUN = tuple(
 """Phases of objects whose wave has not begun: they wait for others, and nothing waits for them yet."""
 
 
-async def _dependents(reader: ClusterReader, component: Component) -> tuple[Dependent, ...]:
+async def _dependents(reader: ClusterReader, component: Component) -> tuple[UnsettledObject, ...]:
     if not _looks_at_objects(component):
         return ()
     unready = [item for item in component.status.inventory if not item.is_settled]
     waited_for = [item for item in unready if item.phase not in _NOT_BEGUN] or unready
-    return tuple(await asyncio.gather(*(_dependent(reader, component, item) for item in waited_for[:NAMED])))
-
-
-async def _dependent(reader: ClusterReader, component: Component, item: Item) -> Dependent:
-    gvk = GroupVersionKind(item.group, item.version, item.kind)
-    ref = ObjectRef(gvk, item.key)
+    refs = [item.ref for item in waited_for]
     if component.spec.kube_config is not None:
-        return Dependent(ref, None, is_elsewhere=True)
-    try:
-        resource = await reader.client.mapper.resource(gvk)
-    except NotServed:
-        return Dependent(ref, None)
-    live = await reader.find(resource, item.name, item.namespace)
-    if live is None:
-        is_hidden = reader.may_not_see(resource, item.namespace)
-        return Dependent(ref, None, is_hidden=is_hidden, odd=reader.why_unreadable(resource, item.key))
-    is_workload = (gvk.group, gvk.kind) in workloads.KINDS
-    return Dependent(ref, live, await workloads.read(reader, live) if is_workload else None)
+        return tuple(UnsettledObject(ref, None, is_elsewhere=True) for ref in refs[:NAMED])
+    return await unsettled_objects.read(reader, refs)
 
 
 # ---- explaining
@@ -366,7 +329,7 @@ def _of_source(source: Unstructured) -> list[_Remedy]:
 _RESUMED = '{"spec":{"suspend":false}}'
 
 
-def _of_dependent(one: Dependent, now: datetime, *, some_exist: bool) -> _Remedy:
+def _of_dependent(one: UnsettledObject, now: datetime, *, some_exist: bool) -> _Remedy:
     if one.is_elsewhere:
         return _Remedy(Finding(f"{one.ref} in the target cluster is not ready"))
     if one.is_hidden:
@@ -377,21 +340,21 @@ def _of_dependent(one: Dependent, now: datetime, *, some_exist: bool) -> _Remedy
         return _Remedy(Finding(f"{one.ref} does not exist", is_root_cause=not some_exist))
     if one.workload is not None and (found := workloads.findings(one.workload, now)):
         return _Remedy(found[0], workloads.advice(one.workload) or _look_at(one.ref))
-    verdict = _judged(one.live, now)
+    verdict = judged(one.live, now)
     return _Remedy(Finding(f"{one.ref}: {verdict.why or verdict.verdict.value}", is_root_cause=True), _look_at(one.ref))
 
 
-def _of_leaving(one: Dependent, now: datetime) -> _Remedy:
+def _of_leaving(one: UnsettledObject, now: datetime) -> _Remedy:
     """An object that a deletion waits for."""
     if one.live is None:
         return _Remedy(Finding(f"{one.ref} in the target cluster still exists"))
     if not one.live.metadata.is_terminating:
-        verdict = _judged(one.live, now)
+        verdict = judged(one.live, now)
         why = "" if verdict.is_ready else f": {verdict.why or verdict.verdict.value}"
         return _Remedy(Finding(f"{one.ref} still exists{why}"))
     finalizers = ", ".join(one.live.metadata.finalizers)
     if not finalizers:
-        said = _judged(one.live, now).why
+        said = judged(one.live, now).why
         return _Remedy(Finding(f"{one.ref}: {said}" if said else f"{one.ref} is being deleted", is_root_cause=True))
     step = f"check that the controller behind finalizer {finalizers} runs: {_describe(one.ref)}"
     return _Remedy(Finding(f"{one.ref} is being deleted, held by finalizer {finalizers}", is_root_cause=True), step)
@@ -440,18 +403,10 @@ def _unready(seen: ComponentSurroundings) -> tuple[AwaitedObject, ...]:
     return tuple(found)
 
 
-def _lacks(one: Dependent, now: datetime) -> str:
+def _lacks(one: UnsettledObject, now: datetime) -> str:
     if one.is_hidden or one.odd:
         return f"cannot be read: {one.odd}" if one.odd else "you may not read it"
     if one.live is None:
         return "is in the target cluster" if one.is_elsewhere else "does not exist"
-    verdict = _judged(one.live, now)
+    verdict = judged(one.live, now)
     return verdict.why or verdict.verdict.value
-
-
-def _judged(live: Unstructured, now: datetime) -> Readiness:
-    """As the operator judges it, with the hints of its author."""
-    try:
-        return readiness.assess(live, now=now, hints=readiness.hints_on(live))
-    except UnreadableStatus as error:
-        return waiting(str(error))
