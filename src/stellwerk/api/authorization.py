@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import Kind
+from stellwerk.kube.types.model import JsonObject, Kind, to_json_object
 from stellwerk.kube.types.object_meta import Record
 
 
@@ -43,3 +44,11 @@ class SelfSubjectAccessReview(Kind, frozen=True, kw_only=True):
 
     spec: SelfSubjectAccessReviewSpec = SelfSubjectAccessReviewSpec()
     status: SubjectAccessReviewStatus = SubjectAccessReviewStatus()
+
+
+async def may(client: Client, attributes: ResourceAttributes) -> bool:
+    """Whether the client may do that. Raises ApiError."""
+    review = SelfSubjectAccessReview.resource
+    spec: JsonObject = {"resourceAttributes": to_json_object(attributes)}
+    body: JsonObject = {"apiVersion": review.api_version, "kind": review.kind, "spec": spec}
+    return (await client.create(SelfSubjectAccessReview, body)).status.allowed

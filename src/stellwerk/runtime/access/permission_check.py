@@ -22,11 +22,11 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessReview
+from stellwerk.api import authorization
+from stellwerk.api.authorization import ResourceAttributes
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.nested import nested
 from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.model import JsonObject, to_json_object
 from stellwerk.runtime.clock import Clock, SystemClock, happens_within
 from stellwerk.runtime.control.periodic import JITTER
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -162,14 +162,7 @@ class RightsCheck:
             name=need.name,
             namespace=self._namespace if need.at_home else "",
         )
-        review = SelfSubjectAccessReview.resource
-        body: JsonObject = {
-            "apiVersion": review.api_version,
-            "kind": review.kind,
-            "spec": {"resourceAttributes": to_json_object(attributes)},
-        }
-        answer = await self._client.create(SelfSubjectAccessReview, body)
-        return answer.status.allowed
+        return await authorization.may(self._client, attributes)
 
     def _report(self, answers: dict[Need, bool]) -> None:
         lost = {need for need, allowed in answers.items() if not allowed} - self._missing

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessReview
+from stellwerk.api import authorization
+from stellwerk.api.authorization import ResourceAttributes
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.model import JsonObject, to_json_object
 
 
 async def check(client: Client, newcomers: Sequence[DesiredObject], who: str) -> None:
@@ -40,23 +40,16 @@ def _problem(obj: DesiredObject, who: str) -> Problem:
 
 
 async def _may_make(client: Client, obj: DesiredObject) -> bool:
-    review = SelfSubjectAccessReview.resource
     attributes = ResourceAttributes(
         verb=_verb(obj),
         group=obj.address.resource.group,
         resource=obj.address.resource.plural,
         name=obj.address.key.name,
     )
-    body: JsonObject = {
-        "apiVersion": review.api_version,
-        "kind": review.kind,
-        "spec": {"resourceAttributes": to_json_object(attributes)},
-    }
     try:
-        answer = await client.create(SelfSubjectAccessReview, body)
+        return await authorization.may(client, attributes)
     except ApiError:
         return True
-    return answer.status.allowed
 
 
 def _verb(obj: DesiredObject) -> str:

@@ -74,7 +74,7 @@ class Item(Record, frozen=True, kw_only=True):
 
     @property
     def ref(self) -> ObjectRef:
-        """The object, as people read it."""
+        """Kind, namespace and name."""
         return ObjectRef(GroupVersionKind(self.group, self.version, self.kind), self.key)
 
     @property

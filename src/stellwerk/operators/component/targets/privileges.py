@@ -14,11 +14,11 @@ import logging
 
 from prometheus_client import Gauge
 
-from stellwerk.api.authorization import ResourceAttributes, SelfSubjectAccessReview
+from stellwerk.api import authorization
+from stellwerk.api.authorization import ResourceAttributes
 from stellwerk.api.core import Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.model import JsonObject, to_json_object
 from stellwerk.operators.component.settings import Mode
 from stellwerk.runtime.clock import Clock, happens_within
 from stellwerk.runtime.control.controller import EventSink
@@ -84,14 +84,8 @@ class PrivilegeCheck:
 
     async def _is_admin(self) -> bool | None:
         """Whether everything is allowed; None without an answer."""
-        review = SelfSubjectAccessReview.resource
-        body: JsonObject = {
-            "apiVersion": review.api_version,
-            "kind": review.kind,
-            "spec": {"resourceAttributes": to_json_object(_EVERYTHING)},
-        }
         try:
-            return (await self._client.create(SelfSubjectAccessReview, body)).status.allowed
+            return await authorization.may(self._client, _EVERYTHING)
         except ApiError as error:
             _log.info("the rights of the operator are not known yet: %s", error)
             return None
