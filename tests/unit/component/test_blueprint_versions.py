@@ -71,11 +71,10 @@ def test_an_artifact_names_blueprint_content_and_generation() -> None:
 
 def test_a_component_is_found_by_the_version_it_has_taken() -> None:
     assert list(versions.index_by_version(user("a", DIGEST))) == [f"blueprint://shop/print/{DIGEST}"]
-    assert versions.blueprint_taken(user("a", DIGEST)) == KEY
+    assert versions.blueprint_of(f"blueprint://shop/print/{DIGEST}") == KEY
     flux: JsonObject = {"sourceRef": {"artifact": {"url": "http://x/a.tar.gz", "digest": "d", "revision": "r"}}}
     for one in (user("a"), component(status=flux)):
         assert list(versions.index_by_version(one)) == []
-        assert versions.blueprint_taken(one) is None
 
 
 @pytest.mark.req("R-408")

@@ -76,12 +76,10 @@ def index_by_version(component: Component) -> Iterable[str]:
     return (taken.url,) if taken is not None and taken.url.startswith(SCHEME) else ()
 
 
-def blueprint_taken(component: Component) -> ObjectKey | None:
-    """The Blueprint of which the Component has taken a version."""
-    for taken in index_by_version(component):
-        namespace, _, rest = taken.removeprefix(SCHEME).partition("/")
-        return ObjectKey(namespace, rest.rpartition("/")[0])
-    return None
+def blueprint_of(url: str) -> ObjectKey:
+    """The Blueprint of a version, by the URL of the version."""
+    namespace, _, rest = url.removeprefix(SCHEME).partition("/")
+    return ObjectKey(namespace, rest.rpartition("/")[0])
 
 
 # ---- contents

@@ -14,11 +14,9 @@ So while Components name the Blueprint, a version must be unused for a while bef
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from stellwerk.kube import threads
@@ -66,13 +64,6 @@ DELETION_BLOCKED = "DeletionBlocked"
 _NAMED = 3
 
 
-class _Content(NamedTuple):
-    """What a Blueprint holds."""
-
-    artifact: Artifact
-    files: Mapping[str, str]
-
-
 @dataclass(frozen=True, slots=True)
 class BlueprintStore:
     """What Blueprints offer. Reads the caches and contents, and writes versions."""
@@ -109,8 +100,8 @@ class BlueprintStore:
             stamp, artifact = self._artifacts.get(blueprint.key, (("", 0), None))
             if artifact is not None and stamp == (blueprint.metadata.uid, blueprint.metadata.generation):
                 return artifact
-            content = await self._read(blueprint.key)
-            return content.artifact if content is not None else None
+            artifact, _ = await self._read(blueprint.key)
+            return artifact
 
     async def files(self, source: Source, artifact: Artifact) -> Files:
         """The files of a version, which is kept from then on. Raises a `SourceError`, or ApiError."""
@@ -118,8 +109,7 @@ class BlueprintStore:
         present = await self.artifact(found) if found is not None else None
         if found is None or present is None or present.digest != artifact.digest:
             return await self._former(source.key, artifact)
-        files = await self._present(source.key, artifact.digest)
-        if files is None:
+        if (files := await self._present(source.key, artifact.digest)) is None:
             return await self._former(source.key, artifact)
         await self._keep(found, artifact, files)
         return files
@@ -130,24 +120,30 @@ class BlueprintStore:
             known, files = self._files.get(key) or ("", None)
             if files is not None and known == digest:
                 return files
-            content = await self._read(key)
-            if content is None or content.artifact.digest != digest:
+            artifact, content = await self._read(key)
+            if artifact is None or artifact.digest != digest:
                 return None
-            known, files = self._files.get(key) or ("", None)
-            return files if files is not None and known == digest else await _files(content.files)
+            if isinstance(content, SourceError):
+                raise content
+            return content
 
-    async def _read(self, key: ObjectKey) -> _Content | None:
-        """Read the content of a Blueprint and remember it; None where it is gone. Raises ApiError."""
+    async def _read(self, key: ObjectKey) -> tuple[Artifact | None, Files | SourceError | None]:
+        """Read the content of a Blueprint and remember it, or why it has no files; None where it is gone.
+
+        Raises ApiError.
+        """
         found = await self.client.find(Blueprint, key.name, key.namespace)
         if found is None:
-            return None
+            return None, None
         size = _size(found.spec.files)
         artifact = await threads.run_if_large(size, lambda: versions.artifact(found))
         self._artifacts[key] = ((found.metadata.uid, found.metadata.generation), artifact)
-        with contextlib.suppress(SourceError):  # the reader of the files gets the error
+        try:
             files = await _files(found.spec.files)
-            self._files.put(key, (artifact.digest, files), files.size, key.namespace)
-        return _Content(artifact, found.spec.files)
+        except SourceError as error:
+            return artifact, error
+        self._files.put(key, (artifact.digest, files), files.size, key.namespace)
+        return artifact, files
 
     def _turn(self, key: ObjectKey) -> asyncio.Lock:
         """Held by the reader of a Blueprint: many Components of one Blueprint read each generation once."""
@@ -384,7 +380,5 @@ def _asks_for_nothing(old: BlueprintSummary, new: BlueprintSummary) -> bool:
 
 def _whose_users_changed(delta: Delta[Component]) -> list[ObjectKey]:
     """A Component that has moved on from a version may have been its last user."""
-    before = versions.blueprint_taken(delta.old) if delta.old else None
-    url_before = next(iter(versions.index_by_version(delta.old)), "") if delta.old else ""
-    url_now = next(iter(versions.index_by_version(delta.new)), "") if delta.new else ""
-    return [before] if before is not None and url_before != url_now else []
+    before, now = (set(versions.index_by_version(one)) if one else set() for one in (delta.old, delta.new))
+    return [versions.blueprint_of(url) for url in before - now]
