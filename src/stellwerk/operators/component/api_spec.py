@@ -7,11 +7,12 @@ words with a fixed choice are text here, and the code that uses one refuses an u
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
 from stellwerk.kube.schema.crd import ValidationRule, documented
 from stellwerk.kube.types.depth import LEVELS, TOO_DEEP, is_deeper
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -249,10 +250,13 @@ _LEVELS_ABOVE_VALUES = 2
 
 DURATION_PATTERN = "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
 
-ADOPTION_POLICIES = ("Never", "IfUnowned", "Always")
-UPDATE_POLICIES = ("Recreate", "Replace", "SsaMerge", "SsaOverride")
-DELETE_POLICIES = ("Delete", "Orphan", "OrphanOnApply", "OrphanOnDelete")
-MISSING_NAMESPACES_POLICIES = ("DoNotCreate", "Create")
+
+def _interval(text: str, otherwise: str, example: str) -> msgspec.Meta:
+    return documented(text, unit="duration", otherwise=otherwise, example=example, pattern=DURATION_PATTERN)
+
+
+def _words(policy: type[Enum]) -> tuple[str, ...]:
+    return tuple(str(word.value) for word in policy)
 
 
 class ComponentSpec(Record, frozen=True, kw_only=True):
@@ -277,33 +281,18 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
     ] = ""
     suspend: Annotated[bool, documented("Leave the objects alone. A deletion is still carried out.")] = False
     requeue_interval: Annotated[
-        str,
-        documented(
-            "How often a ready Component is looked at without a change.",
-            unit="duration",
-            otherwise="10m",
-            example="1h30m",
-            pattern=DURATION_PATTERN,
-        ),
+        str, _interval("How often a ready Component is looked at without a change.", "10m", "1h30m")
     ] = ""
     retry_interval: Annotated[
         str,
-        documented(
-            "How soon it is tried again when something that it needs is not there yet.",
-            unit="duration",
-            otherwise="requeueInterval",
-            example="3m",
-            pattern=DURATION_PATTERN,
-        ),
+        _interval("How soon it is tried again when something that it needs is not there yet.", "requeueInterval", "3m"),
     ] = ""
     timeout: Annotated[
         str,
-        documented(
+        _interval(
             "How long the objects may take to become ready before the state is Error; the work goes on.",
-            unit="duration",
-            otherwise="requeueInterval",
-            example="5m",
-            pattern=DURATION_PATTERN,
+            "requeueInterval",
+            "5m",
         ),
     ] = ""
     adoption_policy: Annotated[
@@ -313,7 +302,7 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
             "Component, Always takes them from other Components too.",
             otherwise="IfUnowned",
             example="Always",
-            values=ADOPTION_POLICIES,
+            values=_words(AdoptionPolicy),
         ),
     ] = ""
     update_policy: Annotated[
@@ -323,7 +312,7 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
             "on the server, SsaOverride also removes what kubectl and Helm have added.",
             otherwise="SsaOverride",
             example="SsaMerge",
-            values=UPDATE_POLICIES,
+            values=_words(UpdatePolicy),
         ),
     ] = ""
     delete_policy: Annotated[
@@ -333,7 +322,7 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
             "keeps those that the manifests no longer have.",
             otherwise="Delete",
             example="Orphan",
-            values=DELETE_POLICIES,
+            values=_words(DeletePolicy),
         ),
     ] = ""
     delete_hooks: Annotated[
@@ -343,7 +332,7 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
             "runs them when the Component is deleted.",
             otherwise="Refuse",
             example="Run",
-            values=tuple(DeleteHooks),
+            values=_words(DeleteHooks),
         ),
     ] = ""
     missing_namespaces_policy: Annotated[
@@ -352,7 +341,7 @@ class ComponentSpec(Record, frozen=True, kw_only=True):
             "Whether namespaces that objects need are created.",
             otherwise="Create",
             example="DoNotCreate",
-            values=MISSING_NAMESPACES_POLICIES,
+            values=_words(MissingNamespacesPolicy),
         ),
     ] = ""
     additional_managed_types: Annotated[

@@ -33,7 +33,8 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resour
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, RECONCILER, Component
 from stellwerk.operators.component.api_spec import ComponentSpec, DeleteHooks
-from stellwerk.operators.component.errors import HooksMissing, HooksNotSealed, InvalidSpec, without_hooks
+from stellwerk.operators.component.component import status_plan
+from stellwerk.operators.component.errors import HooksMissing, HooksNotSealed, without_hooks
 from stellwerk.operators.component.settings import Tenancy
 from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import Purpose, Signet
@@ -41,8 +42,7 @@ from stellwerk.render.request.request import DeleteHookMode, Rendered
 
 _SUFFIX = ".delete-hooks"
 
-_ASKED: Mapping[str, DeleteHookMode] = {
-    "": "refuse",
+_MODES: Mapping[DeleteHooks, DeleteHookMode] = {
     DeleteHooks.Refuse: "refuse",
     DeleteHooks.Skip: "omit",
     DeleteHooks.Run: "keep",
@@ -53,10 +53,7 @@ _LEAVING_ALL = frozenset(policy.value for policy in DeletePolicy if policy.orpha
 
 def asked(spec: ComponentSpec) -> DeleteHookMode:
     """What the renderer does with such hooks. Raises InvalidSpec."""
-    if spec.delete_hooks not in _ASKED:
-        known = ", ".join(DeleteHooks)
-        raise InvalidSpec("deleteHooks", f"{spec.delete_hooks!r} is unknown; expected one of {known}")
-    return _ASKED[spec.delete_hooks]
+    return _MODES[status_plan.chosen("deleteHooks", spec.delete_hooks, DeleteHooks.Refuse)]
 
 
 # ---- while it is applied

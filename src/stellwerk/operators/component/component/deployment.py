@@ -191,11 +191,8 @@ class Deployer:
 
         Raises HooksMissing, HooksNotSealed, ApplyError, ApiError, Unwatchable.
         """
-        known, policies = (
-            inventory_codec.read(component.status.inventory),
-            status_plan.policies_of_deletion(component.spec),
-        )
-        owner = await self._owner(component)
+        known, owner = inventory_codec.read(component.status.inventory), await self._owner(component)
+        policies = status_plan.policies_of_deletion(component.spec)
         try:
             return await delete_hooks.kept(component, known, target.client, owner, policies, trust)
         except HooksMissing as missing:
@@ -207,11 +204,8 @@ class Deployer:
         self, component: Component, target: Target, memory: ObservedState, hooks: DeleteHookPlan | None
     ) -> SetProgress:
         """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
-        known, policies = (
-            inventory_codec.read(component.status.inventory),
-            status_plan.policies_of_deletion(component.spec),
-        )
-        owner = await self._owner(component)
+        known, owner = inventory_codec.read(component.status.inventory), await self._owner(component)
+        policies = status_plan.policies_of_deletion(component.spec)
         sight = await covered(hooks.hooks if hooks else (), known, target.owned, target.client, self.clock.now())
         object_set = self._object_set(memory, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
         progress = await object_set.delete(known, sight.of(owner), sight.resources, hooks)

@@ -81,20 +81,16 @@ class ReportedPass:
         """Bring the Component as far as it goes now. Raises ComponentFailed."""
         services, component, memo = self.services, self.component, self.memo
         services.waiting.forget(component.key)
+        busy_since, memo.busy_since = memo.busy_since, None
         try:
             with services.servers.passing(component.key), services.weights.passing(component.key):
-                answer = await self._attempt()
+                return await self._attempt()
         except ClusterBusy as full:
             why = f"waiting for a turn at {full}, which keeps other components of this namespace waiting"
-            return self._without_room(why, Cause.ServerBusy)
+            return self._without_room(why, Cause.ServerBusy, busy_since)
         except NoRoom:
             why = "waiting until other large components are applied: all at once would take too much memory"
-            return self._without_room(why, Cause.LargeComponentsBusy)
-        except ComponentFailed:
-            memo.busy_since = None
-            raise
-        memo.busy_since = None
-        return answer
+            return self._without_room(why, Cause.LargeComponentsBusy, busy_since)
 
     def report(self, failure: ReconcileError) -> ComponentStatus:
         """The status that reports a failure, on top of what the pass has come to."""
@@ -124,10 +120,10 @@ class ReportedPass:
         self.services.reports.passed(component, answer.status)
         return answer
 
-    def _without_room(self, why: str, cause: Cause) -> Answer:
+    def _without_room(self, why: str, cause: Cause, since: float | None) -> Answer:
         """Wait until other Components have left a server, or are applied. A status that reports something stays."""
         component, memo, now = self.work.component, self.memo, self.services.clock.monotonic()
-        memo.busy_since = now if memo.busy_since is None else memo.busy_since
+        memo.busy_since = now if since is None else since
         if now - memo.busy_since < SILENT_SECONDS:
             return Next.after(SILENT_SECONDS)
         deleting, status = component.metadata.is_terminating, component.status
@@ -135,11 +131,8 @@ class ReportedPass:
         ready = conditions.find(status.conditions, READY)
         if reports and ready is not None and ready.reason != Reason.FirstSeen:
             return Next.after(ROOM_SECONDS)
-        report = PassReport(
-            reason=Reason.DeletionRetrying if deleting else Reason.Retrying,
-            message=why,
-            cause=cause,
-        )
+        reason = Reason.DeletionRetrying if deleting else Reason.Retrying
+        report = PassReport(reason=reason, message=why, cause=cause)
         return Next.after(ROOM_SECONDS, status_plan.with_report(component, status, report, self.services.clock.now()))
 
 

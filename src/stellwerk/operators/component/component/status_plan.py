@@ -70,12 +70,12 @@ def policies(spec: ComponentSpec) -> Policies:
 
     `Orphan` for the whole Component means its deletion only: what a manifest no longer has is deleted all the same.
     """
-    delete = _word("deletePolicy", spec.delete_policy, DeletePolicy.DELETE)
+    delete = chosen("deletePolicy", spec.delete_policy, DeletePolicy.DELETE)
     return Policies(
-        adoption=_word("adoptionPolicy", spec.adoption_policy, AdoptionPolicy.IF_UNOWNED),
-        update=_word("updatePolicy", spec.update_policy, UpdatePolicy.SSA_OVERRIDE),
+        adoption=chosen("adoptionPolicy", spec.adoption_policy, AdoptionPolicy.IF_UNOWNED),
+        update=chosen("updatePolicy", spec.update_policy, UpdatePolicy.SSA_OVERRIDE),
         delete=DeletePolicy.ORPHAN_ON_DELETE if delete is DeletePolicy.ORPHAN else delete,
-        missing_namespaces=_word(
+        missing_namespaces=chosen(
             "missingNamespacesPolicy", spec.missing_namespaces_policy, MissingNamespacesPolicy.CREATE
         ),
         reapply_seconds=Intervals.of(spec).reapply.total_seconds(),
@@ -95,7 +95,8 @@ def _managed_types(spec: ComponentSpec) -> tuple[TypePattern, ...]:
     return tuple(TypePattern(type_.group, type_.kind) for type_ in spec.additional_managed_types)
 
 
-def _word(field: str, text: str, fallback: E_) -> E_:
+def chosen(field: str, text: str, fallback: E_) -> E_:
+    """The word of a field that has a fixed choice; `fallback` where it is empty. Raises InvalidSpec."""
     if not text:
         return fallback
     try:
