@@ -69,7 +69,7 @@ async def targets(
             wake=lambda label: None,
             clock=clock,
             border=Border(Metrics(), clock),
-            rules=Settings().rules,
+            settings=Settings(),
             most_owned_bytes=MOST,
             limits=RemoteLimits(clusters=most, clusters_of_namespace=most_of_namespace, bytes=most_bytes),
         )

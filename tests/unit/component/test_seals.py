@@ -16,7 +16,7 @@ from stellwerk.operators.component.api_status import NEW, ComponentStatus
 from stellwerk.operators.component.component import status_plan
 from stellwerk.operators.component.component.delete_hooks import Trust
 from stellwerk.operators.component.errors import HooksNotSealed, ServiceAccountRequired, TargetNamespaceRefused
-from stellwerk.operators.component.settings import Mode, Tenancy
+from stellwerk.operators.component.settings import Mode, Settings
 from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR, Purpose, Scope, Signet
 from stellwerk.operators.component.targets.tenancy import ActingAccount
@@ -107,16 +107,16 @@ def test_another_identity_is_recorded_only_when_it_has_applied_everything() -> N
     assert status_plan.applied(applied, Signet(None, SCOPE)) == applied
 
 
-COMPATIBLE, STRICT = Tenancy(), Tenancy(mode=Mode.STRICT)
+COMPATIBLE, STRICT = Settings(), Settings(tenancy=Mode.STRICT)
 NAMING_NONE = component(deleting=True)
 NAMING_OTHER = component(deleting=True, spec={"serviceAccountName": "other"})
 
 
 @pytest.mark.req("R-509")
 @pytest.mark.parametrize("one", [NAMING_NONE, NAMING_OTHER])
-@pytest.mark.parametrize("rules", [COMPATIBLE, STRICT, Tenancy(default_service_account="default")])
+@pytest.mark.parametrize("rules", [COMPATIBLE, STRICT, Settings(default_service_account="default")])
 def test_a_deletion_acts_as_the_account_that_applied_whatever_the_spec_names_now(
-    one: Component, rules: Tenancy
+    one: Component, rules: Settings
 ) -> None:
     assert tenancy.account_of_deletion(one, rules, USER) == ActingAccount("shop", "deployer")
 
@@ -125,7 +125,7 @@ def test_a_deletion_acts_as_the_account_that_applied_whatever_the_spec_names_now
 def test_a_deletion_acts_as_the_operator_only_where_the_operator_applied_and_no_account_is_required() -> None:
     assert tenancy.account_of_deletion(NAMING_OTHER, COMPATIBLE, OPERATOR) is None
     assert tenancy.account_of_deletion(NAMING_OTHER, STRICT, OPERATOR) == ActingAccount("shop", "other")
-    default = Tenancy(default_service_account="default")
+    default = Settings(default_service_account="default")
     assert tenancy.account_of_deletion(NAMING_NONE, default, OPERATOR) == ActingAccount("shop", "default")
     with pytest.raises(ServiceAccountRequired):
         tenancy.account_of_deletion(NAMING_NONE, STRICT, OPERATOR)
@@ -166,7 +166,7 @@ def test_hooks_run_when_one_of_the_seals_fits_and_else_the_message_names_the_way
 
 @pytest.mark.req("R-509")
 def test_hooks_that_no_seal_fits_run_once_their_very_content_is_approved() -> None:
-    trust = Trust(Signet(None, SCOPE), Tenancy(refused_target_namespaces=("kube-system",)))
+    trust = Trust(Signet(None, SCOPE), Settings(refused_target_namespaces=("kube-system",)))
     trust.check(deleted(approved=b"hooks"), SECRET, b"hooks")
     with pytest.raises(HooksNotSealed):
         trust.check(deleted(approved=b"hooks"), SECRET, b"others")

@@ -50,9 +50,9 @@ def test_without_arguments_everything_is_as_with_the_original() -> None:
         5,
         "",
     )
-    assert settings.rules.mode is Mode.COMPATIBLE
-    assert settings.rules.cross_namespace_refs
-    assert settings.rules.refused_target_namespaces == ()
+    assert settings.tenancy is Mode.COMPATIBLE
+    assert not settings.no_cross_namespace_refs
+    assert settings.excluded_namespaces == ()
 
 
 @pytest.mark.parametrize("dashes", ["-", "--"])
@@ -117,13 +117,13 @@ def test_strict_tenancy_brings_its_own_defaults_and_leaves_those_that_are_said()
     strict, _ = parsed("--tenancy=strict")
     said, _ = parsed("--tenancy=strict", "--egress-allow-private=true", "--refused-target-namespaces=none")
 
-    assert strict.rules.mode is Mode.STRICT
-    assert strict.rules.refused_target_namespaces == SYSTEM_NAMESPACES
+    assert strict.tenancy is Mode.STRICT
+    assert strict.excluded_namespaces == SYSTEM_NAMESPACES
     assert strict.egress == PUBLIC
     assert strict.flux_egress == IN_CLUSTER
     assert said.egress.private
     assert not said.egress.http
-    assert said.rules.refused_target_namespaces == ()
+    assert said.excluded_namespaces == ()
     assert Settings().egress == IN_CLUSTER
     assert not Settings(egress_allow_http=Permission.REFUSE).egress.http
 
@@ -139,7 +139,7 @@ def test_strict_tenancy_brings_its_own_defaults_and_leaves_those_that_are_said()
     ],
 )
 def test_references_to_other_namespaces_are_switched_off_as_in_flux(argument: str, refused: bool) -> None:
-    assert parsed(argument)[0].rules.cross_namespace_refs is not refused
+    assert parsed(argument)[0].no_cross_namespace_refs is refused
 
 
 @pytest.mark.parametrize(

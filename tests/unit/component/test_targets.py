@@ -9,7 +9,7 @@ import pytest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.component.errors import ServiceAccountRequired
-from stellwerk.operators.component.settings import Mode, Tenancy
+from stellwerk.operators.component.settings import Mode, Settings
 from stellwerk.operators.component.targets.seals import OPERATOR
 from stellwerk.operators.component.targets.targets import MOST_ACCOUNTS, Targets
 from stellwerk.operators.component.targets.tenancy import ActingAccount
@@ -31,7 +31,7 @@ def targets(home: Cluster, mode: Mode, clients: list[int] | None = None) -> Targ
         connect=Client.connect,
         wake=lambda label: None,
         clock=FakeClock(),
-        rules=Tenancy(mode=mode),
+        settings=Settings(tenancy=mode),
         border=Border(Metrics(), FakeClock()),
         on_client=clients.append if clients is not None else lambda active: None,
     )

@@ -154,7 +154,7 @@ def install(
     )
     wire(controller, seen)
     blueprints.install(
-        manager, store, seen.components, recorder=recorder, cross_namespace_refs=settings.rules.cross_namespace_refs
+        manager, store, seen.components, recorder=recorder, cross_namespace_refs=not settings.no_cross_namespace_refs
     )
     manager.add_server("target clusters", targets)
     manager.add_controller(
@@ -200,7 +200,7 @@ def _deployment(
         wake=wake_owner,
         clock=manager.clock,
         border=manager.border,
-        rules=settings.rules,
+        settings=settings,
         egress=settings.egress if settings.tenancy is Mode.STRICT else None,
         on_client=metrics.clients,
         on_gone=manager.metrics.forget_host,

@@ -34,18 +34,6 @@ class Mode(StrEnum):
     STRICT = "strict"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenancy:
-    """The rules of one operator."""
-
-    mode: Mode = Mode.COMPATIBLE
-    default_service_account: str = ""
-    """Name of the ServiceAccount, in the Component's namespace, of those that name none."""
-    cross_namespace_refs: bool = True
-    refused_target_namespaces: tuple[str, ...] = ()
-    """Of the operator's own cluster; another cluster is its owner's business."""
-
-
 class DependentEvents(StrEnum):
     """Which Events are sent about dependent objects."""
 
@@ -88,6 +76,7 @@ class Settings:
     """The values in force."""
 
     default_service_account: str = ""
+    """Name of the ServiceAccount, in the Component's namespace, of those that name none."""
     max_concurrent_reconciles: int = 5
     events_address: str = ""
     tenancy: Mode = Mode.COMPATIBLE
@@ -110,17 +99,11 @@ class Settings:
     artifact_cache_mib: int = 512
 
     @property
-    def rules(self) -> Tenancy:
-        """The identities of Components, and what they may name."""
-        refused = self.refused_target_namespaces
-        if refused == AUTO:
-            refused = SYSTEM_NAMESPACES if self.tenancy is Mode.STRICT else ()
-        return Tenancy(
-            mode=self.tenancy,
-            default_service_account=self.default_service_account,
-            cross_namespace_refs=not self.no_cross_namespace_refs,
-            refused_target_namespaces=refused,
-        )
+    def excluded_namespaces(self) -> tuple[str, ...]:
+        """Those of the operator's own cluster that are no target; another cluster is its owner's business."""
+        if self.refused_target_namespaces == AUTO:
+            return SYSTEM_NAMESPACES if self.tenancy is Mode.STRICT else ()
+        return self.refused_target_namespaces
 
     @property
     def egress(self) -> egress_rules.EgressRules:

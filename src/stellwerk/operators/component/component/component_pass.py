@@ -189,13 +189,13 @@ class ComponentPass:
         services, component = self.services, self.component
         services.weights.enter(self.key)
         status_plan.check_inventory(component)
-        tenancy.check(component, services.settings.rules)
+        tenancy.check(component, services.settings)
         status_plan.policies(component.spec)
         resolved = await self._resolved()
         source = sources.named(component)
         content = await self._begin(resolved, await self._offer(source, resolved))
         sources.check_pins(component.spec, content.artifact)
-        target = await self._target(resolved, tenancy.account(component, services.settings.rules))
+        target = await self._target(resolved, tenancy.account(component, services.settings))
         await self._add_finalizer()
         signet = await self._signet(target.identity)
         self.draft = status_plan.record_attempt(status_plan.applying(self.draft, signet), content.artifact)
@@ -364,7 +364,7 @@ class ComponentPass:
             return self._blocked(f"deletion blocked: {obstacle}", Cause.TypesInUse)
         if not await self._is_of_the_present():
             return Next.after(OUTDATED_SECONDS)
-        trust = Trust(await self._signet(target.identity), services.settings.rules)
+        trust = Trust(await self._signet(target.identity), services.settings)
         hooks = await self._delete_hooks(target, trust)
         progress = await services.deployer.delete(component, target, self.memo.observed, hooks)
         await self._report_unreadable(progress, target)
@@ -440,12 +440,12 @@ class ComponentPass:
         """Raises ServiceAccountRequired, InvalidSpec, ApiError."""
         status = self.component.status
         applied_as = status_plan.proved_identity(status, await self._signet(status.applied_as))
-        return tenancy.account_of_deletion(self.component, self.services.settings.rules, applied_as)
+        return tenancy.account_of_deletion(self.component, self.services.settings, applied_as)
 
     def _check_dependants(self) -> None:
         """Raises StillNeeded. A refused reference delays the deletion of no Component."""
-        rules = self.services.settings.rules
-        dependencies.check_deletion(self.component, self.services.graph, cross_namespace=rules.cross_namespace_refs)
+        cross_namespace = not self.services.settings.no_cross_namespace_refs
+        dependencies.check_deletion(self.component, self.services.graph, cross_namespace=cross_namespace)
 
     def _leaving(self, progress: SetProgress) -> Answer:
         self.draft = status_plan.with_inventory(self.draft, progress.inventory)

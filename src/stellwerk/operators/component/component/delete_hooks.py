@@ -35,7 +35,7 @@ from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, RECONCI
 from stellwerk.operators.component.api_spec import ComponentSpec, DeleteHooks
 from stellwerk.operators.component.component import status_plan
 from stellwerk.operators.component.errors import HooksMissing, HooksNotSealed, without_hooks
-from stellwerk.operators.component.settings import Tenancy
+from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import Purpose, Signet
 from stellwerk.render.request.request import DeleteHookMode, Rendered
@@ -101,7 +101,7 @@ class Trust:
     """Which hooks may run: those that the operator sealed for this Component, target and identity."""
 
     signet: Signet
-    rules: Tenancy
+    settings: Settings
 
     def check(self, component: Component, secret: ObjectKey, packed: bytes) -> None:
         """Raises HooksNotSealed. Nothing of `packed` has been read yet."""
@@ -109,7 +109,7 @@ class Trust:
             return
         digest = hashlib.sha256(packed).hexdigest()
         if component.metadata.annotations.get(APPROVED_HOOKS_ANNOTATION) == digest:
-            tenancy.check_target(component, self.rules)
+            tenancy.check_target(component, self.settings)
             return
         raise HooksNotSealed(_advice(component, secret, digest))
 

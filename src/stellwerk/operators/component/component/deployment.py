@@ -229,7 +229,7 @@ class Deployer:
         self, component: Component, status: ComponentStatus, content: DeploymentContent, files: Files, target: Target
     ) -> Rendered:
         """The objects that the content makes. Raises a RenderError, or KindsUnknown."""
-        account = tenancy.account(component, self.targets.rules)
+        account = tenancy.account(component, self.targets.settings)
         facts = await target.facts()
         asked = await self.inputs.request(
             component,

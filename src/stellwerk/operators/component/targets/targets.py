@@ -27,7 +27,7 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.errors import ClusterTooLarge, InvalidKubeConfig, TooManyClusters
 from stellwerk.operators.component.references.references import NamedText
-from stellwerk.operators.component.settings import Tenancy
+from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR
 from stellwerk.operators.component.targets.tenancy import ActingAccount
@@ -129,7 +129,7 @@ class Targets:
         wake: Callable[[str], None],
         clock: Clock,
         border: Border,
-        rules: Tenancy,
+        settings: Settings,
         egress: EgressRules | None = None,
         on_client: Callable[[int], None] = lambda active: None,
         on_gone: Callable[[str], None] = lambda host: None,
@@ -144,7 +144,7 @@ class Targets:
         self._home = home
         self._wake = wake
         self._clock = clock
-        self.rules = rules
+        self.settings = settings
         self._egress = egress
         self._on_client = on_client
         self._most_owned_bytes = most_owned_bytes
@@ -193,7 +193,7 @@ class Targets:
 
     def local(self, acting_as: ActingAccount | None) -> Target:
         """The operator's own cluster under an account; None: as the operator itself. Raises ServiceAccountRequired."""
-        tenancy.require_account(acting_as, self.rules)
+        tenancy.require_account(acting_as, self.settings)
         if acting_as not in self._local:
             client = self._home.client
             if acting_as is not None:

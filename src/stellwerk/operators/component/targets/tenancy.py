@@ -2,7 +2,7 @@
 
 By default this is the original's behaviour: an account that may create Components has the rights of the
 operator. For shared clusters there are switches: `strict` asks for a ServiceAccount, whose rights then bound the
-Component; `cross_namespace_refs` off keeps Components to the sources and Components of their own namespace; and some
+Component; `no_cross_namespace_refs` keeps Components to the sources and Components of their own namespace; and some
 namespaces may be excluded as targets; permissions express this better, but not on every platform.
 """
 
@@ -19,7 +19,7 @@ from stellwerk.operators.component.errors import (
     ServiceAccountRequired,
     TargetNamespaceRefused,
 )
-from stellwerk.operators.component.settings import Mode, Tenancy
+from stellwerk.operators.component.settings import Mode, Settings
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.targets.seals import OPERATOR
 from stellwerk.runtime.settings import parsers
@@ -39,15 +39,15 @@ class ActingAccount:
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
-def account(component: Component, tenancy: Tenancy) -> ActingAccount | None:
+def account(component: Component, settings: Settings) -> ActingAccount | None:
     """The ServiceAccount that the spec names for the operator's own cluster; None: the operator itself.
 
     A deletion obeys the same rule: it writes and, with delete hooks, creates. Raises `InvalidSpec` where the name
     cannot be one, and `ServiceAccountRequired` where there is none although the tenancy requires one.
     """
-    name = component.spec.service_account_name.strip() or tenancy.default_service_account.strip()
+    name = component.spec.service_account_name.strip() or settings.default_service_account.strip()
     if not name:
-        require_account(None, tenancy)
+        require_account(None, settings)
         return None
     try:
         return ActingAccount(component.metadata.namespace, parsers.name(name))
@@ -55,7 +55,7 @@ def account(component: Component, tenancy: Tenancy) -> ActingAccount | None:
         raise InvalidSpec("serviceAccountName", str(error)) from None
 
 
-def account_of_deletion(component: Component, tenancy: Tenancy, applied_as: str) -> ActingAccount | None:
+def account_of_deletion(component: Component, settings: Settings, applied_as: str) -> ActingAccount | None:
     """The account that deletes the objects: the one that applied them, whatever the spec names now.
 
     `applied_as` is the identity with a valid seal; empty where none is known, then the spec counts. The operator
@@ -66,14 +66,14 @@ def account_of_deletion(component: Component, tenancy: Tenancy, applied_as: str)
     own = ActingAccount(namespace, "").user
     if applied_as.startswith(own):
         return ActingAccount(namespace, applied_as.removeprefix(own))
-    if applied_as == OPERATOR and tenancy.mode is not Mode.STRICT and not tenancy.default_service_account.strip():
+    if applied_as == OPERATOR and settings.tenancy is not Mode.STRICT and not settings.default_service_account.strip():
         return None
-    return account(component, tenancy)
+    return account(component, settings)
 
 
-def require_account(acting_as: ActingAccount | None, tenancy: Tenancy) -> None:
+def require_account(acting_as: ActingAccount | None, settings: Settings) -> None:
     """Raises `ServiceAccountRequired` where nothing may act as the operator and no account is named."""
-    if acting_as is None and tenancy.mode is Mode.STRICT:
+    if acting_as is None and settings.tenancy is Mode.STRICT:
         raise ServiceAccountRequired
 
 
@@ -97,22 +97,22 @@ def advice_on_rights(component: Component) -> str:
     )
 
 
-def check(component: Component, tenancy: Tenancy) -> None:
+def check(component: Component, settings: Settings) -> None:
     """What must hold before objects are applied.
 
     Raises `InvalidSpec`, `ServiceAccountRequired`, `TargetNamespaceRefused` or `CrossNamespaceReference`.
     """
-    account(component, tenancy)
-    check_target(component, tenancy)
-    if not tenancy.cross_namespace_refs:
+    account(component, settings)
+    check_target(component, settings)
+    if settings.no_cross_namespace_refs:
         for field, target in _references(component):
             if target.namespace != component.metadata.namespace:
                 raise CrossNamespaceReference(field, target)
 
 
-def check_target(component: Component, tenancy: Tenancy) -> None:
+def check_target(component: Component, settings: Settings) -> None:
     """Raises `TargetNamespaceRefused`."""
-    if component.spec.kube_config is None and component.target.namespace in tenancy.refused_target_namespaces:
+    if component.spec.kube_config is None and component.target.namespace in settings.excluded_namespaces:
         raise TargetNamespaceRefused(component.target.namespace)
 
 
