@@ -26,7 +26,7 @@ from stellwerk.operators.component.observers.observers import AnnotatedSink, Pas
 from stellwerk.operators.component.references.inputs import Inputs
 from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.rights import RIGHTS
-from stellwerk.operators.component.settings import DriftPolicy, Mode, Settings
+from stellwerk.operators.component.settings import DriftPolicy, Settings
 from stellwerk.operators.component.sources import blueprints
 from stellwerk.operators.component.sources.artifacts import Artifacts
 from stellwerk.operators.component.sources.blueprints import BlueprintStore
@@ -201,7 +201,6 @@ def _deployment(
         clock=manager.clock,
         border=manager.border,
         settings=settings,
-        egress=settings.egress if settings.tenancy is Mode.STRICT else None,
         on_client=metrics.clients,
         on_gone=manager.metrics.forget_host,
         limits=RemoteLimits(

@@ -13,6 +13,7 @@ import base64
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TypeAlias
@@ -67,24 +68,19 @@ Watches: TypeAlias = Callable[[ReferenceKind], Informer[PartialObjectMetadata]]
 """Gives the cache of a kind's metadata, and opens it where there is none yet."""
 
 
+@dataclass(slots=True)
 class ReferenceReader:
     """Reads contents with one identity: the operator's own."""
 
-    def __init__(
-        self,
-        client: Client,
-        watches: Watches,
-        *,
-        hide: Callable[..., None] = logs.hide,
-        forget: Callable[[str, str], None] = logs.forget,
-        kept_bytes: int = KEPT_BYTES,
-    ) -> None:
-        self._client = client
-        self._watches = watches
-        self._hide = hide
-        self._forget = forget
-        self._known: Kept[ReferencedObject, tuple[str, ReferencedContent]] = Kept(
-            kept_bytes,
+    client: Client
+    watches: Watches
+    hide: Callable[..., None] = logs.hide
+    forget: Callable[[str, str], None] = logs.forget
+    _known: Kept[ReferencedObject, tuple[str, ReferencedContent]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = Kept(
+            KEPT_BYTES,
             now=time.monotonic,
             life_seconds=_LIFE_SECONDS,
             tenant_capacity=KEPT_BYTES_OF_TENANT,
@@ -111,7 +107,7 @@ class ReferenceReader:
         return _noted({target: await self._ask(target) for target in sorted(set(targets))})
 
     async def _one(self, target: ReferencedObject) -> ReferencedContent | UnreadReference:
-        cache = self._watches(target.kind)
+        cache = self.watches(target.kind)
         await cache.wait_settled()
         if not cache.has_synced:
             return await self._ask(target)
@@ -127,7 +123,7 @@ class ReferenceReader:
 
     async def _ask(self, target: ReferencedObject) -> ReferencedContent | UnreadReference:
         try:
-            found = await find(self._client, target)
+            found = await find(self.client, target)
         except ApiError as error:
             return UnreadReference(str(error), may_come=False)
         if found is None:
@@ -140,13 +136,13 @@ class ReferenceReader:
         if isinstance(found, Secret):
             is_small = _size(content) <= _SMALL_BYTES
             words = to_hide(content.words) if is_small else await threads.run(lambda: to_hide(content.words))
-            self._hide(*words, tenant=target.key.namespace, source=str(target))
+            self.hide(*words, tenant=target.key.namespace, source=str(target))
         self._known.put(target, (_version(found), content), _OBJECT_BYTES + _size(content), target.key.namespace)
         return content
 
     def _dropped(self, target: ReferencedObject) -> None:
         if target.kind is ReferenceKind.Secret:
-            self._forget(target.key.namespace, str(target))
+            self.forget(target.key.namespace, str(target))
 
 
 async def find(client: Client, target: ReferencedObject) -> Secret | ConfigMap | None:

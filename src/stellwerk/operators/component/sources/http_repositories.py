@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -50,30 +51,26 @@ class _Parked(NamedTuple):
     until: float
 
 
+@dataclass(slots=True, kw_only=True)
 class Poller:
     """Asks all addresses now and then. A `manager.Worker`: only the leader does."""
 
-    name = "http repositories"
+    components: Callable[[], Iterable[Component]]
+    """All of them, as the cache holds them."""
+    poll: Callable[[Component, HttpRepository], Awaitable[Artifact]]
+    """Asks the web server of one. Raises SourceError, ComponentFailed."""
+    wake: Callable[[ObjectKey], None]
+    """Has a Component looked at."""
+    interval_seconds: float
+    border: Border
+    name: str = "http repositories"
+    _rounds: Periodic = field(init=False)
+    _under_way: set[RepositoryAddress] = field(default_factory=set)
+    _parked: dict[RepositoryAddress, _Parked] = field(default_factory=dict)
+    _tasks: Background | None = None
 
-    def __init__(
-        self,
-        *,
-        components: Callable[[], Iterable[Component]],
-        poll: Callable[[Component, HttpRepository], Awaitable[Artifact]],
-        wake: Callable[[ObjectKey], None],
-        interval_seconds: float,
-        border: Border,
-    ) -> None:
-        """`components`: all of them, as the cache holds them. `poll` asks the web server of one; raises SourceError
-        and ComponentFailed. `wake` has a Component looked at."""
-        self._components = components
-        self._poll = poll
-        self._wake = wake
-        self._border = border
-        self._rounds = Periodic(self.name, self._round, interval_seconds=interval_seconds, border=border)
-        self._under_way: set[RepositoryAddress] = set()
-        self._parked: dict[RepositoryAddress, _Parked] = {}
-        self._tasks: Background | None = None
+    def __post_init__(self) -> None:
+        self._rounds = Periodic(self.name, self._round, interval_seconds=self.interval_seconds, border=self.border)
 
     async def run(self) -> None:
         """Ask until stopped or cancelled."""
@@ -86,7 +83,7 @@ class Poller:
 
     async def _round(self) -> None:
         assert self._tasks is not None  # run() has seen to it
-        wanted, now = by_address(self._components()), self._border.clock.monotonic()
+        wanted, now = by_address(self.components()), self.border.clock.monotonic()
         self._parked = {address: parked for address, parked in self._parked.items() if address in wanted}
         for address, users in wanted.items():
             parked = self._parked.get(address)
@@ -97,27 +94,27 @@ class Poller:
     async def _guarded(self, address: RepositoryAddress, user: Component) -> None:
         """Ask, and leave an address alone for a while where that ends by an unexpected exception."""
         name = f"looking at the HTTP repository of Component {user.key}"
-        if await self._border.once("http repository", name, partial(self._ask, address, user)):
+        if await self.border.once("http repository", name, partial(self._ask, address, user)):
             self._parked.pop(address, None)
         else:
             failures = self._parked[address].failures + 1 if address in self._parked else 1
             pause = _BACKOFF.delay_seconds(failures, random.random())
-            self._parked[address] = _Parked(failures, self._border.clock.monotonic() + pause)
+            self._parked[address] = _Parked(failures, self.border.clock.monotonic() + pause)
 
     async def _ask(self, address: RepositoryAddress, user: Component) -> None:
         repository = user.spec.source_ref.http_repository
         assert repository is not None  # it has an address
         try:
-            artifact = await self._poll(user, repository)
+            artifact = await self.poll(user, repository)
         except (SourceError, ComponentFailed) as error:
             _log.debug("an HTTP repository was not looked at: %s", error)
             return
         finally:
             self._under_way.discard(address)
         # Who names the address now, not when it was asked: a slow answer must not miss a new Component.
-        for component in by_address(self._components()).get(address, ()):
+        for component in by_address(self.components()).get(address, ()):
             if not component.status.has_attempted(artifact):
-                self._wake(component.key)
+                self.wake(component.key)
 
 
 def by_address(components: Iterable[Component]) -> dict[RepositoryAddress, Sequence[Component]]:

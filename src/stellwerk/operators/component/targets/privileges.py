@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import KW_ONLY, dataclass, field
 
 from prometheus_client import Gauge
 
@@ -41,36 +42,31 @@ _EVERYTHING = ResourceAttributes(verb="*", group="*", resource="*")
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class PrivilegeCheck:
     """Asks once, while this process leads. `namespace` is the operator's own. A `manager.Worker`."""
 
-    name = "privileges"
+    client: Client
+    namespace: str
+    _: KW_ONLY
+    events: EventSink
+    metrics: Metrics
+    clock: Clock
+    tenancy: Mode
+    name: str = "privileges"
+    _stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    _gauge: Gauge = field(init=False)
 
-    def __init__(
-        self,
-        client: Client,
-        namespace: str,
-        *,
-        events: EventSink,
-        metrics: Metrics,
-        clock: Clock,
-        tenancy: Mode,
-    ) -> None:
-        self._client = client
-        self._tenancy = tenancy
-        self._namespace = namespace
-        self._events = events
-        self._clock = clock
-        self._stopped = asyncio.Event()
+    def __post_init__(self) -> None:
         self._gauge = Gauge(METRIC, "1 while the operator is cluster-admin though its tenancy is strict", registry=None)
-        metrics.register(self._gauge)
+        self.metrics.register(self._gauge)
 
     async def run(self) -> None:
         """Ask until there is an answer, then wait for the stop."""
         while (is_admin := await self._is_admin()) is None:
-            if await happens_within(self._clock, RETRY_SECONDS, self._stopped):
+            if await happens_within(self.clock, RETRY_SECONDS, self._stopped):
                 return
-        is_strict = self._tenancy is Mode.STRICT
+        is_strict = self.tenancy is Mode.STRICT
         self._gauge.set(is_admin and is_strict)
         if is_admin:
             _log.warning("%s", MESSAGE if is_strict else CHOSEN)
@@ -85,16 +81,16 @@ class PrivilegeCheck:
     async def _is_admin(self) -> bool | None:
         """Whether everything is allowed; None without an answer."""
         try:
-            return await authorization.may(self._client, _EVERYTHING)
+            return await authorization.may(self.client, _EVERYTHING)
         except ApiError as error:
             _log.info("the rights of the operator are not known yet: %s", error)
             return None
 
     async def _send_event(self) -> None:
         try:
-            namespace = await self._client.find(Namespace, self._namespace)
+            namespace = await self.client.find(Namespace, self.namespace)
         except ApiError as error:
             _log.info("no Event about the rights of the operator: %s", error)
             return
         if namespace is not None:
-            self._events.send(namespace, Notice(REASON, MESSAGE, Severity.WARNING, "Start"))
+            self.events.send(namespace, Notice(REASON, MESSAGE, Severity.WARNING, "Start"))

@@ -27,13 +27,13 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.errors import ClusterTooLarge, InvalidKubeConfig, TooManyClusters
 from stellwerk.operators.component.references.references import NamedText
-from stellwerk.operators.component.settings import Settings
+from stellwerk.operators.component.settings import Mode, Settings
 from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR
 from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.errors import EgressRefused
 from stellwerk.render.request.request import ClusterApis
-from stellwerk.render.sources.egress import EgressRules, parsed
+from stellwerk.render.sources.egress import parsed
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.remote_clusters import (
     Connect,
@@ -130,22 +130,18 @@ class Targets:
         clock: Clock,
         border: Border,
         settings: Settings,
-        egress: EgressRules | None = None,
         on_client: Callable[[int], None] = lambda active: None,
         on_gone: Callable[[str], None] = lambda host: None,
         most_owned_bytes: int = MOST_OWNED_BYTES,
         limits: RemoteLimits = RemoteLimits(),  # noqa: B008  # immutable
     ) -> None:
-        """`egress`: which servers kubeconfigs may name; None: any.
-
-        `connect` opens a client whose writes pass the leader's fence. `wake` gets an owner's label when one of its
+        """`connect` opens a client whose writes pass the leader's fence. `wake` gets an owner's label when one of its
         objects changed. `on_client` gets the number of clients, `on_gone` a host that no target uses any more.
         """
         self._home = home
         self._wake = wake
         self._clock = clock
         self.settings = settings
-        self._egress = egress
         self._on_client = on_client
         self._most_owned_bytes = most_owned_bytes
         self._kinds = ServedApis(clock)
@@ -241,13 +237,14 @@ class Targets:
 
         Raises LoginFailed.
         """
-        if self._egress is None:
+        if self.settings.tenancy is not Mode.STRICT:
             return config
+        egress = self.settings.egress
         try:
-            self._egress.check_url(parsed(config.server))
+            egress.check_url(parsed(config.server))
         except EgressRefused as error:
             raise LoginFailed(str(error)) from None
-        return replace(config, may_connect=self._egress.allows, proxy="")
+        return replace(config, may_connect=egress.allows, proxy="")
 
     def _count(self) -> None:
         self._on_client(len(self._local) + len(self._remotes))
