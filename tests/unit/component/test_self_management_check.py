@@ -9,7 +9,7 @@ from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.set.model.inventory import ObjectIdentity
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import OWNER_ID, Component
-from stellwerk.operators.component.component import self_management_check
+from stellwerk.operators.component.component import set_checks
 
 CLUSTER = "cluster-uid"
 
@@ -24,7 +24,7 @@ def inner(*names: str, kind: str = "Component") -> list[ObjectIdentity]:
 
 def check(one: Component, brings: list[ObjectIdentity], *others: Component) -> None:
     world = {other.key: other for other in (one, *others)}
-    self_management_check.check(one, brings, world.get, CLUSTER)
+    set_checks.check_cycle(one, brings, world.get, CLUSTER)
 
 
 @pytest.mark.req("R-406")

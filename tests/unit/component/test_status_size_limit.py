@@ -8,7 +8,7 @@ from tests.unit.component.given import component
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
-from stellwerk.operators.component.component import status_size_limit
+from stellwerk.operators.component.component import set_checks
 
 
 def inventory(objects: int) -> Inventory:
@@ -20,16 +20,16 @@ def inventory(objects: int) -> Inventory:
 
 @pytest.mark.parametrize("objects", [0, 499, 500, 2_500])
 def test_what_fits_is_not_refused(objects: int) -> None:
-    status_size_limit.check(component(), inventory(objects))
+    set_checks.check_size(component(), inventory(objects))
 
 
 @pytest.mark.req("R-209")
 def test_what_does_not_fit_is_refused_with_its_size() -> None:
     with pytest.raises(InvalidSet, match=r"with 5000 objects it would take \d{4} KiB.*several Components"):
-        status_size_limit.check(component(), inventory(5_000))
+        set_checks.check_size(component(), inventory(5_000))
 
 
 @pytest.mark.req("R-209")
 def test_a_large_spec_leaves_less_room() -> None:
     with pytest.raises(InvalidSet, match="with 1000 objects"):
-        status_size_limit.check(component(spec={"values": {"large": "x" * 1_200_000}}), inventory(1_000))
+        set_checks.check_size(component(spec={"values": {"large": "x" * 1_200_000}}), inventory(1_000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.component.component import unknown_kinds
+from stellwerk.operators.component.component import set_checks
 from stellwerk.operators.component.errors import KindsUnknown
 from stellwerk.render.files.files import Files
 from stellwerk.render.request.request import Rendered
@@ -27,7 +27,7 @@ def rendered(*objects: JsonObject) -> Rendered:
 
 def test_a_template_that_asks_about_a_silent_group_is_not_rendered_without_it() -> None:
     with pytest.raises(KindsUnknown, match=r"kubectl get apiservice v1beta1\.metrics\.k8s\.io"):
-        unknown_kinds.check(rendered(), Files.of({"templates/a.yaml": ASKS}), UNKNOWN)
+        set_checks.check_kinds(rendered(), Files.of({"templates/a.yaml": ASKS}), UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def test_a_template_that_asks_about_a_silent_group_is_not_rendered_without_it() 
     ["a: metrics.k8s.io", ASKS.replace("metrics.k8s.io", "policy"), "{{ .Capabilities.APIVersions }}\nmetrics.k8s.io"],
 )
 def test_other_templates_are(text: str) -> None:
-    unknown_kinds.check(rendered(), Files.of({"templates/a.yaml": text}), UNKNOWN)
+    set_checks.check_kinds(rendered(), Files.of({"templates/a.yaml": text}), UNKNOWN)
 
 
 def test_a_set_that_brings_the_api_service_is_rendered() -> None:
-    unknown_kinds.check(rendered(SERVICE), Files.of({"templates/a.yaml": ASKS}), UNKNOWN)
+    set_checks.check_kinds(rendered(SERVICE), Files.of({"templates/a.yaml": ASKS}), UNKNOWN)

@@ -32,7 +32,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
-from stellwerk.operators.component.component import status_plan, status_size_limit
+from stellwerk.operators.component.component import set_checks, status_plan
 from stellwerk.operators.component.component.delete_hooks import Trust
 from stellwerk.operators.component.component.deployment import Deployer, DeploymentContent
 from stellwerk.operators.component.component.weights import Weights
@@ -272,8 +272,8 @@ class ComponentPass:
 
     async def _save_inventory(self, reason: Reason, digest: str, inventory: Inventory) -> bool:
         """Save the inventory before its objects are touched. Returns False where the pass has to end for that."""
-        size = status_size_limit.ENTRY_BYTES * len(inventory)
-        await threads.run_if_large(size, lambda: status_size_limit.check(self.component, inventory))
+        size = set_checks.ENTRY_BYTES * len(inventory)
+        await threads.run_if_large(size, lambda: set_checks.check_size(self.component, inventory))
         self.draft = status_plan.with_content(self.draft, inventory, digest)
         return await self._save(self.report(PassReport(reason=reason)))
 

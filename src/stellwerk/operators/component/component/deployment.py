@@ -37,10 +37,8 @@ from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus
 from stellwerk.operators.component.component import (
     delete_hooks,
-    self_management_check,
+    set_checks,
     status_plan,
-    status_size_limit,
-    unknown_kinds,
 )
 from stellwerk.operators.component.component.delete_hooks import Trust
 from stellwerk.operators.component.errors import HooksMissing
@@ -158,13 +156,11 @@ class Deployer:
         owner, policies = await self._owner(component), status_plan.policies(component.spec)
         wanted, is_large = await self._wanted(component, rendered, content, owner, policies, target)
         if not target.is_remote:
-            self_management_check.check(
-                component, [obj.identity for obj in wanted], self.find, await self.cluster_uid()
-            )
+            set_checks.check_cycle(component, [obj.identity for obj in wanted], self.find, await self.cluster_uid())
         if (packed := delete_hooks.content_of(component, wanted)) is not None:
             seal(packed)
         known, new = await threads.run_if_large(
-            status_size_limit.ENTRY_BYTES * len(component.status.inventory), lambda: _known(component, content, wanted)
+            set_checks.ENTRY_BYTES * len(component.status.inventory), lambda: _known(component, content, wanted)
         )
         announces = content.is_restart
         if announces and not new and component.status.state is not State.Ready:
@@ -242,7 +238,7 @@ class Deployer:
             rendered = await self.renderer.render(asked, lookups)
             span.record(objects=len(rendered.objects))
         if facts.unknown:
-            await threads.run(lambda: unknown_kinds.check(rendered, files, facts.unknown))
+            await threads.run(lambda: set_checks.check_kinds(rendered, files, facts.unknown))
         if asked.decryption:
             secrecy.note("decrypted", lambda: _words_of(rendered))
             await self._hidden.add(

@@ -3,8 +3,7 @@
 why                findings, down to the root cause
 related_objects    the Component of an object
 preview            what the next reconcile would change
-actions            what a user may request
-by_kind            all of it, by kind
+by_kind            what a user may request, and all of it by kind
 help_topics        the texts of `stellwerk explain`
 monitoring         its own alerts and panels
 """
