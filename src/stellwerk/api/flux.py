@@ -7,9 +7,12 @@ which of the two a cluster serves (`resources`).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import ClassVar
 
+from stellwerk.kube.client.discovery import ResourceMapper
+from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
@@ -86,3 +89,11 @@ def resources(kind: type[FluxSource]) -> tuple[Resource, ...]:
     """The resource in each version that flux has served it in, the preferred one first."""
     one = kind.resource
     return tuple(Resource(one.group, version, one.kind, one.plural, one.namespaced) for version in VERSIONS)
+
+
+async def served(kind: type[FluxSource], mapper: ResourceMapper) -> Resource | None:
+    """The resource in the version that the cluster serves; None where it serves none. Raises ApiError."""
+    for resource in resources(kind):
+        with suppress(NotServed):
+            return await mapper.resource(resource.gvk)
+    return None

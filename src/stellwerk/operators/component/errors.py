@@ -139,7 +139,10 @@ class TooManyClusters(NotYet):
     cause = Cause.TooManyTargetClusters
     beginning = _APPLYING
 
-    def __init__(self, whose: str, most: int, flag: str) -> None:
+    def __init__(self, namespace: str, most: int) -> None:
+        """`namespace`: the one that may have no more; empty: all together."""
+        whose = f"the components of namespace {namespace}" if namespace else "all components together"
+        flag = "max-remote-clusters-per-namespace" if namespace else "max-remote-clusters"
         super().__init__(
             f"{whose} go to {most} other clusters, and --{flag} allows no more; use the same kubeconfig for "
             "the same cluster, delete Components of unused clusters, or raise the limit"

@@ -14,7 +14,6 @@ from functools import partial
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.delivery.sets.inventory_status import State
-from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, View, metadata_of
 from stellwerk.operators.component.api import Component
@@ -73,7 +72,9 @@ class Watches:
         """
         cache = self._sources.get(kind)
         if cache is None or cache.parked is not None:
-            cache = self._sources[kind] = self._followed(kind, await self._view(kind))
+            shape = FLUX_KINDS[kind]
+            resource = await flux.served(shape, self.manager.client.mapper) or shape.resource
+            cache = self._sources[kind] = self._followed(kind, View(resource, shape))
         return cache
 
     def _followed(self, kind: SourceKind, view: View[flux.FluxSource]) -> Informer[flux.FluxSource]:
@@ -89,15 +90,6 @@ class Watches:
         for controller in self.controllers:
             for key in keys:
                 controller.queue.add(key)
-
-    async def _view(self, kind: SourceKind) -> View[flux.FluxSource]:
-        shape = FLUX_KINDS[kind]
-        for resource in flux.resources(shape):
-            try:
-                return View(await self.manager.client.mapper.resource(resource.gvk), shape)
-            except NotServed:
-                continue
-        return View(shape.resource, shape)
 
     def _wake_by(self, index: str, value: str) -> None:
         self.wake([component.key for component in self.components.store.by(index, value)])

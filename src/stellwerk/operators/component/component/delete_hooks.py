@@ -74,18 +74,6 @@ def documents_of(component: Component, rendered: Rendered) -> tuple[tuple[Docume
     return (*whole, delete_hooks.keeper(found, key.name, key.namespace, RECONCILER)), found
 
 
-def checked(
-    found: Sequence[Hook],
-    served: Mapping[GroupVersionKind, Resource],
-    component: Component,
-    owner: Owner,
-    policies: Policies,
-) -> None:
-    """What could not be run at the end is refused now. Raises InvalidSet."""
-    for moment in Moment:
-        _prepared(_of_moment(found, moment), served, moment, component, owner, policies)
-
-
 def content_of(component: Component, wanted: Iterable[DesiredObject]) -> bytes | None:
     """What the Secret with the hooks is about to hold; None where the set has no such Secret."""
     keeper = ObjectIdentity("", "Secret", _keeper_of(component))
@@ -157,37 +145,30 @@ async def kept(
     found = delete_hooks.unpacked(str(key), packed)
     documents = [hook.document for hook in found]
     served = await discover.served(documents, client.mapper)
-    open_ = {moment: _still_open(found, moment, known) for moment in Moment}
-    before, after = (_prepared(open_[moment], served, moment, component, owner, policies) for moment in Moment)
+    before, after = by_moment(found, served, component, owner, policies, known)
     return DeleteHookPlan(keeper, before, after)
 
 
-def _still_open(found: Sequence[Hook], moment: Moment, known: Inventory) -> list[Hook]:
-    """The hooks of a moment that has not passed: kinds of those that have run may be gone."""
-    of_moment = _of_moment(found, moment)
-    return [] if plan_delete_hooks.is_over(known, moment, len(of_moment)) else of_moment
-
-
-def _of_moment(found: Sequence[Hook], moment: Moment) -> list[Hook]:
-    return [hook for hook in found if moment in hook.moments]
-
-
-def _prepared(
+def by_moment(
     found: Sequence[Hook],
     served: Mapping[GroupVersionKind, Resource],
-    moment: Moment,
     component: Component,
     owner: Owner,
     policies: Policies,
-) -> tuple[DesiredObject, ...]:
-    return prepared(
-        [hook.at(moment, RECONCILER) for hook in found],
-        served,
-        namespace=component.target.namespace,
-        owner=owner,
-        policies=policies,
-        set_digest=moment.value,
-    )
+    known: Inventory | None = None,
+) -> list[tuple[DesiredObject, ...]]:
+    """The objects of the hooks of each moment; none where it has passed: kinds of those that have run may be gone.
+
+    What could not be run is refused. Raises InvalidSet.
+    """
+    objects = []
+    for moment in Moment:
+        hooks = [hook.at(moment, RECONCILER) for hook in found if moment in hook.moments]
+        if known is not None and plan_delete_hooks.is_over(known, moment, len(hooks)):
+            hooks = []
+        namespace, digest = component.target.namespace, moment.value
+        objects.append(prepared(hooks, served, namespace=namespace, owner=owner, policies=policies, set_digest=digest))
+    return objects
 
 
 def _keeper_in(component: Component, known: Inventory) -> ObjectIdentity | None:

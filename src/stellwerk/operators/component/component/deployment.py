@@ -269,7 +269,7 @@ class Deployer:
         )
         known = self._prepared.get(identity)
         if known is None:
-            delete_hooks.checked(hooks, served, component, owner, policies)
+            delete_hooks.by_moment(hooks, served, component, owner, policies)  # what could not run is refused now
             weight = _SET_BYTES + rendered.size
             is_large = len(documents) > _LARGE_SET or weight > _LARGE_SET_BYTES
             prepare = partial(

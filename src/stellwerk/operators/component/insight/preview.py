@@ -29,7 +29,6 @@ from stellwerk.apply.set.model.owner import Owner
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.model import JsonValue, View, metadata_of
 from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
@@ -163,17 +162,13 @@ def _folded(obj: Secret | ConfigMap, document: Document) -> Secret | ConfigMap:
 
 async def _flux(client: Client, source: Source, downloads: Downloads) -> tuple[SourceStatus, Files]:
     kind = FLUX_KINDS[source.kind]
-    for resource in flux.resources(kind):
-        try:
-            served = await client.mapper.resource(resource.gvk)
-        except NotServed:
-            continue
-        offer = sources.offered_by_flux(
-            source, await client.find(View(served, kind), source.key.name, source.key.namespace)
-        )
-        assert offer.artifact is not None
-        return offer, await downloads.fetch(offer.artifact.url, offer.artifact.digest, rules=ANYWHERE)
-    raise sources.not_served(source)
+    if (resource := await flux.served(kind, client.mapper)) is None:
+        raise sources.not_served(source)
+    offer = sources.offered_by_flux(
+        source, await client.find(View(resource, kind), source.key.name, source.key.namespace)
+    )
+    assert offer.artifact is not None
+    return offer, await downloads.fetch(offer.artifact.url, offer.artifact.digest, rules=ANYWHERE)
 
 
 async def _blueprint(client: Client, source: Source) -> tuple[SourceStatus, Files]:

@@ -169,7 +169,7 @@ def index(kind: ReferenceKind, component: Component) -> Iterable[str]:
 def _of_deletion(component: Component) -> Iterator[Reference]:
     if component.spec.kube_config is not None:
         named = component.spec.kube_config.secret_ref
-        yield Reference(KUBE_CONFIG, _secret(component, named.name), named.key, _unless(named.key, KUBE_CONFIG_KEYS))
+        yield Reference(KUBE_CONFIG, _secret(component, named.name), named.key, KUBE_CONFIG_KEYS)
 
 
 def _all(component: Component) -> Iterator[Reference]:
@@ -179,7 +179,7 @@ def _all(component: Component) -> Iterator[Reference]:
         yield Reference(REPOSITORY, _secret(component, spec.source_ref.http_repository.secret_ref.name))
     for number, values in enumerate(spec.values_from[:MOST_REFERENCES]):
         target = _target(component, values.kind, values.name)
-        yield Reference(f"/valuesFrom/{number}", target, values.key, _unless(values.key, VALUES_KEYS))
+        yield Reference(f"/valuesFrom/{number}", target, values.key, VALUES_KEYS)
     if spec.decryption is not None:
         yield Reference(DECRYPTION, _secret(component, spec.decryption.secret_ref.name))
     for number, substitutes in enumerate(_substitutes_from(component)[:MOST_REFERENCES]):
@@ -203,10 +203,6 @@ def _secret(component: Component, name: str) -> ReferencedObject:
 def _target(component: Component, kind: str, name: str) -> ReferencedObject:
     found = ReferenceKind.ConfigMap if kind == ReferenceKind.ConfigMap else ReferenceKind.Secret
     return ReferencedObject(found, ObjectKey(component.metadata.namespace, name))
-
-
-def _unless(key: str, fallbacks: tuple[str, ...]) -> tuple[str, ...]:
-    return () if key else fallbacks
 
 
 # ---- how much they are

@@ -176,11 +176,7 @@ class Targets:
         except RemoteClusterClosed as error:
             raise ClusterTooLarge(str(error)) from None
         except TooManyRemoteClusters as error:
-            if error.namespace:
-                whose, flag = f"the components of namespace {error.namespace}", "max-remote-clusters-per-namespace"
-            else:
-                whose, flag = "all components together", "max-remote-clusters"
-            raise TooManyClusters(whose, error.most, flag) from None
+            raise TooManyClusters(error.namespace, error.most) from None
 
     def home(self, component: Component, account: ActingAccount | None) -> Target:
         """The operator's own cluster for a Component. Raises ServiceAccountRequired."""
