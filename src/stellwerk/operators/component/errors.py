@@ -81,11 +81,15 @@ class ComponentFailed(ReconcileError):
 
     reason = Reason.Error
     cause: ClassVar[Cause] = Cause.ApplyFailed
+    """Where there is a cause of the name of a class, it is that of the class."""
     beginning: ClassVar[str] = ""
     """The first words of the message."""
     retriable: ClassVar[bool] = False
     """Whether the Component is Pending rather than in Error, and is tried again after `retry_after_seconds`, or after
     its retryInterval where that is None."""
+
+    def __init_subclass__(cls) -> None:
+        cls.cause = Cause.__members__.get(cls.__name__, cls.cause)
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{self.beginning}{why}")
@@ -126,7 +130,6 @@ class ReferencesUnresolved(NotYet):
 class SourceNotReady(NotYet):
     """The source has nothing to offer yet."""
 
-    cause = Cause.SourceNotReady
     beginning = _RESOLVING
 
     def __init__(self, where: str, why: str) -> None:
@@ -152,8 +155,6 @@ class TooManyClusters(NotYet):
 class KindsUnknown(NotYet):
     """Templates ask whether the cluster serves kinds of an API service that does not answer."""
 
-    cause = Cause.KindsUnknown
-
     def __init__(self, unknown: str) -> None:
         group, _, version = unknown.rpartition("/")
         super().__init__(
@@ -165,8 +166,6 @@ class KindsUnknown(NotYet):
 class WaitingForPin(NotYet):
     """The source has another artifact than the one that is pinned."""
 
-    cause = Cause.WaitingForPin
-
     def __init__(self, what: str, wanted: str, found: str) -> None:
         super().__init__(f"source {what} ({found}) does not match specified {what} ({wanted})")
 
@@ -174,7 +173,6 @@ class WaitingForPin(NotYet):
 class DependencyNotReady(NotYet):
     """A Component that this one depends on is not far enough."""
 
-    cause = Cause.DependencyNotReady
     retry_after_seconds = None
 
     def __init__(self, dependency: ObjectKey, why: str) -> None:
@@ -213,8 +211,6 @@ class InvalidSpec(Misconfigured):
 class InputsTooLarge(Misconfigured):
     """Secrets and ConfigMaps hold more than one Component may refer to."""
 
-    cause = Cause.InputsTooLarge
-
     def __init__(self, size: int, most: int) -> None:
         super().__init__(
             f"the Secrets and ConfigMaps that the spec refers to hold {size >> 10} KiB; at most {most >> 10} KiB are "
@@ -225,8 +221,6 @@ class InputsTooLarge(Misconfigured):
 class DependencyCycle(Misconfigured):
     """Components depend on each other in a cycle."""
 
-    cause = Cause.DependencyCycle
-
     def __init__(self, cycle: Sequence[ObjectKey]) -> None:
         way = " -> ".join(map(str, (*cycle, cycle[0])))
         super().__init__(f"dependency cycle: {way}; remove one of these dependencies")
@@ -235,16 +229,12 @@ class DependencyCycle(Misconfigured):
 class InvalidReadyExpression(Misconfigured):
     """A readyExpr cannot be understood. `why` begins with the place in it, as far as known."""
 
-    cause = Cause.InvalidReadyExpression
-
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"spec.{field} is no expression that can be true: {why}; correct it")
 
 
 class CrossNamespaceReference(Misconfigured):
     """A reference leads into another namespace, and that is switched off."""
-
-    cause = Cause.CrossNamespaceReference
 
     def __init__(self, field: str, target: ObjectKey) -> None:
         super().__init__(
@@ -256,16 +246,12 @@ class CrossNamespaceReference(Misconfigured):
 class ServiceAccountRequired(Misconfigured):
     """No account is named, and one is required."""
 
-    cause = Cause.ServiceAccountRequired
-
     def __init__(self) -> None:
         super().__init__("spec.serviceAccountName is required by this operator (--tenancy=strict)")
 
 
 class TargetNamespaceRefused(Misconfigured):
     """The objects would go where Components must not put any."""
-
-    cause = Cause.TargetNamespaceRefused
 
     def __init__(self, namespace: str) -> None:
         super().__init__(
@@ -302,16 +288,12 @@ def without_hooks(component: ObjectKey) -> str:
 class InvalidKubeConfig(Misconfigured):
     """The kubeconfig of the Secret cannot be used. `why` quotes nothing of it."""
 
-    cause = Cause.InvalidKubeConfig
-
     def __init__(self, secret: ObjectKey, why: str) -> None:
         super().__init__(f"kubeconfig in secret {secret} cannot be used: {why}")
 
 
 class InvalidCredentials(Misconfigured):
     """The Secret for a web server cannot be used. `why` quotes nothing of it."""
-
-    cause = Cause.InvalidCredentials
 
     def __init__(self, secret: str, why: str) -> None:
         super().__init__(f"credentials in {secret} cannot be used: {why}")
@@ -354,7 +336,6 @@ class PassFailed(ComponentFailed):
 class InvalidInventory(PassFailed):
     """An entry of the status cannot have been written by an operator."""
 
-    cause = Cause.InvalidInventory
     retry_after_seconds = RETRY_SECONDS  # an edit of the status wakes no pass
 
     def __init__(self, component: ObjectKey, place: int, why: str) -> None:
@@ -376,7 +357,6 @@ class ReferencesUnreadable(PassFailed):
 class SourceUnusable(PassFailed):
     """The artifact cannot be had, or is not what was promised."""
 
-    cause = Cause.SourceUnusable
     beginning = _RENDERING
 
 
@@ -387,14 +367,12 @@ class SourceSilent(SourceUnusable):
 class RenderingFailed(PassFailed):
     """Files, values or templates are wrong."""
 
-    cause = Cause.RenderingFailed
     beginning = _RENDERING
 
 
 class InvalidObjects(PassFailed):
     """The objects must not be applied together."""
 
-    cause = Cause.InvalidObjects
     beginning = _APPLYING
 
 
@@ -407,7 +385,6 @@ class ApplyFailed(PassFailed):
 class ClusterUnreachable(PassFailed):
     """The target cluster does not answer."""
 
-    cause = Cause.ClusterUnreachable
     beginning = _APPLYING
 
 
