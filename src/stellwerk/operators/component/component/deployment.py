@@ -226,7 +226,7 @@ class Deployer:
     ) -> Rendered:
         """The objects that the content makes. Raises a RenderError, or KindsUnknown."""
         account = tenancy.account(component, self.targets.settings)
-        facts = await target.facts()
+        facts = await target.kinds.facts(target.client)
         asked = await self.inputs.request(
             component,
             content.resolved,

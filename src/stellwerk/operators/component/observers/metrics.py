@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from prometheus_client import Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -33,21 +32,12 @@ PREFIX = "component_operator_runtime_"
 _OBJECT = ("controller", "group", "kind", "namespace", "name")
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(NamedTuple):
     """What is shown of one Component."""
 
     state: State | None
     dependents: int
     unready: int
-
-    @classmethod
-    def of(cls, status: ComponentStatus) -> _Facts:
-        return cls(
-            state=status.state,
-            dependents=len(status.inventory),
-            unready=sum(not item.is_settled for item in status.inventory),
-        )
 
 
 class ComponentMetrics(Collector, PassObserver):
@@ -86,7 +76,8 @@ class ComponentMetrics(Collector, PassObserver):
         key = component.key
         if key in self._facts or len(self._facts) < self._limit:
             self._left_out.discard(key)
-            self._facts[key] = _Facts.of(status)
+            unready = sum(not item.is_settled for item in status.inventory)
+            self._facts[key] = _Facts(status.state, len(status.inventory), unready)
         else:
             self._leave_out(key)
 

@@ -115,11 +115,8 @@ class ReferenceReader:
         if seen is None:
             self._known.drop(target)
             return NOT_FOUND
-        return self._remembered(target, seen) or await self._ask(target)
-
-    def _remembered(self, target: ReferencedObject, seen: HasMetadata) -> ReferencedContent | None:
         version, content = self._known.get(target) or ("", None)
-        return content if version == _version(seen) else None
+        return content if content is not None and version == _version(seen) else await self._ask(target)
 
     async def _ask(self, target: ReferencedObject) -> ReferencedContent | UnreadReference:
         try:

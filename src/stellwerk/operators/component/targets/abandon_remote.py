@@ -46,8 +46,7 @@ def advice(component: Component) -> str:
 
 def left_behind(component: Component) -> list[str]:
     """What stays, each as `ConfigMap shop/web`."""
-    found = component.status.inventory
-    return [f"{item.kind} {f'{item.namespace}/' if item.namespace else ''}{item.name}" for item in found]
+    return [str(item.ref) for item in component.status.inventory]
 
 
 def notice(component: Component, why: str) -> Notice:

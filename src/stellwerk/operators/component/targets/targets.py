@@ -32,7 +32,6 @@ from stellwerk.operators.component.targets import tenancy
 from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR
 from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.errors import EgressRefused
-from stellwerk.render.request.request import ClusterApis
 from stellwerk.render.sources.egress import parsed
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.remote_clusters import (
@@ -105,17 +104,17 @@ class Target:
         now = self.clock.monotonic()
         uid, read_at = self._uids.get(namespace, ("", float("-inf")))
         if now - read_at >= _UID_SECONDS:
-            uid = await _uid_of(self.client, namespace)
+            try:
+                found = await self.client.find(metadata_of(Namespace), namespace)
+            except Forbidden:
+                found = None
+            uid = found.metadata.uid if found is not None else ""
             self._uids[namespace] = (uid, now)
         return uid
 
     def _authority(self) -> str:
         certificates = self.client.config.authority.read()
         return f"{_AUTHORITY}{hashlib.sha256(certificates).hexdigest()[:32]}" if certificates else ""
-
-    async def facts(self) -> ClusterApis:
-        """What the cluster serves, as templates see it. Raises ApiError."""
-        return await self.kinds.facts(self.client)
 
 
 class Targets:
@@ -244,11 +243,3 @@ class Targets:
 
     def _count(self) -> None:
         self._on_client(len(self._local) + len(self._remotes))
-
-
-async def _uid_of(client: Client, namespace: str) -> str:
-    try:
-        found = await client.find(metadata_of(Namespace), namespace)
-    except Forbidden:
-        return ""
-    return found.metadata.uid if found is not None else ""
