@@ -87,8 +87,7 @@ class Component(Kind, frozen=True, kw_only=True):
 
     spec: Annotated[ComponentSpec, documented("What is wanted.", required=False)] = ComponentSpec()
     status: Annotated[
-        ComponentStatus,
-        documented("How it is.", default={"observedGeneration": NEVER_OBSERVED}, required=False),
+        ComponentStatus, documented("How it is.", default={"observedGeneration": NEVER_OBSERVED}, required=False)
     ] = NEW
 
     @property

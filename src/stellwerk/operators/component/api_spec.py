@@ -115,12 +115,10 @@ class HttpRepository(Record, frozen=True, kw_only=True):
         str, documented("Address of the archive (http or https).", example="https://charts.example.com/app.tar.gz")
     ] = ""
     digest_header: Annotated[
-        str,
-        documented("Response header that identifies the content.", otherwise="etag", example="x-checksum"),
+        str, documented("Response header that identifies the content.", otherwise="etag", example="x-checksum")
     ] = ""
     revision_header: Annotated[
-        str,
-        documented("Response header with the revision.", otherwise="the digest header", example="last-modified"),
+        str, documented("Response header with the revision.", otherwise="the digest header", example="last-modified")
     ] = ""
     secret_ref: Annotated[
         SecretName | None,

@@ -159,12 +159,7 @@ def install(
     manager.add_server("target clusters", targets)
     manager.add_controller(
         PrivilegeCheck(
-            client,
-            namespace,
-            events=recorder,
-            metrics=manager.metrics,
-            clock=manager.clock,
-            tenancy=settings.tenancy,
+            client, namespace, events=recorder, metrics=manager.metrics, clock=manager.clock, tenancy=settings.tenancy
         )
     )
     manager.add_controller(controller)
@@ -181,12 +176,7 @@ def install(
 
 
 def _deployment(
-    manager: Manager,
-    settings: Settings,
-    seen: Watches,
-    renderer: Renderer,
-    connect: Connect,
-    metrics: ComponentMetrics,
+    manager: Manager, settings: Settings, seen: Watches, renderer: Renderer, connect: Connect, metrics: ComponentMetrics
 ) -> tuple[Targets, Deployer]:
     """Where objects go and who brings them there: a change in a target cluster wakes the Component it belongs to."""
 

@@ -81,12 +81,7 @@ GRANTS = (
 """What the operator itself needs, in the whole cluster."""
 
 LEASES = (
-    grant(
-        "coordination.k8s.io",
-        "leases",
-        "get create patch",
-        "replicas cannot agree on who acts, so that none does",
-    ),
+    grant("coordination.k8s.io", "leases", "get create patch", "replicas cannot agree on who acts, so that none does"),
     grant(
         "",
         "secrets",
@@ -144,16 +139,8 @@ def manifests(namespace: str = NAMESPACE) -> list[JsonObject]:
         account.is_given_at_home(NAME, binding=NAME),
         grants.collecting_role(dependents, AGGREGATE),
         account.is_given_everywhere(dependents, binding=dependents),
-        cluster_role(
-            f"{NAME}-built-in-dependents",
-            _BUILT_IN_RULES,
-            **{AGGREGATE: "true"},
-        ),
-        cluster_role(
-            f"{NAME}-view",
-            [_VIEW],
-            **{added_to("view"): "true"},
-        ),
+        cluster_role(f"{NAME}-built-in-dependents", _BUILT_IN_RULES, **{AGGREGATE: "true"}),
+        cluster_role(f"{NAME}-view", [_VIEW], **{added_to("view"): "true"}),
     ]
 
 

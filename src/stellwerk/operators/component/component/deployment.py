@@ -35,11 +35,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, to_json_object
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus
-from stellwerk.operators.component.component import (
-    delete_hooks,
-    set_checks,
-    status_plan,
-)
+from stellwerk.operators.component.component import delete_hooks, set_checks, status_plan
 from stellwerk.operators.component.component.delete_hooks import Trust
 from stellwerk.operators.component.errors import HooksMissing
 from stellwerk.operators.component.references import digests
@@ -51,13 +47,7 @@ from stellwerk.operators.component.targets.targets import Target, Targets
 from stellwerk.render.bounded_cache import Kept
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
-from stellwerk.render.request.request import (
-    ClusterApis,
-    ReleaseInfo,
-    Rendered,
-    RenderPostBuild,
-    RenderRequest,
-)
+from stellwerk.render.request.request import ClusterApis, ReleaseInfo, Rendered, RenderPostBuild, RenderRequest
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
@@ -122,10 +112,7 @@ class Deployer:
     def __post_init__(self) -> None:
         self._hidden = HiddenWords(self.clock)
         self._prepared = Kept(
-            _KEPT_BYTES,
-            now=self.clock.monotonic,
-            largest=_KEPT_BYTES_OF_TENANT,
-            tenant_capacity=_KEPT_BYTES_OF_TENANT,
+            _KEPT_BYTES, now=self.clock.monotonic, largest=_KEPT_BYTES_OF_TENANT, tenant_capacity=_KEPT_BYTES_OF_TENANT
         )
 
     async def apply(
@@ -228,9 +215,7 @@ class Deployer:
         account = tenancy.account(component, self.targets.settings)
         facts = await target.kinds.facts(target.client)
         asked = await self.inputs.request(
-            component,
-            content.resolved,
-            lambda layers: request_of(component, status, content, files, facts, layers),
+            component, content.resolved, lambda layers: request_of(component, status, content, files, facts, layers)
         )
         tenant = component.metadata.namespace
         lookups = Lookups(target, self.targets, account, tenant, self._hidden)

@@ -34,8 +34,7 @@ def _resumed() -> JsonObject:
 RECONCILE = Reconcilable(request=reconcile_request.request, was_handled=reconcile_request.was_handled, source=_source)
 SUSPEND = Suspendable(suspend=_suspended, resume=_resumed)
 UNSTICK = forced_deletion.without(
-    FINALIZER,
-    consequence="its objects stay where they are, and no operator manages them any more",
+    FINALIZER, consequence="its objects stay where they are, and no operator manages them any more"
 )
 
 INSIGHT = {

@@ -26,10 +26,7 @@ MONITORING = OwnMonitoring(
         Panel(
             title="Components by state",
             queries=(
-                Query(
-                    f"sum by (state) (max by (namespace, name, state) ({_RUNTIME}component_state))",
-                    "{{state}}",
-                ),
+                Query(f"sum by (state) (max by (namespace, name, state) ({_RUNTIME}component_state))", "{{state}}"),
             ),
             description="Number of Components by state, among those with series of their own",
         ),

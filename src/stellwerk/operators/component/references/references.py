@@ -19,12 +19,7 @@ from typing import NamedTuple, TypeAlias
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import ReferenceKind, SubstituteReference
-from stellwerk.operators.component.errors import (
-    InputsTooLarge,
-    InvalidSpec,
-    ReferencesUnreadable,
-    ReferencesUnresolved,
-)
+from stellwerk.operators.component.errors import InputsTooLarge, InvalidSpec, ReferencesUnreadable, ReferencesUnresolved
 from stellwerk.operators.component.references import digests
 
 KUBE_CONFIG_KEYS = ("value", "value.yaml", "value.yml")

@@ -99,16 +99,8 @@ def version_of(blueprint: ObjectKey, taken: Artifact, files: Files) -> JsonObjec
     return {
         "apiVersion": BlueprintVersion.resource.api_version,
         "kind": BlueprintVersion.resource.kind,
-        "metadata": {
-            "name": version_name(blueprint.name, taken.digest),
-            "namespace": blueprint.namespace,
-        },
-        "spec": {
-            "blueprint": blueprint.name,
-            "digest": taken.digest,
-            "revision": taken.revision,
-            "files": texts,
-        },
+        "metadata": {"name": version_name(blueprint.name, taken.digest), "namespace": blueprint.namespace},
+        "spec": {"blueprint": blueprint.name, "digest": taken.digest, "revision": taken.revision, "files": texts},
     }
 
 
