@@ -76,7 +76,7 @@ def test_a_setting_without_a_flag_cannot_be_set_by_one() -> None:
 def test_help_names_the_default_or_that_there_is_none() -> None:
     workers, switch = TABLE.options()
     assert workers.help == "How many. [default: 5]"
-    assert switch.help == "Refuse shortcuts. [default: False]"
+    assert switch.help == "Refuse shortcuts. [default: false]"
 
 
 def test_the_page_has_a_column_for_keys_only_where_a_config_map_sets_any() -> None:

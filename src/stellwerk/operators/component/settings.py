@@ -174,134 +174,116 @@ def _positive(text: str) -> timedelta:
     return value
 
 
-def _listed(values: tuple[object, ...]) -> str:
-    return ",".join(map(str, values))
-
-
 TABLE = SettingsTable(
     Settings(),
     (
         Setting(
-            field="default_service_account",
-            read=_account,
-            help="ServiceAccount, in the Component's namespace, that Components without serviceAccountName act as.",
+            "default_service_account",
+            _account,
+            "ServiceAccount, in the Component's namespace, that Components without serviceAccountName act as.",
         ),
         Setting(
-            field="max_concurrent_reconciles",
-            read=parsers.number(1, 1_000),
-            help="How many Components are worked on at the same time.",
+            "max_concurrent_reconciles", parsers.number(1, 1_000), "How many Components are worked on at the same time."
         ),
         Setting(
-            field="events_address",
-            read=_address,
-            help="Where Events of Components are posted to as well: flux's notification-controller.",
+            "events_address",
+            _address,
+            "Where Events of Components are posted to as well: flux's notification-controller.",
         ),
         Setting(
-            field="tenancy",
-            read=parsers.one_of(Mode),
-            help="compatible: as the original. strict: every Component must act as a ServiceAccount.",
+            "tenancy",
+            parsers.one_of(Mode),
+            "compatible: as the original. strict: every Component must act as a ServiceAccount.",
         ),
         Setting(
-            field="refused_target_namespaces",
-            read=_namespaces,
-            write=_listed,
-            help="Namespaces that spec.namespace must not name. auto: those of the system where tenancy is strict, "
+            "refused_target_namespaces",
+            _namespaces,
+            "Namespaces that spec.namespace must not name. auto: those of the system where tenancy is strict, "
             "else none. none: none.",
         ),
         Setting(
-            field="reclaim_managers",
-            read=parsers.words,
-            write=_listed,
-            help="Beginnings of the names of field managers whose fields SsaOverride takes over, separated by commas.",
+            "reclaim_managers",
+            parsers.words,
+            "Beginnings of the names of field managers whose fields SsaOverride takes over, separated by commas.",
         ),
         Setting(
-            field="dependent_events",
-            read=parsers.one_of(DependentEvents),
-            help="Which Events are sent about dependent objects: all, changes (after their first rollout), none.",
+            "dependent_events",
+            parsers.one_of(DependentEvents),
+            "Which Events are sent about dependent objects: all, changes (after their first rollout), none.",
         ),
         Setting(
-            field="drift_policy",
-            read=parsers.one_of(DriftPolicy),
-            help="What is done about objects that another client changed: Report, or Repair at once.",
+            "drift_policy",
+            parsers.one_of(DriftPolicy),
+            "What is done about objects that another client changed: Report, or Repair at once.",
         ),
+        Setting("http_repository_interval", _positive, "How often each httpRepository is looked at."),
         Setting(
-            field="http_repository_interval",
-            read=_positive,
-            write=duration.format,
-            help="How often each httpRepository is looked at.",
-        ),
-        Setting(
-            field="egress_allow_hosts",
-            read=_hosts,
-            write=_listed,
-            help="Hosts that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by "
+            "egress_allow_hosts",
+            _hosts,
+            "Hosts that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by "
             "commas. None named: any.",
         ),
         Setting(
-            field="egress_allow_ports",
-            read=_ports,
-            write=_listed,
-            help="Ports that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by "
+            "egress_allow_ports",
+            _ports,
+            "Ports that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by "
             "commas. None named: any.",
         ),
         Setting(
-            field="egress_allow_networks",
-            read=_networks,
-            write=_listed,
-            help="Networks that an httpRepository, or where tenancy is strict a kubeconfig, may name although they are "
+            "egress_allow_networks",
+            _networks,
+            "Networks that an httpRepository, or where tenancy is strict a kubeconfig, may name although they are "
             "loopback, link-local or private.",
         ),
         Setting(
-            field="egress_refuse_networks",
-            read=_networks,
-            write=_listed,
-            help="Networks that an httpRepository, or where tenancy is strict a kubeconfig, must not name although "
+            "egress_refuse_networks",
+            _networks,
+            "Networks that an httpRepository, or where tenancy is strict a kubeconfig, must not name although "
             "they are public or allowed, such as those of the cluster's pods and Services.",
         ),
         Setting(
-            field="egress_allow_http",
-            read=parsers.one_of(Permission),
-            help="Whether an httpRepository may be called without TLS. auto: unless tenancy is strict.",
+            "egress_allow_http",
+            parsers.one_of(Permission),
+            "Whether an httpRepository may be called without TLS. auto: unless tenancy is strict.",
         ),
         Setting(
-            field="egress_allow_private",
-            read=parsers.one_of(Permission),
-            help="Whether an httpRepository may be in a private network. auto: unless tenancy is strict; then it "
+            "egress_allow_private",
+            parsers.one_of(Permission),
+            "Whether an httpRepository may be in a private network. auto: unless tenancy is strict; then it "
             "holds for kubeconfigs, too.",
         ),
         Setting(
-            field="max_remote_clusters",
-            read=parsers.number(1, 1_000_000),
-            help="How many other clusters (different kubeconfigs) all Components together may have as their targets.",
+            "max_remote_clusters",
+            parsers.number(1, 1_000_000),
+            "How many other clusters (different kubeconfigs) all Components together may have as their targets.",
         ),
         Setting(
-            field="max_remote_clusters_per_namespace",
-            read=parsers.number(1, 1_000_000),
-            help="How many other clusters (different kubeconfigs) the Components of one namespace may have as their "
+            "max_remote_clusters_per_namespace",
+            parsers.number(1, 1_000_000),
+            "How many other clusters (different kubeconfigs) the Components of one namespace may have as their "
             "targets.",
         ),
         Setting(
-            field="max_remote_objects_mib",
-            read=parsers.number(2, 1_000_000),
-            help="How much of the objects with the operator's label in all other clusters is held, as JSON. The "
+            "max_remote_objects_mib",
+            parsers.number(2, 1_000_000),
+            "How much of the objects with the operator's label in all other clusters is held, as JSON. The "
             "clusters of one namespace may have half of it, and one cluster 64 MiB. One MiB is 1048576 bytes.",
         ),
         Setting(
-            field="artifact_cache_dir",
-            read=_folder,
-            help="Folder in which artifacts of flux are kept across restarts; only ones whose digest can be verified.",
+            "artifact_cache_dir",
+            _folder,
+            "Folder in which artifacts of flux are kept across restarts; only ones whose digest can be verified.",
         ),
         Setting(
-            field="artifact_cache_mib",
-            read=parsers.number(0, 1_000_000),
-            help="How much that folder may hold; what was not used for longest goes. One MiB is 1048576 bytes.",
+            "artifact_cache_mib",
+            parsers.number(0, 1_000_000),
+            "How much that folder may hold; what was not used for longest goes. One MiB is 1048576 bytes.",
         ),
         Setting(
-            field="no_cross_namespace_refs",
-            read=bool,
-            write=lambda value: str(value).lower(),
+            "no_cross_namespace_refs",
+            bool,
+            "Refuse sources and dependencies in other namespaces than the Component's.",
             is_switch=True,
-            help="Refuse sources and dependencies in other namespaces than the Component's.",
         ),
     ),
     about="""\

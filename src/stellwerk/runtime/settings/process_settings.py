@@ -46,7 +46,7 @@ def _text(field: str, help: str, choices: tuple[str, ...] = ()) -> Setting[str]:
 
 
 def _switch(field: str, help: str) -> Setting[bool]:
-    return Setting(field=field, read=bool, write=lambda value: str(value).lower(), help=help, is_switch=True)
+    return Setting(field, bool, help, is_switch=True)
 
 
 PROCESS = SettingsTable(

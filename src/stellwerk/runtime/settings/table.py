@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from datetime import timedelta
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
+from stellwerk.kube.types import duration
 from stellwerk.runtime.settings import go_flags
 
 if TYPE_CHECKING:
@@ -30,15 +32,28 @@ MAX_VALUE_CHARACTERS = 4_096
 _SHOWN_CHARACTERS = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def spelled(value: object) -> str:
+    """A value as flags spell it: words between commas, durations as in Go."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(map(str, value))
+        case timedelta():
+            return duration.format(value)
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Setting(Generic[V]):
     """One value that can be set. `read` raises `ValueError` with what it expects; `write` is its inverse."""
 
     field: str
     """The field of the settings class."""
     read: Callable[[str], V]
-    write: Callable[[V], str] = str
     help: str
+    _: KW_ONLY
+    write: Callable[[V], str] = spelled
     key: str = ""
     """In the ConfigMap; empty: the ConfigMap cannot set it."""
     environment: str = ""
