@@ -127,7 +127,6 @@ def install(
         artifacts=artifacts,
         targets=targets,
         deployer=deployer,
-        holds=renderer.holds,
         seal_key=SealKey(client, namespace, manager.clock),
         servers=ServerConcurrency(workers=settings.max_concurrent_reconciles, wake=seen.wake),
         weights=Weights(wake=seen.wake),

@@ -117,7 +117,6 @@ class Services:
     artifacts: Artifacts
     targets: Targets
     deployer: Deployer
-    holds: ready_expressions.Holds
     servers: ServerConcurrency
     weights: Weights
     addresses: Addresses
@@ -199,7 +198,7 @@ class ComponentPass:
         await self._add_finalizer()
         signet = await self._signet(target.identity)
         self.draft = status_plan.record_attempt(status_plan.applying(self.draft, signet), content.artifact)
-        await ready_expressions.check(self._requirements(content), services.holds)
+        await ready_expressions.check(self._requirements(content), services.deployer.renderer.holds)
         files = await self._files(source, content.artifact, resolved)
         reason = Reason.Restarting if content.is_restart else Reason.Processing
         seals: list[str] = []

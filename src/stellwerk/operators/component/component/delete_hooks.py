@@ -149,6 +149,19 @@ async def kept(
     return DeleteHookPlan(keeper, before, after)
 
 
+def desired(
+    component: Component,
+    documents: Sequence[Document],
+    served: Mapping[GroupVersionKind, Resource],
+    owner: Owner,
+    policies: Policies,
+    digest: str,
+) -> tuple[DesiredObject, ...]:
+    """The documents as objects of a Component, ready to be applied. Raises InvalidSet."""
+    namespace = component.target.namespace
+    return prepared(documents, served, namespace=namespace, owner=owner, policies=policies, set_digest=digest)
+
+
 def by_moment(
     found: Sequence[Hook],
     served: Mapping[GroupVersionKind, Resource],
@@ -166,8 +179,7 @@ def by_moment(
         hooks = [hook.at(moment, RECONCILER) for hook in found if moment in hook.moments]
         if known is not None and plan_delete_hooks.is_over(known, moment, len(hooks)):
             hooks = []
-        namespace, digest = component.target.namespace, moment.value
-        objects.append(prepared(hooks, served, namespace=namespace, owner=owner, policies=policies, set_digest=digest))
+        objects.append(desired(component, hooks, served, owner, policies, moment.value))
     return objects
 
 

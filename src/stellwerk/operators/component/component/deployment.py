@@ -18,7 +18,7 @@ from stellwerk.apply.objects import discover
 from stellwerk.apply.set.checks import permission_precheck
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import Policies
@@ -244,28 +244,14 @@ class Deployer:
     ) -> _Prepared:
         documents, hooks = delete_hooks.documents_of(component, rendered)
         served = await discover.served((*documents, *(hook.document for hook in hooks)), target.client.mapper)
-        identity = (
-            rendered.digest,
-            content.digest,
-            owner,
-            policies,
-            component.target.namespace,
-            tuple(served.values()),
-        )
+        namespace, kinds = component.target.namespace, tuple(served.values())
+        identity = (rendered.digest, content.digest, owner, policies, namespace, kinds)
         known = self._prepared.get(identity)
         if known is None:
             delete_hooks.by_moment(hooks, served, component, owner, policies)  # what could not run is refused now
             weight = _SET_BYTES + rendered.size
             is_large = len(documents) > _LARGE_SET or weight > _LARGE_SET_BYTES
-            prepare = partial(
-                prepared,
-                documents,
-                served,
-                namespace=component.target.namespace,
-                owner=owner,
-                policies=policies,
-                set_digest=content.digest,
-            )
+            prepare = partial(delete_hooks.desired, component, documents, served, owner, policies, content.digest)
             known = _Prepared(await threads.run(prepare) if is_large else prepare(), is_large)
             self._prepared.put(identity, known, weight, component.metadata.namespace)
         return known

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from stellwerk.apply.errors import ApplyError
 from stellwerk.delivery.sets.inventory_status import READY, State
@@ -55,7 +54,7 @@ class ComponentReconciler:
     def begin(self, component: Component) -> ReportedPass:
         """A pass over one Component."""
         memo = self.memos.of(component.key)
-        return ReportedPass(self.services, component, memo, ComponentPass(self.services, component, memo))
+        return ReportedPass(component, ComponentPass(self.services, component, memo))
 
     async def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
@@ -72,14 +71,12 @@ class ReportedPass:
     `component` is the object as the pass began with it.
     """
 
-    services: Services
     component: Component
-    memo: ComponentMemo
     work: ComponentPass
 
     async def run(self) -> Answer:
         """Bring the Component as far as it goes now. Raises ComponentFailed."""
-        services, component, memo = self.services, self.component, self.memo
+        services, component, memo = self.work.services, self.component, self.work.memo
         services.waiting.forget(component.key)
         busy_since, memo.busy_since = memo.busy_since, None
         try:
@@ -96,11 +93,12 @@ class ReportedPass:
         """The status that reports a failure, on top of what the pass has come to."""
         if not isinstance(failure, ComponentFailed):
             failure = EndedUnexpectedly(str(failure))
-        now, component = self.services.clock.now(), self.component
+        services, component = self.work.services, self.component
+        now = services.clock.now()
         report = failure.report(deleting=component.metadata.is_terminating, timed_out=self.work.is_late(now))
         told = status_plan.with_report(component, self.work.draft, report, now)
-        self.services.reports.failed(failure)
-        self.services.reports.passed(component, told)
+        services.reports.failed(failure)
+        services.reports.passed(component, told)
         return told
 
     async def _attempt(self) -> Answer:
@@ -117,12 +115,13 @@ class ReportedPass:
             raise _timed(component, ClusterTooLarge(str(error))) from error
         except Unwatchable as error:
             raise _timed(component, ApplyFailed(str(error))) from error
-        self.services.reports.passed(component, answer.status)
+        self.work.services.reports.passed(component, answer.status)
         return answer
 
     def _without_room(self, why: str, cause: Cause, since: float | None) -> Answer:
         """Wait until other Components have left a server, or are applied. A status that reports something stays."""
-        component, memo, now = self.work.component, self.memo, self.services.clock.monotonic()
+        component, memo, clock = self.work.component, self.work.memo, self.work.services.clock
+        now = clock.monotonic()
         memo.busy_since = now if since is None else since
         if now - memo.busy_since < SILENT_SECONDS:
             return Next.after(SILENT_SECONDS)
@@ -133,18 +132,15 @@ class ReportedPass:
             return Next.after(ROOM_SECONDS)
         reason = Reason.DeletionRetrying if deleting else Reason.Retrying
         report = PassReport(reason=reason, message=why, cause=cause)
-        return Next.after(ROOM_SECONDS, status_plan.with_report(component, status, report, self.services.clock.now()))
+        return Next.after(ROOM_SECONDS, status_plan.with_report(component, status, report, clock.now()))
 
 
 def _timed(component: Component, failure: ComponentFailed) -> ComponentFailed:
     """The failure with its delay: what may still come is looked for after the retry interval."""
     if failure.retriable and failure.retry_after_seconds is None:
-        failure.retry_after_seconds = spread(_retry(component), component.metadata.uid)
+        try:
+            intervals = Intervals.of(component.spec)
+        except ComponentFailed:
+            intervals = Intervals()
+        failure.retry_after_seconds = spread(intervals.retry, component.metadata.uid)
     return failure
-
-
-def _retry(component: Component) -> timedelta:
-    try:
-        return Intervals.of(component.spec).retry
-    except ComponentFailed:
-        return Intervals().retry

@@ -145,16 +145,10 @@ def _is_of_the_original(status: ComponentStatus) -> bool:
 
 def is_unchanged(component: Component, artifact: Artifact | None) -> bool:
     """Whether this spec and this artifact are those that were brought to Ready, or that the original was applying."""
-    return is_applied(component, artifact) or (
-        _is_of_the_original(component.status) and _is_attempted(component, artifact)
-    )
-
-
-def _is_attempted(component: Component, artifact: Artifact | None) -> bool:
-    """Whether the revision was raised for this spec and this artifact."""
     status = component.status
-    return (
-        status.observed_generation == component.metadata.generation
+    return is_applied(component, artifact) or (
+        _is_of_the_original(status)
+        and status.observed_generation == component.metadata.generation
         and status.last_processing_digest == status.processing_digest
         and artifact is not None
         and status.has_attempted(artifact)

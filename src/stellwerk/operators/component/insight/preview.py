@@ -24,7 +24,7 @@ from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.delivery.template_lookup import answer
@@ -116,13 +116,10 @@ class ComponentPreviewInput:
         assert self.client is not None
         documents, _ = delete_hooks.documents_of(component, rendered)
         home = await self.client.get(metadata_of(Namespace), "kube-system")
-        return prepared(
-            documents,
-            await discover.served(documents, self.client.mapper),
-            namespace=component.target.namespace,
-            owner=Owner(RECONCILER, digests.owner_id(home.metadata.uid, component.key)),
-            policies=status_plan.policies(component.spec),
-            set_digest=content.digest,
+        owner = Owner(RECONCILER, digests.owner_id(home.metadata.uid, component.key))
+        served = await discover.served(documents, self.client.mapper)
+        return delete_hooks.desired(
+            component, documents, served, owner, status_plan.policies(component.spec), content.digest
         )
 
     async def _lookup(self, query: TemplateQuery) -> JsonValue | Missing:

@@ -246,7 +246,7 @@ def _explained(seen: ComponentSurroundings) -> Diagnosis:
     if ready.is_true and component.metadata.is_terminating:
         text = "its deletion has been requested, and the operator has not begun it yet"
         return _not_seen(seen, Finding(text, "DeletionRequested", is_root_cause=True))
-    if _is_outdated(component):
+    if 0 < component.status.observed_generation < component.metadata.generation:
         text = "the latest change of the Component has not been looked at yet"
         former = () if ready.is_true else (Finding(f"before the change: {seen.text}", str(seen.word or ready.reason)),)
         return _not_seen(seen, Finding(text, "ChangeNotSeenYet", former, is_root_cause=True))
@@ -254,15 +254,12 @@ def _explained(seen: ComponentSurroundings) -> Diagnosis:
         return Diagnosis((), hidden=seen.hidden)
     answer = _answer(seen)
     notes = tuple(Finding(note, OBJECTS_NOT_WATCHED) for note in seen.notes)
-    return Diagnosis((answer.finding, *notes), answer.step, _turn(seen), _unready(seen), seen.hidden)
+    turn = CATALOGUE.turn(seen.word) if seen.word is not None else ""
+    return Diagnosis((answer.finding, *notes), answer.step, turn, _unready(seen), seen.hidden)
 
 
 def _not_seen(seen: ComponentSurroundings, finding: Finding) -> Diagnosis:
     return Diagnosis((finding,), _CHECK_OPERATOR, hidden=seen.hidden)
-
-
-def _is_outdated(component: Component) -> bool:
-    return 0 < component.status.observed_generation < component.metadata.generation
 
 
 def _answer(seen: ComponentSurroundings) -> _Remedy:
@@ -386,10 +383,6 @@ def _own_step(seen: ComponentSurroundings) -> str:
         return f"{advised} ({page})"
     step = CATALOGUE.meanings[word].next_step(key)
     return f"{step} ({page})" if step else page
-
-
-def _turn(seen: ComponentSurroundings) -> str:
-    return CATALOGUE.turn(seen.word) if seen.word is not None else ""
 
 
 def _unready(seen: ComponentSurroundings) -> tuple[AwaitedObject, ...]:
