@@ -190,7 +190,7 @@ async def test_a_first_look_is_not_worth_a_notification_and_a_forgotten_componen
 
 
 async def test_what_is_left_is_sent_at_the_end(desk: Desk) -> None:
-    ending = Receiver(desk.address, instance="pod", clock=desk.clock)
+    ending = Receiver(desk.address, instance="pod", clock=desk.clock, metrics=Metrics())
     running = asyncio.create_task(ending.run())
     await asyncio.sleep(0)
     ending.told(shown(message="last"), shown(message="last").status)

@@ -130,7 +130,8 @@ class Watches:
         """The kind may be served now, perhaps in another version than the one that was looked for."""
         self.manager.client.mapper.invalidate()
         self._sources[kind].wake()
-        self.wake([component.key for component in self.components.store.all() if _names(component, kind)])
+        every = self.components.store.all()
+        self.wake([one.key for one in every if any(source.kind is kind for source in sources.given(one))])
 
 
 def watches(manager: Manager) -> Watches:
@@ -219,7 +220,3 @@ def _progress(component: Component) -> tuple[object, ...]:
 
 def _generation(blueprint: BlueprintSummary) -> tuple[str, int]:
     return blueprint.metadata.uid, blueprint.metadata.generation
-
-
-def _names(component: Component, kind: SourceKind) -> bool:
-    return any(source.kind is kind for source in sources.given(component))

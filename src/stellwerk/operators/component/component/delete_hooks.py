@@ -22,10 +22,9 @@ from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.manifests import Document, Origin
 from stellwerk.apply.set.model import delete_hooks
 from stellwerk.apply.set.model.delete_hooks import Hook, Moment
-from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
+from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import Inventory, ObjectIdentity
-from stellwerk.apply.set.model.owner import Owner
-from stellwerk.apply.set.model.policy import DeletePolicy, Policies
+from stellwerk.apply.set.model.policy import DeletePolicy
 from stellwerk.apply.set.plan import plan_delete_hooks
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.kube.client.client import Client
@@ -34,6 +33,7 @@ from stellwerk.kube.types.model import dig
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, RECONCILER, Component
 from stellwerk.operators.component.api_spec import ComponentSpec, DeleteHooks
 from stellwerk.operators.component.component import status_plan
+from stellwerk.operators.component.component.status_plan import Terms
 from stellwerk.operators.component.errors import HooksMissing, HooksNotSealed, without_hooks
 from stellwerk.operators.component.settings import Settings
 from stellwerk.operators.component.targets import tenancy
@@ -112,7 +112,7 @@ def _advice(component: Component, secret: ObjectKey, digest: str) -> str:
 
 
 async def kept(
-    component: Component, known: Inventory, client: Client, owner: Owner, policies: Policies, trust: Trust
+    component: Component, known: Inventory, client: Client, terms: Terms, trust: Trust
 ) -> DeleteHookPlan | None:
     """What is still to be done before the Component is gone; None where nothing is.
 
@@ -145,30 +145,12 @@ async def kept(
     found = delete_hooks.unpacked(str(key), packed)
     documents = [hook.document for hook in found]
     served = await discover.served(documents, client.mapper)
-    before, after = by_moment(found, served, component, owner, policies, known)
+    before, after = by_moment(found, served, terms, known)
     return DeleteHookPlan(keeper, before, after)
 
 
-def desired(
-    component: Component,
-    documents: Sequence[Document],
-    served: Mapping[GroupVersionKind, Resource],
-    owner: Owner,
-    policies: Policies,
-    digest: str,
-) -> tuple[DesiredObject, ...]:
-    """The documents as objects of a Component, ready to be applied. Raises InvalidSet."""
-    namespace = component.target.namespace
-    return prepared(documents, served, namespace=namespace, owner=owner, policies=policies, set_digest=digest)
-
-
 def by_moment(
-    found: Sequence[Hook],
-    served: Mapping[GroupVersionKind, Resource],
-    component: Component,
-    owner: Owner,
-    policies: Policies,
-    known: Inventory | None = None,
+    found: Sequence[Hook], served: Mapping[GroupVersionKind, Resource], terms: Terms, known: Inventory | None = None
 ) -> list[tuple[DesiredObject, ...]]:
     """The objects of the hooks of each moment; none where it has passed: kinds of those that have run may be gone.
 
@@ -179,7 +161,7 @@ def by_moment(
         hooks = [hook.at(moment, RECONCILER) for hook in found if moment in hook.moments]
         if known is not None and plan_delete_hooks.is_over(known, moment, len(hooks)):
             hooks = []
-        objects.append(desired(component, hooks, served, owner, policies, moment.value))
+        objects.append(terms.desired(hooks, served, moment.value))
     return objects
 
 

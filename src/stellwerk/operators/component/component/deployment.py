@@ -21,7 +21,6 @@ from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
-from stellwerk.apply.set.model.policy import Policies
 from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
@@ -37,6 +36,7 @@ from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus
 from stellwerk.operators.component.component import delete_hooks, set_checks, status_plan
 from stellwerk.operators.component.component.delete_hooks import Trust
+from stellwerk.operators.component.component.status_plan import Terms
 from stellwerk.operators.component.errors import HooksMissing
 from stellwerk.operators.component.references import digests
 from stellwerk.operators.component.references.inputs import Inputs
@@ -140,8 +140,8 @@ class Deployer:
         rendered = await self.render(component, status, content, files, target)
         weigh(rendered.size + content.resolved.size)
         warnings = rendered.chart.warnings if rendered.chart is not None else ()
-        owner, policies = await self._owner(component), status_plan.policies(component.spec)
-        wanted, is_large = await self._wanted(component, rendered, content, owner, policies, target)
+        terms = Terms(component.target.namespace, await self._owner(component), status_plan.policies(component.spec))
+        wanted, is_large = await self._wanted(component, rendered, content, terms, target)
         if not target.is_remote:
             set_checks.check_cycle(component, [obj.identity for obj in wanted], self.find, await self.cluster_uid())
         if (packed := delete_hooks.content_of(component, wanted)) is not None:
@@ -157,27 +157,26 @@ class Deployer:
         if target.acts_as:
             await permission_precheck.check(target.client, new, target.acts_as)
         sight = await covered(wanted, known, target.owned, target.client, self.clock.now())
-        object_set = self._object_set(memory, owner, policies, target, sight, is_large=is_large)
-        seen = sight.of(owner)
+        object_set = self._object_set(memory, terms, target, sight, is_large=is_large)
+        seen = sight.of(terms.owner)
         progress = await object_set.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
         target.owned.expect(progress.carried)
         return Deployed(self._paced(progress, status, sight), warnings, sight.unwatched)
 
     async def obstacle(self, component: Component, target: Target) -> str:
         """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
-        usage = CrdUsage(target.client, await self._owner(component), self.clock.now())
-        known = inventory_codec.read(component.status.inventory)
-        return await usage.obstacle(known, status_plan.policies_of_deletion(component.spec).managed_types)
+        known, terms = await self._leaving(component)
+        usage = CrdUsage(target.client, terms.owner, self.clock.now())
+        return await usage.obstacle(known, terms.policies.managed_types)
 
     async def delete_hooks(self, component: Component, target: Target, trust: Trust) -> DeleteHookPlan | None:
         """What is to be done before the objects are gone; None where nothing is.
 
         Raises HooksMissing, HooksNotSealed, ApplyError, ApiError, Unwatchable.
         """
-        known, owner = inventory_codec.read(component.status.inventory), await self._owner(component)
-        policies = status_plan.policies_of_deletion(component.spec)
+        known, terms = await self._leaving(component)
         try:
-            return await delete_hooks.kept(component, known, target.client, owner, policies, trust)
+            return await delete_hooks.kept(component, known, target.client, terms, trust)
         except HooksMissing as missing:
             # Watched from now on: the Secret may come back.
             await target.owned.cover([Place(Secret.resource, missing.secret.namespace)])
@@ -187,11 +186,10 @@ class Deployer:
         self, component: Component, target: Target, memory: ObservedState, hooks: DeleteHookPlan | None
     ) -> SetProgress:
         """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
-        known, owner = inventory_codec.read(component.status.inventory), await self._owner(component)
-        policies = status_plan.policies_of_deletion(component.spec)
+        known, terms = await self._leaving(component)
         sight = await covered(hooks.hooks if hooks else (), known, target.owned, target.client, self.clock.now())
-        object_set = self._object_set(memory, owner, policies, target, sight, is_large=len(known) > _LARGE_SET)
-        progress = await object_set.delete(known, sight.of(owner), sight.resources, hooks)
+        object_set = self._object_set(memory, terms, target, sight, is_large=len(known) > _LARGE_SET)
+        progress = await object_set.delete(known, sight.of(terms.owner), sight.resources, hooks)
         target.owned.expect(progress.carried)
         return progress
 
@@ -234,35 +232,28 @@ class Deployer:
     # ---- objects
 
     async def _wanted(
-        self,
-        component: Component,
-        rendered: Rendered,
-        content: DeploymentContent,
-        owner: Owner,
-        policies: Policies,
-        target: Target,
+        self, component: Component, rendered: Rendered, content: DeploymentContent, terms: Terms, target: Target
     ) -> _Prepared:
         documents, hooks = delete_hooks.documents_of(component, rendered)
         served = await discover.served((*documents, *(hook.document for hook in hooks)), target.client.mapper)
-        namespace, kinds = component.target.namespace, tuple(served.values())
-        identity = (rendered.digest, content.digest, owner, policies, namespace, kinds)
+        identity = (rendered.digest, content.digest, terms, tuple(served.values()))
         known = self._prepared.get(identity)
         if known is None:
-            delete_hooks.by_moment(hooks, served, component, owner, policies)  # what could not run is refused now
+            delete_hooks.by_moment(hooks, served, terms)  # what could not run is refused now
             weight = _SET_BYTES + rendered.size
             is_large = len(documents) > _LARGE_SET or weight > _LARGE_SET_BYTES
-            prepare = partial(delete_hooks.desired, component, documents, served, owner, policies, content.digest)
+            prepare = partial(terms.desired, documents, served, content.digest)
             known = _Prepared(await threads.run(prepare) if is_large else prepare(), is_large)
             self._prepared.put(identity, known, weight, component.metadata.namespace)
         return known
 
     def _object_set(
-        self, memory: ObservedState, owner: Owner, policies: Policies, target: Target, sight: SetView, *, is_large: bool
+        self, memory: ObservedState, terms: Terms, target: Target, sight: SetView, *, is_large: bool
     ) -> ObjectSet:
         return ObjectSet(
             client=target.client,
-            owner=owner,
-            policies=policies,
+            owner=terms.owner,
+            policies=terms.policies,
             options=self.options,
             memory=memory,
             namespace_exists=target.owned.namespace_exists,
@@ -281,6 +272,12 @@ class Deployer:
         moment = self.clock.monotonic() + status_plan.polling_pause(elapsed)
         again_at = moment if progress.again_at is None else min(moment, progress.again_at)
         return replace(progress, again_at=again_at)
+
+    async def _leaving(self, component: Component) -> tuple[Inventory, Terms]:
+        """What is to be deleted, and what of the spec still counts for that."""
+        policies = status_plan.policies_of_deletion(component.spec)
+        terms = Terms(component.target.namespace, await self._owner(component), policies)
+        return inventory_codec.read(component.status.inventory), terms
 
     async def _owner(self, component: Component) -> Owner:
         """The owner of a Component's objects; the same for every Component of its name."""

@@ -12,7 +12,7 @@ at again is not written to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -20,8 +20,11 @@ from typing import TypeVar
 
 import msgspec
 
+from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import (
     AdoptionPolicy,
     DeletePolicy,
@@ -31,6 +34,7 @@ from stellwerk.apply.set.model.policy import (
     UpdatePolicy,
 )
 from stellwerk.delivery import reconcile_request
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
@@ -89,6 +93,23 @@ def policies_of_deletion(spec: ComponentSpec) -> Policies:
     It raises nothing, because an invalid spec must not prevent a deletion.
     """
     return Policies(managed_types=_managed_types(spec))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all objects of a Component."""
+
+    namespace: str
+    owner: Owner
+    policies: Policies
+
+    def desired(
+        self, documents: Sequence[Document], served: Mapping[GroupVersionKind, Resource], digest: str
+    ) -> tuple[DesiredObject, ...]:
+        """The documents as objects that are ready to be applied. Raises InvalidSet."""
+        return prepared(
+            documents, served, namespace=self.namespace, owner=self.owner, policies=self.policies, set_digest=digest
+        )
 
 
 def _managed_types(spec: ComponentSpec) -> tuple[TypePattern, ...]:

@@ -34,6 +34,7 @@ from stellwerk.operators.component.api import RECONCILER, Blueprint, Component
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.component import delete_hooks, status_plan
 from stellwerk.operators.component.component.deployment import DeploymentContent, request_of
+from stellwerk.operators.component.component.status_plan import Terms
 from stellwerk.operators.component.errors import ComponentFailed, SourceNotReady
 from stellwerk.operators.component.references import digests, references
 from stellwerk.operators.component.references.inputs import layers_of
@@ -118,9 +119,8 @@ class ComponentPreviewInput:
         home = await self.client.get(metadata_of(Namespace), "kube-system")
         owner = Owner(RECONCILER, digests.owner_id(home.metadata.uid, component.key))
         served = await discover.served(documents, self.client.mapper)
-        return delete_hooks.desired(
-            component, documents, served, owner, status_plan.policies(component.spec), content.digest
-        )
+        terms = Terms(component.target.namespace, owner, status_plan.policies(component.spec))
+        return terms.desired(documents, served, content.digest)
 
     async def _lookup(self, query: TemplateQuery) -> JsonValue | Missing:
         if self.client is None or query.where == "kubeconfig":

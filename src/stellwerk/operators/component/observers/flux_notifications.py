@@ -65,11 +65,11 @@ class _LastNotice:
 class Receiver(PassObserver):
     """Posts notifications about Components; a server of the manager: `run` must be running."""
 
-    def __init__(self, address: str, *, instance: str, clock: Clock, metrics: Metrics | None = None) -> None:
+    def __init__(self, address: str, *, instance: str, clock: Clock, metrics: Metrics) -> None:
         self._address = address
         self._instance = instance
         self._clock = clock
-        self._border = Border(metrics or Metrics(), clock)
+        self._border = Border(metrics, clock)
         self._pending: deque[JsonObject] = deque()
         self._arrived = asyncio.Event()
         self._said: dict[ObjectKey, tuple[_LastNotice, float]] = {}
@@ -79,8 +79,7 @@ class Receiver(PassObserver):
             ("outcome",),
             registry=None,
         )
-        if metrics is not None:
-            metrics.register(self._outcomes)
+        metrics.register(self._outcomes)
 
     # ---- what is worth a notification
 

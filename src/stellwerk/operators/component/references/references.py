@@ -66,7 +66,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class ReferencedContent:
-    """What a Secret or ConfigMap holds. Its text form names keys only."""
+    """What a Secret or ConfigMap holds."""
 
     data: Mapping[str, bytes] = field(repr=False)
     words: Callable[[], Iterable[str]] = field(default=tuple, repr=False, compare=False)
@@ -78,9 +78,6 @@ class ReferencedContent:
         if key not in self._digests:
             self._digests[key] = digests.of_bytes(self.data[key]) if key else _digest_of_all(self.data)
         return self._digests[key]
-
-    def __str__(self) -> str:
-        return f"keys {', '.join(sorted(self.data))}"
 
 
 @dataclass(frozen=True, slots=True)
