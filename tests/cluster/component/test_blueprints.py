@@ -21,7 +21,7 @@ from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import SourceNotReady
 from stellwerk.operators.component.sources import blueprints
 from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary, VersionSummary
-from stellwerk.operators.component.sources.blueprints import BlueprintStore
+from stellwerk.operators.component.sources.blueprints import BlueprintReconciler, BlueprintStore
 from stellwerk.operators.component.sources.sources import Source, SourceKind
 from stellwerk.render.errors import SourceError
 from stellwerk.runtime.cache.informer import Informer
@@ -99,7 +99,10 @@ async def drawing(kubeconfig: Path, namespace: str) -> AsyncIterator[Drawer]:
         store = BlueprintStore(client, manager.informer(BlueprintSummary, namespace=namespace), known)
         drawer = Drawer(client, namespace, store, components)
         blueprints.index(components, known)
-        blueprints.install(manager, store, components, recorder=drawer, grace_seconds=GRACE_SECONDS, sweep_seconds=1.0)
+        keeper = BlueprintReconciler(
+            store=store, components=components, clock=manager.clock, grace_seconds=GRACE_SECONDS
+        )
+        blueprints.install(manager, keeper, recorder=drawer, sweep_seconds=1.0)
         running = asyncio.create_task(manager.run())
         yield drawer
         manager.stop()

@@ -42,7 +42,7 @@ def reconciler() -> BlueprintReconciler:
     components, known = Informer(client, Component), Informer(client, VersionSummary)
     blueprints.index(components, known)
     store = BlueprintStore(client, Informer(client, BlueprintSummary), known)
-    return BlueprintReconciler(client=client, store=store, components=components, clock=FakeClock())
+    return BlueprintReconciler(store=store, components=components, clock=FakeClock())
 
 
 @pytest.mark.req("R-207")

@@ -29,7 +29,7 @@ from stellwerk.operators.component.rights import RIGHTS
 from stellwerk.operators.component.settings import DriftPolicy, Settings
 from stellwerk.operators.component.sources import blueprints
 from stellwerk.operators.component.sources.artifacts import Artifacts
-from stellwerk.operators.component.sources.blueprints import BlueprintStore
+from stellwerk.operators.component.sources.blueprints import BlueprintReconciler, BlueprintStore
 from stellwerk.operators.component.sources.http_repositories import Poller
 from stellwerk.operators.component.targets.privileges import PrivilegeCheck
 from stellwerk.operators.component.targets.seal_key import SealKey
@@ -152,9 +152,13 @@ def install(
         clock=manager.clock,
     )
     wire(controller, seen)
-    blueprints.install(
-        manager, store, seen.components, recorder=recorder, cross_namespace_refs=not settings.no_cross_namespace_refs
+    keeper = BlueprintReconciler(
+        store=store,
+        components=seen.components,
+        clock=manager.clock,
+        cross_namespace_refs=not settings.no_cross_namespace_refs,
     )
+    blueprints.install(manager, keeper, recorder=recorder)
     manager.add_server("target clusters", targets)
     manager.add_controller(
         PrivilegeCheck(

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import yaml
+
 from stellwerk.delivery.installation import Installation
 from stellwerk.operators.component import api, rights
 
 
 def _files() -> Mapping[str, str]:
     return {
-        "deploy/rbac/component-operator.yaml": rights.as_yaml(),
-        "deploy/rbac/component-operator-cluster-admin.yaml": rights.cluster_admin_as_yaml(),
+        "deploy/rbac/component-operator.yaml": yaml.safe_dump_all(rights.manifests(), sort_keys=False),
+        "deploy/rbac/component-operator-cluster-admin.yaml": yaml.safe_dump_all(
+            rights.cluster_admin(), sort_keys=False
+        ),
     }
 
 

@@ -16,8 +16,6 @@ make them cluster-admins. A right that is seldom used states the occasion.
 
 from __future__ import annotations
 
-import yaml
-
 from stellwerk.api import flux, rbac
 from stellwerk.delivery import grants
 from stellwerk.delivery.grants import OperatorAccount, added_to, cluster_role, grant, rule
@@ -148,13 +146,3 @@ def cluster_admin(namespace: str = NAMESPACE) -> list[JsonObject]:
     """What the original has instead: everything."""
     account = OperatorAccount(ACCOUNT, namespace)
     return [account.is_given_everywhere("cluster-admin", binding=f"{NAME}-cluster-admin")]
-
-
-def as_yaml() -> str:
-    """The least that the operator needs, as the file has it."""
-    return str(yaml.safe_dump_all(manifests(), sort_keys=False))
-
-
-def cluster_admin_as_yaml() -> str:
-    """The binding to cluster-admin, as the file has it."""
-    return str(yaml.safe_dump_all(cluster_admin(), sort_keys=False))

@@ -44,7 +44,7 @@ class Artifacts:
     tenant_rules: EgressRules = IN_CLUSTER
     """What may be called for a URL that a Component names."""
 
-    async def offer(self, component: Component, source: Source, login: LoginSecret | None = None) -> SourceStatus:
+    async def offer(self, component: Component, source: Source, login: LoginSecret | None) -> SourceStatus:
         """What the source offers now. Raises `SourceNotReady`, `SourceUnusable` or `InvalidCredentials`."""
         if source.kind is SourceKind.Blueprint:
             return await self.blueprints.offer(source)
@@ -57,9 +57,7 @@ class Artifacts:
             raise failure_of(error) from error
         return sources.download_offer(found)
 
-    def has_to_call(
-        self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None = None
-    ) -> bool:
+    def has_to_call(self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None) -> bool:
         """Whether `files` has to call a server. Raises InvalidCredentials."""
         if source.kind is SourceKind.Blueprint:
             return False
@@ -70,9 +68,7 @@ class Artifacts:
             artifact.url, artifact.digest, rules=rules, tenant=tenant, credentials=login_of_call
         )
 
-    async def files(
-        self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None = None
-    ) -> Files:
+    async def files(self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None) -> Files:
         """The files of an artifact. Raises a `SourceError` or `InvalidCredentials`."""
         if source.kind is SourceKind.Blueprint:
             return await self.blueprints.files(source, artifact)

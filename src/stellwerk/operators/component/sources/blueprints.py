@@ -194,7 +194,6 @@ class NoStatus(Record, frozen=True, kw_only=True):
 class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
     """Deletes unused versions, and keeps Blueprints that are used."""
 
-    client: Client
     store: BlueprintStore
     components: Informer[Component]
     clock: Clock
@@ -209,7 +208,7 @@ class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
     async def reconcile(self, blueprint: BlueprintSummary) -> Next[NoStatus]:
         """Bring one Blueprint up to date. Raises Conflict, or another ApiError."""
         if not blueprint.metadata.is_terminating:
-            await finalizer.add(self.client, blueprint, FINALIZER)
+            await finalizer.add(self.store.client, blueprint, FINALIZER)
         if not self._sees_all():
             return Next.after(BLOCKED_SECONDS)
         digest = ""
@@ -267,7 +266,7 @@ class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
             return self._waiting(blueprint.key, _blocked(usage))
         if self.store.known.expected(blueprint.key) is not None:
             return Next.after(AFTER_DELETION_SECONDS)  # a version was kept that the cache does not show yet
-        await finalizer.remove(self.client, blueprint, FINALIZER)
+        await finalizer.remove(self.store.client, blueprint, FINALIZER)
         return Next.done()
 
     def _waiting(self, key: ObjectKey, why: str) -> Next[NoStatus]:
@@ -302,7 +301,7 @@ class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
         for version in unused:
             metadata = version.metadata
             try:
-                await self.client.delete(
+                await self.store.client.delete(
                     VersionSummary, metadata.name, metadata.namespace, uid=metadata.uid,
                     resource_version=metadata.resource_version,
                 )  # fmt: skip
@@ -326,49 +325,33 @@ def index(components: Informer[Component], known: Informer[VersionSummary]) -> N
     """Add the indices that both halves need."""
     components.store.add_index(BY_VERSION, versions.index_by_version)
     components.store.add_index(BY_SOURCE, sources.index_by_source)
-    known.store.add_index(BY_BLUEPRINT, _blueprint_of)
+    known.store.add_index(BY_BLUEPRINT, lambda version: (str(version.blueprint),))
 
 
 def install(
     manager: Manager,
-    store: BlueprintStore,
-    components: Informer[Component],
+    reconciler: BlueprintReconciler,
     *,
     recorder: EventSink | None = None,
-    cross_namespace_refs: bool = True,
-    grace_seconds: float = GRACE_SECONDS,
     sweep_seconds: float = SWEEP_SECONDS,
-) -> Controller[BlueprintSummary, NoStatus]:
+) -> None:
     """Give the controller of Blueprints to a manager. `index` must have been called."""
-    client = manager.client.with_field_manager(RECONCILER)
-    reconciler = BlueprintReconciler(
-        client=client,
-        store=store,
-        components=components,
-        clock=manager.clock,
-        cross_namespace_refs=cross_namespace_refs,
-        grace_seconds=grace_seconds,
-    )
+    store = reconciler.store
     controller: Controller[BlueprintSummary, NoStatus] = Controller(
         CONTROLLER,
         store.blueprints,
         reconciler,
-        write_status=StatusWriter(client=client, clock=manager.clock),
+        write_status=StatusWriter(client=store.client, clock=manager.clock),
         recorder=recorder,
         metrics=manager.metrics,
         clock=manager.clock,
     )
     controller.ignore_updates(_asks_for_nothing)
     controller.watches(store.known, lambda delta: [delta.latest.blueprint])
-    controller.watches(components, _whose_users_changed)
+    controller.watches(reconciler.components, _whose_users_changed)
     manager.add_controller(controller)
     sweep = Periodic(f"{CONTROLLER} sweep", reconciler.sweep, interval_seconds=sweep_seconds, border=manager.border)
     manager.add_controller(sweep)
-    return controller
-
-
-def _blueprint_of(version: VersionSummary) -> tuple[str, ...]:
-    return (str(version.blueprint),)
 
 
 def _asks_for_nothing(old: BlueprintSummary, new: BlueprintSummary) -> bool:
