@@ -29,6 +29,7 @@ from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden, is_refused_by_admission
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.component import errors
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
@@ -38,19 +39,6 @@ from stellwerk.operators.component.component.deployment import Deployer, Deploym
 from stellwerk.operators.component.component.weights import Weights
 from stellwerk.operators.component.dependencies import dependencies, ready_expressions
 from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
-from stellwerk.operators.component.errors import (
-    NO_ANSWER,
-    ClusterUnreachable,
-    ComponentFailed,
-    DependencyNotReady,
-    HooksMissing,
-    HooksNotSealed,
-    InputsTooLarge,
-    ReferencesUnresolved,
-    ServiceAccountRequired,
-    SourceSilent,
-    writes_failed,
-)
 from stellwerk.operators.component.intervals import Intervals, spread
 from stellwerk.operators.component.observers import observers
 from stellwerk.operators.component.observers.observers import Reported
@@ -167,12 +155,12 @@ class ComponentPass:
         """Whether objects have been waited for longer than they may take."""
         try:
             return status_plan.timed_out(self.draft, Intervals.of(self.component.spec).timeout, now)
-        except ComponentFailed:
+        except errors.ComponentFailed:
             return False
 
-    def advised(self, failure: ComponentFailed, errors: Iterable[Exception]) -> ComponentFailed:
+    def advised(self, failure: errors.ComponentFailed, raised: Iterable[Exception]) -> errors.ComponentFailed:
         """The failure; in a deletion that is forbidden, with the identity that needs the rights."""
-        forbidden = [error for error in errors if isinstance(error, Forbidden)]
+        forbidden = [error for error in raised if isinstance(error, Forbidden)]
         is_forbidden = any(not is_refused_by_admission(error) for error in forbidden)
         if (
             self.component.metadata.is_terminating
@@ -244,7 +232,7 @@ class ComponentPass:
         try:
             graph, is_new = self.services.graph, content.is_restart
             return dependencies.check(self.component, find, graph, content.artifact, is_new=is_new)
-        except DependencyNotReady as failure:
+        except errors.DependencyNotReady as failure:
             self.services.waiting.note(self.component, failure.dependency, find)
             raise
 
@@ -253,19 +241,19 @@ class ComponentPass:
         if held is not None:
             return held
         if source.repository is not None:
-            await self._enter(source.repository.url, SourceSilent)
+            await self._enter(source.repository.url, errors.SourceSilent)
         return await self.services.artifacts.offer(self.component, source, resolved.login)
 
     async def _files(self, source: sources.Source, artifact: Artifact, resolved: Resolved) -> Files:
         if self.services.artifacts.has_to_call(self.component, source, artifact, resolved.login):
-            await self._enter(artifact.url, SourceSilent)
+            await self._enter(artifact.url, errors.SourceSilent)
         return await self.services.artifacts.files(self.component, source, artifact, resolved.login)
 
     def _sealed(self, signet: Signet, packed: bytes) -> str:
         """The seal of delete hooks, in the draft before they are written. Raises HooksNotSealed."""
         if not (seal := signet.seal(Purpose.HOOKS, packed)):
             why = f"delete hooks cannot be sealed, so that they could never run: {self.services.seal_key.why}"
-            raise HooksNotSealed(why)
+            raise errors.HooksNotSealed(why)
         self.draft = status_plan.sealing(self.draft, seal)
         return seal
 
@@ -291,7 +279,7 @@ class ComponentPass:
         await asyncio.sleep(0)
         if progress.failures:
             self.services.reports.carried(self.component, self.memo.reported, progress)
-            raise writes_failed(progress.failures)
+            raise errors.writes_failed(progress.failures)
         if progress.done:
             self.memo.workload_causes.forget()
             return self._with_events(self._ready(), progress)
@@ -355,7 +343,7 @@ class ComponentPass:
             target = await self._target(resolved, account)
         except abandon_remote.OUT_OF_REACH as failure:
             return await self._out_of_reach(failure)
-        except ServiceAccountRequired as failure:
+        except errors.ServiceAccountRequired as failure:
             return await self._without_account(failure)
         if blocked := self._held_by_others():
             return blocked
@@ -376,7 +364,7 @@ class ComponentPass:
         """What is to be done before the objects are gone. Raises HooksMissing, HooksNotSealed, ApiError."""
         try:
             return await self.services.deployer.delete_hooks(self.component, target, trust)
-        except HooksMissing as missing:
+        except errors.HooksMissing as missing:
             if not target.owned.namespace_is_ending(missing.secret.namespace):
                 raise
             self.services.reports.hooks_skipped(self.component, self.memo.reported, missing.secret)
@@ -392,7 +380,7 @@ class ComponentPass:
             self.memo.confirmed_uid = uid
         return True
 
-    async def _out_of_reach(self, failure: ComponentFailed) -> Answer:
+    async def _out_of_reach(self, failure: errors.ComponentFailed) -> Answer:
         """Wait for a way into the other cluster, or abandon its objects where the user requested that."""
         component = self.component
         if component.spec.kube_config is None:
@@ -407,7 +395,7 @@ class ComponentPass:
         _log.warning("%s: left behind in the other cluster: %s", component.ref, left or "nothing")
         return Next[ComponentStatus].done().with_events(abandon_remote.notice(component, str(failure)))
 
-    async def _without_account(self, failure: ServiceAccountRequired) -> Answer:
+    async def _without_account(self, failure: errors.ServiceAccountRequired) -> Answer:
         """Refuse to delete objects as the operator. Without objects, nothing acts, and the Component goes."""
         if self.component.status.inventory:
             raise failure.advising(tenancy.advice(self.component))
@@ -416,15 +404,15 @@ class ComponentPass:
         await finalizer.remove(self.services.client, self.component, FINALIZER)
         return Next.done()
 
-    async def _has_reappeared(self, failure: ComponentFailed) -> bool:
+    async def _has_reappeared(self, failure: errors.ComponentFailed) -> bool:
         """Whether the Secret is there after all: our cache may be behind, and what is given up stays given up."""
-        if not isinstance(failure, ReferencesUnresolved):
+        if not isinstance(failure, errors.ReferencesUnresolved):
             return False
         wanted = references.find(self.component)
         found = await self.services.contents.fresh(obj.target for obj in wanted)
         try:
             references.settle(self.component, wanted, found)
-        except ReferencesUnresolved:
+        except errors.ReferencesUnresolved:
             return False
         return True
 
@@ -432,7 +420,7 @@ class ComponentPass:
         """Have the words of all Secrets of the spec masked. A deletion needs few of them, but a template may have put
         any into the name of an object."""
         others = references.targets(self.component) - {one.target for one in references.find(self.component)}
-        with contextlib.suppress(InputsTooLarge):
+        with contextlib.suppress(errors.InputsTooLarge):
             await self.services.contents.read(target for target in others if target.kind is ReferenceKind.Secret)
 
     async def _account_of_deletion(self) -> ActingAccount | None:
@@ -450,7 +438,7 @@ class ComponentPass:
         self.draft = status_plan.with_inventory(self.draft, progress.inventory)
         if progress.failures:
             self.services.reports.carried(self.component, self.memo.reported, progress)
-            raise self.advised(writes_failed(progress.failures), [each.error for each in progress.failures])
+            raise self.advised(errors.writes_failed(progress.failures), [each.error for each in progress.failures])
         message = set_reports.departing(progress.waits)
         status = self.report(PassReport(reason=Reason.DeletionProcessing, message=message))
         again = Next.now(status) if progress.must_be_saved else Next.after(self._patience(), status)
@@ -491,7 +479,7 @@ class ComponentPass:
         else:
             target = services.targets.home(component, account)
         if target.is_remote:
-            await self._enter(target.lane, ClusterUnreachable)
+            await self._enter(target.lane, errors.ClusterUnreachable)
         home = await services.deployer.cluster_uid()
         found = await _uid_of(target, component) if target.is_remote else home
         self.draft = status_plan.set_target_cluster(component, self.draft, found, home)
@@ -509,7 +497,7 @@ class ComponentPass:
         )
         return Signet(await self.services.seal_key(), scope)
 
-    async def _enter(self, url: str, silence: type[ComponentFailed]) -> None:
+    async def _enter(self, url: str, silence: type[errors.ComponentFailed]) -> None:
         """Take a place at a server outside of the cluster until the pass ends. Raises ClusterBusy."""
         self.services.servers.enter(self.key, await self.services.addresses.of(url), silence=(silence,))
 
@@ -525,5 +513,5 @@ async def _uid_of(target: Target, component: Component) -> str:
     """Silence of the target is another thing than silence of our own cluster. Raises ClusterUnreachable, ApiError."""
     try:
         return await target.uid(component.status.target_cluster, component.target.namespace)
-    except NO_ANSWER as error:
-        raise ClusterUnreachable(str(error)) from error
+    except errors.NO_ANSWER as error:
+        raise errors.ClusterUnreachable(str(error)) from error

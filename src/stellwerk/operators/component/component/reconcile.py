@@ -9,19 +9,12 @@ from stellwerk.delivery.sets.inventory_status import READY, State
 from stellwerk.delivery.watched_objects import NotListed, TooMuch, Unwatchable
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.component import errors
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.component import status_plan
 from stellwerk.operators.component.component.component_pass import Answer, ComponentMemo, ComponentPass, Services
 from stellwerk.operators.component.component.weights import NoRoom
-from stellwerk.operators.component.errors import (
-    ApplyFailed,
-    ClusterTooLarge,
-    ClusterUnreachable,
-    ComponentFailed,
-    EndedUnexpectedly,
-    failure_of,
-)
 from stellwerk.operators.component.intervals import Intervals, spread
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.status_report import PassReport
@@ -91,8 +84,8 @@ class ReportedPass:
 
     def report(self, failure: ReconcileError) -> ComponentStatus:
         """The status that reports a failure, on top of what the pass has come to."""
-        if not isinstance(failure, ComponentFailed):
-            failure = EndedUnexpectedly(str(failure))
+        if not isinstance(failure, errors.ComponentFailed):
+            failure = errors.EndedUnexpectedly(str(failure))
         services, component = self.work.services, self.component
         now = services.clock.now()
         report = failure.report(deleting=component.metadata.is_terminating, timed_out=self.work.is_late(now))
@@ -105,16 +98,16 @@ class ReportedPass:
         component = self.component
         try:
             answer = await self.work.run()
-        except ComponentFailed as failure:
+        except errors.ComponentFailed as failure:
             raise _timed(component, failure) from failure.__cause__
         except (RenderError, ApplyError, ApiError) as error:
-            raise _timed(component, self.work.advised(failure_of(error), [error])) from error
+            raise _timed(component, self.work.advised(errors.failure_of(error), [error])) from error
         except NotListed as error:
-            raise _timed(component, ClusterUnreachable(str(error))) from error
+            raise _timed(component, errors.ClusterUnreachable(str(error))) from error
         except TooMuch as error:
-            raise _timed(component, ClusterTooLarge(str(error))) from error
+            raise _timed(component, errors.ClusterTooLarge(str(error))) from error
         except Unwatchable as error:
-            raise _timed(component, ApplyFailed(str(error))) from error
+            raise _timed(component, errors.ApplyFailed(str(error))) from error
         self.work.services.reports.passed(component, answer.status)
         return answer
 
@@ -135,12 +128,12 @@ class ReportedPass:
         return Next.after(ROOM_SECONDS, status_plan.with_report(component, status, report, clock.now()))
 
 
-def _timed(component: Component, failure: ComponentFailed) -> ComponentFailed:
+def _timed(component: Component, failure: errors.ComponentFailed) -> errors.ComponentFailed:
     """The failure with its delay: what may still come is looked for after the retry interval."""
     if failure.retriable and failure.retry_after_seconds is None:
         try:
             intervals = Intervals.of(component.spec)
-        except ComponentFailed:
+        except errors.ComponentFailed:
             intervals = Intervals()
         failure.retry_after_seconds = spread(intervals.retry, component.metadata.uid)
     return failure

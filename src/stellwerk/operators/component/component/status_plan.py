@@ -21,18 +21,10 @@ from typing import TypeVar
 import msgspec
 
 from stellwerk.apply.objects.manifests import Document
-from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model import inventory_codec, policy
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
-from stellwerk.apply.set.model.policy import (
-    AdoptionPolicy,
-    DeletePolicy,
-    MissingNamespacesPolicy,
-    Policies,
-    TypePattern,
-    UpdatePolicy,
-)
 from stellwerk.delivery import reconcile_request
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.object_meta import kubernetes_time
@@ -69,30 +61,30 @@ def polling_pause(elapsed_seconds: float) -> float:
     return 2.0 if elapsed_seconds < _EVERY_OTHER_SECONDS else 10.0
 
 
-def policies(spec: ComponentSpec) -> Policies:
+def policies(spec: ComponentSpec) -> policy.Policies:
     """What holds for all objects of a Component. Raises InvalidSpec.
 
     `Orphan` for the whole Component means its deletion only: what a manifest no longer has is deleted all the same.
     """
-    delete = chosen("deletePolicy", spec.delete_policy, DeletePolicy.DELETE)
-    return Policies(
-        adoption=chosen("adoptionPolicy", spec.adoption_policy, AdoptionPolicy.IF_UNOWNED),
-        update=chosen("updatePolicy", spec.update_policy, UpdatePolicy.SSA_OVERRIDE),
-        delete=DeletePolicy.ORPHAN_ON_DELETE if delete is DeletePolicy.ORPHAN else delete,
+    delete = chosen("deletePolicy", spec.delete_policy, policy.DeletePolicy.DELETE)
+    return policy.Policies(
+        adoption=chosen("adoptionPolicy", spec.adoption_policy, policy.AdoptionPolicy.IF_UNOWNED),
+        update=chosen("updatePolicy", spec.update_policy, policy.UpdatePolicy.SSA_OVERRIDE),
+        delete=policy.DeletePolicy.ORPHAN_ON_DELETE if delete is policy.DeletePolicy.ORPHAN else delete,
         missing_namespaces=chosen(
-            "missingNamespacesPolicy", spec.missing_namespaces_policy, MissingNamespacesPolicy.CREATE
+            "missingNamespacesPolicy", spec.missing_namespaces_policy, policy.MissingNamespacesPolicy.CREATE
         ),
         reapply_seconds=Intervals.of(spec).reapply.total_seconds(),
         managed_types=_managed_types(spec),
     )
 
 
-def policies_of_deletion(spec: ComponentSpec) -> Policies:
+def policies_of_deletion(spec: ComponentSpec) -> policy.Policies:
     """What of that still counts when a Component goes; what stays is in its inventory.
 
     It raises nothing, because an invalid spec must not prevent a deletion.
     """
-    return Policies(managed_types=_managed_types(spec))
+    return policy.Policies(managed_types=_managed_types(spec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +93,7 @@ class Terms:
 
     namespace: str
     owner: Owner
-    policies: Policies
+    policies: policy.Policies
 
     def desired(
         self, documents: Sequence[Document], served: Mapping[GroupVersionKind, Resource], digest: str
@@ -112,8 +104,8 @@ class Terms:
         )
 
 
-def _managed_types(spec: ComponentSpec) -> tuple[TypePattern, ...]:
-    return tuple(TypePattern(type_.group, type_.kind) for type_ in spec.additional_managed_types)
+def _managed_types(spec: ComponentSpec) -> tuple[policy.TypePattern, ...]:
+    return tuple(policy.TypePattern(type_.group, type_.kind) for type_ in spec.additional_managed_types)
 
 
 def chosen(field: str, text: str, fallback: E_) -> E_:

@@ -39,13 +39,6 @@ from stellwerk.operators.component.errors import ComponentFailed, SourceNotReady
 from stellwerk.operators.component.references import digests, references
 from stellwerk.operators.component.references.inputs import layers_of
 from stellwerk.operators.component.references.referenced_data import KINDS, NOT_FOUND, content_of, find
-from stellwerk.operators.component.references.references import (
-    Found,
-    Reference,
-    ReferencedObject,
-    Resolved,
-    UnreadReference,
-)
 from stellwerk.operators.component.sources import artifacts, blueprint_versions, sources
 from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
 from stellwerk.render.errors import RenderError, SourceError
@@ -74,7 +67,7 @@ class ComponentPreviewInput:
     folder: Files | None = None
     """The files, where the user names a folder."""
 
-    async def resolved(self, component: Component) -> Resolved:
+    async def resolved(self, component: Component) -> references.Resolved:
         """What the objects are made of. Raises ComponentFailed with all that is missing."""
         logins = references.for_source(component)
         return await self._settled(component, [one for one in references.find(component) if one not in logins])
@@ -127,13 +120,13 @@ class ComponentPreviewInput:
             return [] if query.many else Missing.OBJECT
         return await answer(self.client, query)
 
-    async def _settled(self, component: Component, wanted: Sequence[Reference]) -> Resolved:
+    async def _settled(self, component: Component, wanted: Sequence[references.Reference]) -> references.Resolved:
         return references.settle(component, wanted, await self._found({obj.target for obj in wanted}))
 
-    async def _found(self, targets: set[ReferencedObject]) -> Found:
+    async def _found(self, targets: set[references.ReferencedObject]) -> references.Found:
         return {target: self._brought(target) or await self._read(target) for target in targets}
 
-    def _brought(self, target: ReferencedObject) -> references.ReferencedContent | None:
+    def _brought(self, target: references.ReferencedObject) -> references.ReferencedContent | None:
         for document in self.documents:
             if document.body.get("kind") == target.kind:
                 obj = msgspec.convert(document.body, KINDS[target.kind])
@@ -141,7 +134,9 @@ class ComponentPreviewInput:
                     return content_of(_folded(obj, document))
         return None
 
-    async def _read(self, target: ReferencedObject) -> references.ReferencedContent | UnreadReference:
+    async def _read(
+        self, target: references.ReferencedObject
+    ) -> references.ReferencedContent | references.UnreadReference:
         if self.client is None:
             return NOT_FOUND
         found = await find(self.client, target)

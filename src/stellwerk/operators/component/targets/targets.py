@@ -33,14 +33,8 @@ from stellwerk.operators.component.targets.seals import KUBECONFIG, OPERATOR
 from stellwerk.operators.component.targets.tenancy import ActingAccount
 from stellwerk.render.errors import EgressRefused
 from stellwerk.render.sources.egress import parsed
+from stellwerk.runtime.cache import remote_clusters
 from stellwerk.runtime.cache.clusters import Cluster
-from stellwerk.runtime.cache.remote_clusters import (
-    Connect,
-    RemoteClusterClosed,
-    RemoteClusters,
-    RemoteLimits,
-    TooManyRemoteClusters,
-)
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.server_concurrency import HOME
 from stellwerk.runtime.supervision.tasks import Border
@@ -124,7 +118,7 @@ class Targets:
         self,
         home: Cluster,
         *,
-        connect: Connect,
+        connect: remote_clusters.Connect,
         wake: Callable[[str], None],
         clock: Clock,
         border: Border,
@@ -132,7 +126,7 @@ class Targets:
         on_client: Callable[[int], None] = lambda active: None,
         on_gone: Callable[[str], None] = lambda host: None,
         most_owned_bytes: int = MOST_OWNED_BYTES,
-        limits: RemoteLimits = RemoteLimits(),  # noqa: B008  # immutable
+        limits: remote_clusters.RemoteLimits = remote_clusters.RemoteLimits(),  # noqa: B008  # immutable
     ) -> None:
         """`connect` opens a client whose writes pass the leader's fence. `wake` gets an owner's label when one of its
         objects changed. `on_client` gets the number of clients, `on_gone` a host that no target uses any more.
@@ -146,7 +140,7 @@ class Targets:
         self._kinds = ServedApis(clock)
         self._owned = OwnedObjects(home, RECONCILER, wake, self._kinds.changed)
         self._local: OrderedDict[ActingAccount | None, Target] = OrderedDict()
-        self._remotes = RemoteClusters(
+        self._remotes = remote_clusters.RemoteClusters(
             home,
             connect=connect,
             build=self._remote_target,
@@ -172,9 +166,9 @@ class Targets:
             return self._remotes.use(component.key, kube_config.text, f"the kubeconfig of secret {key}")
         except LoginFailed as error:
             raise InvalidKubeConfig(key, str(error)) from None
-        except RemoteClusterClosed as error:
+        except remote_clusters.RemoteClusterClosed as error:
             raise ClusterTooLarge(str(error)) from None
-        except TooManyRemoteClusters as error:
+        except remote_clusters.TooManyRemoteClusters as error:
             raise TooManyClusters(error.namespace, error.most) from None
 
     def home(self, component: Component, account: ActingAccount | None) -> Target:

@@ -12,13 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.component import errors
 from stellwerk.operators.component.api import Component
-from stellwerk.operators.component.errors import (
-    CrossNamespaceReference,
-    InvalidSpec,
-    ServiceAccountRequired,
-    TargetNamespaceRefused,
-)
 from stellwerk.operators.component.settings import Mode, Settings
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.targets.seals import OPERATOR
@@ -52,7 +47,7 @@ def account(component: Component, settings: Settings) -> ActingAccount | None:
     try:
         return ActingAccount(component.metadata.namespace, parsers.name(name))
     except ValueError as error:
-        raise InvalidSpec("serviceAccountName", str(error)) from None
+        raise errors.InvalidSpec("serviceAccountName", str(error)) from None
 
 
 def account_of_deletion(component: Component, settings: Settings, applied_as: str) -> ActingAccount | None:
@@ -74,7 +69,7 @@ def account_of_deletion(component: Component, settings: Settings, applied_as: st
 def require_account(acting_as: ActingAccount | None, settings: Settings) -> None:
     """Raises `ServiceAccountRequired` where nothing may act as the operator and no account is named."""
     if acting_as is None and settings.tenancy is Mode.STRICT:
-        raise ServiceAccountRequired
+        raise errors.ServiceAccountRequired
 
 
 def advice(component: Component) -> str:
@@ -107,13 +102,13 @@ def check(component: Component, settings: Settings) -> None:
     if settings.no_cross_namespace_refs:
         for field, target in _references(component):
             if target.namespace != component.metadata.namespace:
-                raise CrossNamespaceReference(field, target)
+                raise errors.CrossNamespaceReference(field, target)
 
 
 def check_target(component: Component, settings: Settings) -> None:
     """Raises `TargetNamespaceRefused`."""
     if component.spec.kube_config is None and component.target.namespace in settings.excluded_namespaces:
-        raise TargetNamespaceRefused(component.target.namespace)
+        raise errors.TargetNamespaceRefused(component.target.namespace)
 
 
 def _references(component: Component) -> Iterator[tuple[str, ObjectKey]]:
