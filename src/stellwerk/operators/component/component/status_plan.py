@@ -1,9 +1,9 @@
 """What a Component's status becomes, step by step (pure).
 
     start_content   the content that is worked on; a new one restarts the clock
-    attempted   what is about to be rendered
-    waiting     applied, and something is not ready
-    finished    everything is applied and ready
+    record_attempt  what is about to be rendered
+    waiting         applied, and something is not ready
+    finished        everything is applied and ready
     with_report     the status with the report of the pass
 
 Times that change by themselves are written only together with something else: a Component that is ready and is looked
