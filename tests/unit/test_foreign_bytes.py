@@ -24,10 +24,9 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import resources
 from stellwerk.operators.btp.btpoperator.probe import ProbeFinding
-from stellwerk.operators.btp.errors import ModuleUnreadable
+from stellwerk.operators.btp.errors import DamagedRecord, ModuleUnreadable
 from stellwerk.operators.btp.module import release, version_record
 from stellwerk.operators.btp.module.release import Places
-from stellwerk.operators.btp.module.version_record import DamagedRecord
 from stellwerk.operators.component import intervals
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_status import Artifact

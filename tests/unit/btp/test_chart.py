@@ -206,9 +206,9 @@ def test_an_empty_chart_path_stays_empty(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("failure", "state", "reason", "begins"),
     [
-        (errors.ModuleUnreadable("a", "b"), State.Ready, "PreparingInstallInfoFailed", "Error while preparing"),
+        (errors.ModuleUnreadable("a: b"), State.Ready, "PreparingInstallInfoFailed", "Error while preparing"),
         (
-            errors.ModuleIncomplete(config_map=True, secret=True, deployment=False),
+            errors.ModuleIncomplete({"configMap": True, "secret": True, "deployment": False}),
             State.Processing,
             "PreparingInstallInfoFailed",
             "Error while preparing InstallInfo: chart ./c: required module resources not found",
@@ -232,10 +232,10 @@ def test_an_empty_chart_path_stays_empty(tmp_path: Path) -> None:
             "DeletionOfOrphanedResourcesFailed",
             "Deletion of orphaned resources failed: ",
         ),
-        (errors.OrphansUnknown("Job", "no"), None, "DeletionOfOrphanedResourcesFailed", "Deletion of orphaned"),
-        (errors.NotRecorded("record", "no"), None, "StoringChartDetailsFailed", "Failure of storing chart details: "),
-        (errors.RecordUnread("record", "no"), None, "GettingConfigMapFailed", "Getting config map failed: "),
-        (errors.ChartPathEmpty(), None, "ChartPathEmpty", "No chart path available for processing"),
+        (errors.OrphansUnknown("Job: no"), None, "DeletionOfOrphanedResourcesFailed", "Deletion of orphaned"),
+        (errors.NotRecorded("no"), None, "StoringChartDetailsFailed", "Failure of storing chart details: "),
+        (errors.RecordUnread("no"), None, "GettingConfigMapFailed", "Getting config map failed: "),
+        (errors.ChartPathEmpty("set ChartPath"), None, "ChartPathEmpty", "No chart path available for processing"),
     ],
 )
 def test_failures_are_told_in_the_words_of_the_chart_era(

@@ -11,8 +11,9 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.btp.errors import DamagedRecord
 from stellwerk.operators.btp.module import version_record
-from stellwerk.operators.btp.module.version_record import CredentialsSecret, DamagedRecord, VersionRecord, stale
+from stellwerk.operators.btp.module.version_record import CredentialsSecret, VersionRecord, stale
 
 CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")

@@ -13,24 +13,26 @@
     ├── StaleClusterIdNotDeleted   DeletionOfOrphanedResourcesFailed
     ├── RecordUnread            the record of versions could not be read: GettingConfigMapFailed
     ├── NotRecorded             it could not be written: StoringChartDetailsFailed
-    ├── FromChart               a ModuleFailed in the words of a module that comes from a chart
-    │   ├── ChartPathEmpty      ChartPathEmpty
-    │   ├── ChartUnusable       chart, values or renderer: PreparingInstallInfoFailed
-    │   ├── NotInstalled        an object was not taken or not ready: ChartInstallFailed
-    │   ├── NotConsistent       the same of a module that was ready: ConsistencyCheckFailed
-    │   └── OrphansNotDeleted   DeletionOfOrphanedResourcesFailed
+    │   └── DamagedRecord       it lacks a key, or holds what we never wrote
     ├── AnnotatingFailed        AnnotatingSecretFailed
     ├── SecretUnusable          the required Secret is missing or wrong; only a change of it helps
-    └── Unread                  something that decides could not be read; carries its own reason
+    ├── StateUnread             something that decides could not be read; carries its own reason
+    ├── ChartPathEmpty          a module that comes from a chart: no chart is named
+    ├── ChartUnusable           its chart, values or renderer: PreparingInstallInfoFailed
+    ├── NotInstalled            an object was not taken or not ready: ChartInstallFailed
+    ├── NotConsistent           the same of a module that was ready: ConsistencyCheckFailed
+    └── OrphansNotDeleted       DeletionOfOrphanedResourcesFailed
 
 The first words of the messages are the original operator's, because alerts look for them; causes follow.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import ClassVar
 
 from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials.credentials import SecretProblem
 from stellwerk.operators.btp.reasons import Reason
@@ -42,9 +44,12 @@ WAITED_FOR = "timeout waiting for"
 
 
 class StepFailed(ReconcileError):
-    """A step did not succeed; `str()` is the message that the condition shows."""
+    """A step did not succeed; `str()` is the message that the condition shows: `words`, and the cause."""
 
-    retry = Retry.BACKOFF
+    words: ClassVar[str] = ""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"{self.words}{cause}")
 
     def reason_in(self, state: State | None) -> Reason:
         """The reason to show, given what the CR was doing."""
@@ -55,8 +60,11 @@ class ModuleFailed(StepFailed):
     """The module could not be brought up to date."""
 
     reason = Reason.ProvisioningFailed
-    ref: ObjectRef | None = None
-    """The object that it failed at, where it is a single one."""
+
+    def __init__(self, cause: str, ref: ObjectRef | None = None) -> None:
+        """`ref`: the object that it failed at, where it is a single one."""
+        super().__init__(cause)
+        self.ref = ref
 
     def reason_in(self, state: State | None) -> Reason:
         """A module that was ready fails to be reconciled, any other to be provisioned."""
@@ -66,84 +74,76 @@ class ModuleFailed(StepFailed):
 class ModuleUnreadable(ModuleFailed):
     """A folder or file of the module cannot be used."""
 
-    def __init__(self, what: str, cause: str) -> None:
-        super().__init__(f"cannot read the module resources: {what}: {cause}")
+    words = "cannot read the module resources: "
 
 
 class ModuleIncomplete(ModuleFailed):
     """Objects that carry the credentials, or the operand itself, are not among the manifests."""
 
-    def __init__(self, *, config_map: bool, secret: bool, deployment: bool) -> None:
-        found = f"configMap={_said(config_map)}, secret={_said(secret)}, deployment={_said(deployment)}"
-        super().__init__(f"required module resources not found in manifests ({found})")
+    words = "required module resources not found in manifests "
+
+    def __init__(self, parts: Mapping[str, bool]) -> None:
+        super().__init__(f"({', '.join(f'{part}={str(found).lower()}' for part, found in parts.items())})")
 
 
 class ApplyFailed(ModuleFailed):
     """The API server did not take an object."""
 
-    def __init__(self, cause: str, ref: ObjectRef | None = None) -> None:
-        self.ref = ref
-        super().__init__(f"failed to apply module resources: {cause}")
+    words = "failed to apply module resources: "
 
 
 class NotReadyInTime(ModuleFailed):
     """An object was applied and did not become ready; `why` is what it lacks."""
 
-    def __init__(self, ref: ObjectRef, why: str = "") -> None:
-        self.ref = ref
-        waiting = f"{WAITED_FOR} {ref.key.name} {ref.gvk.kind} to be ready"
-        super().__init__(f"{NOT_READY_IN_TIME}: {waiting}{f': {why}' if why else ''}")
+    words = f"{NOT_READY_IN_TIME}: {WAITED_FOR} "
+
+    def __init__(self, ref: ObjectRef, why: str) -> None:
+        super().__init__(f"{ref.key.name} {ref.gvk.kind} to be ready{f': {why}' if why else ''}", ref)
 
 
 class OutdatedNotDeleted(ModuleFailed):
     """What a former version left could not be deleted."""
 
+    words = "failed to delete outdated module resources: "
+
     def __init__(self, failures: list[tuple[ObjectRef, str]]) -> None:
-        listed = ", ".join(f"failed to delete {ref.key.name} {ref.gvk.kind}: {cause}" for ref, cause in failures)
-        super().__init__(f"failed to delete outdated module resources: {listed}")
+        super().__init__(
+            ", ".join(f"failed to delete {ref.key.name} {ref.gvk.kind}: {cause}" for ref, cause in failures)
+        )
 
 
 class OrphansUnknown(ModuleFailed):
     """What a former version left could not be looked for."""
 
-    def __init__(self, kind: str, cause: str) -> None:
-        super().__init__(f"failed to look for what a former version left: {kind}: {cause}")
+    words = "failed to look for what a former version left: "
 
 
 class RemovalFailed(StepFailed):
     """Module resources could not be removed."""
 
     reason = Reason.ResourceRemovalFailed
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"Unable to remove installed resources: {cause}")
+    words = "Unable to remove installed resources: "
 
 
 class CleanupFailed(StepFailed):
     """What belongs to former credentials could not be deleted."""
 
     reason = Reason.ResourceRemovalFailed
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"failed to delete resources of former credentials: {cause}")
+    words = "failed to delete resources of former credentials: "
 
 
 class StaleClusterIdNotDeleted(StepFailed):
     """The operand's Secret with another cluster id could not be deleted."""
 
     reason = Reason.DeletionOfOrphanedResourcesFailed
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"failed to delete the Secret with the former cluster ID: {cause}")
+    words = "failed to delete the Secret with the former cluster ID: "
 
 
 class AnnotatingFailed(StepFailed):
     """The former values could not be noted on the required Secret."""
 
     reason = Reason.AnnotatingSecretFailed
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"failed to annotate the required Secret: {cause}")
+    words = "failed to annotate the required Secret: "
 
 
 class SecretUnusable(StepFailed):
@@ -159,99 +159,80 @@ class SecretUnusable(StepFailed):
 class StateUnread(StepFailed):
     """Something that decides about the next step could not be read."""
 
-    def __init__(self, reason: Reason, what: ObjectRef | str, cause: str) -> None:
+    words = "failed to get "
+
+    def __init__(self, reason: Reason, what: str, cause: str) -> None:
         self.reason = reason
-        super().__init__(f"failed to get {what}: {cause}")
+        super().__init__(f"{what}: {cause}")
 
 
 class RecordUnread(StepFailed):
     """The record of the applied version could not be read."""
 
     reason = Reason.GettingConfigMapFailed
-
-    def __init__(self, name: str, cause: str) -> None:
-        super().__init__(f"Getting config map failed: ConfigMap {name}: {cause}")
+    words = f"Getting config map failed: ConfigMap {api.VERSIONS_NAME}: "
 
 
 class NotRecorded(StepFailed):
     """The record of the applied version could not be written."""
 
     reason = Reason.StoringChartDetailsFailed
+    words = f"Failure of storing chart details: ConfigMap {api.VERSIONS_NAME}: "
 
-    def __init__(self, name: str, cause: str) -> None:
-        super().__init__(f"Failure of storing chart details: ConfigMap {name}: {cause}")
+
+class DamagedRecord(NotRecorded):
+    """The record lacks a key or holds what we never wrote."""
 
 
 # ---- the words of a module that comes from a chart
 
 
-class FromChart(StepFailed):
-    """A module that comes from a chart could not be brought up to date."""
-
-
-class ChartPathEmpty(FromChart):
+class ChartPathEmpty(StepFailed):
     """No chart is named."""
 
     reason = Reason.ChartPathEmpty
-
-    def __init__(self) -> None:
-        super().__init__("No chart path available for processing: set ChartPath, or set ModuleSource to resources")
+    words = "No chart path available for processing: "
 
 
-class ChartUnusable(FromChart):
+class ChartUnusable(StepFailed):
     """The chart, its values or the renderer are of no use."""
 
     reason = Reason.PreparingInstallInfoFailed
-
-    def __init__(self, what: Path | str, cause: str) -> None:
-        super().__init__(f"Error while preparing InstallInfo: chart {what}: {cause}")
+    words = "Error while preparing InstallInfo: chart "
 
 
-class NotInstalled(FromChart):
+class NotInstalled(StepFailed):
     """An object of the chart was not taken, or did not become ready."""
 
     reason = Reason.ChartInstallFailed
-
-    def __init__(self, failure: ModuleFailed) -> None:
-        super().__init__(f"error while installing resource{_named(failure.ref)}: {failure}")
+    words = "error while installing resource"
 
 
-class NotConsistent(FromChart):
+class NotConsistent(StepFailed):
     """The module was ready, and is not as the chart has it any more, or cannot be compared with it."""
 
     reason = Reason.ConsistencyCheckFailed
-
-    def __init__(self, failure: ModuleFailed) -> None:
-        super().__init__(f"Checking consistency of resource{_named(failure.ref)} failed: {failure}")
+    words = "Checking consistency of resource"
 
 
-class OrphansNotDeleted(FromChart):
+class OrphansNotDeleted(StepFailed):
     """What an older chart had could not be deleted."""
 
     reason = Reason.DeletionOfOrphanedResourcesFailed
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"Deletion of orphaned resources failed: {cause}")
+    words = "Deletion of orphaned resources failed: "
 
 
 def of_chart(failure: StepFailed, chart: str, state: State | None) -> StepFailed:
     """A failure as a module from a chart reports it; what has nothing to do with the chart stays as it is."""
     match failure:
         case ModuleUnreadable() | ModuleIncomplete():
-            return ChartUnusable(chart, str(failure))
+            return ChartUnusable(f"{chart}: {failure}")
         case OutdatedNotDeleted() | OrphansUnknown():
             return OrphansNotDeleted(str(failure))
-        case ModuleFailed() if state is State.Ready:
-            return NotConsistent(failure)
         case ModuleFailed():
-            return NotInstalled(failure)
+            named = f" {failure.ref.key}" if failure.ref is not None else "s"
+            if state is State.Ready:
+                return NotConsistent(f"{named} failed: {failure}")
+            return NotInstalled(f"{named}: {failure}")
         case _:
             return failure
-
-
-def _named(ref: ObjectRef | None) -> str:
-    return f" {ref.key}" if ref is not None else "s"
-
-
-def _said(present: bool) -> str:
-    return "true" if present else "false"

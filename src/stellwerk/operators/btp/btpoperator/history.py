@@ -19,10 +19,10 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resour
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.errors import NotRecorded, OrphansUnknown, RecordUnread
+from stellwerk.operators.btp.errors import DamagedRecord, NotRecorded, OrphansUnknown, RecordUnread
 from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import ModuleRelease
-from stellwerk.operators.btp.module.version_record import CredentialsSecret, DamagedRecord, VersionRecord
+from stellwerk.operators.btp.module.version_record import CredentialsSecret, VersionRecord
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.operators.btp.watches import USUAL_KINDS
 
@@ -49,7 +49,7 @@ class VersionHistory:
             try:
                 found = await self.client.find(ConfigMap, api.VERSIONS_NAME, self.settings().chart_namespace)
             except ApiError as error:
-                raise RecordUnread(api.VERSIONS_NAME, str(error)) from error
+                raise RecordUnread(str(error)) from error
             self._record = version_record.parse(found.data) if found is not None else None
         return self._record
 
@@ -127,7 +127,7 @@ class VersionHistory:
         try:
             written = await self.client.apply(ConfigMap, version_record.config_map(record, namespace))
         except ApiError as error:
-            raise NotRecorded(api.VERSIONS_NAME, str(error)) from error
+            raise NotRecorded(str(error)) from error
         caches.expect(written.key, written.metadata.resource_version)
         self._record = record
 
@@ -136,7 +136,7 @@ class VersionHistory:
         try:
             return await served(self.client, kinds)
         except ApiError as error:
-            raise OrphansUnknown("recorded kinds", str(error)) from error
+            raise OrphansUnknown(f"recorded kinds: {error}") from error
 
     async def _unwatched(self, record: VersionRecord) -> Mapping[Address, Live]:
         watched = {resource.gvk for resource in (*self.observer.caches.resources, Secret.resource)}
@@ -146,7 +146,7 @@ class VersionHistory:
                 place = self.settings().chart_namespace if resource.namespaced else ""
                 listed = await self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
             except ApiError as error:
-                raise OrphansUnknown(resource.kind, str(error)) from error
+                raise OrphansUnknown(f"{resource.kind}: {error}") from error
             found.update((Address(resource, obj.key), obj) for obj in listed.items)
         return found
 

@@ -338,7 +338,7 @@ class Provisioner:
         except ApplyError as error:
             if not served:
                 return None
-            raise ModuleUnreadable(str(document.origin), str(error)) from error
+            raise ModuleUnreadable(f"{document.origin}: {error}") from error
 
     def _is_known_absent(self, address: Address) -> bool:
         looked_at = self._absent.get((address.resource.gvk, address.key))

@@ -161,11 +161,13 @@ def _is_webhooks(body: JsonObject) -> bool:
 
 def _require_parts(release: ModuleRelease, settings: Settings) -> None:
     bodies = [document.body for document in release.documents]
-    config_map = any(map(_is_config, bodies))
-    secret = any(map(_is_credentials, bodies))
-    deployment = any(_is(body, "Deployment", settings.deployment_name) for body in bodies)
-    if not (config_map and secret and deployment):
-        raise ModuleIncomplete(config_map=config_map, secret=secret, deployment=deployment)
+    parts = {
+        "configMap": any(map(_is_config, bodies)),
+        "secret": any(map(_is_credentials, bodies)),
+        "deployment": any(_is(body, "Deployment", settings.deployment_name) for body in bodies),
+    }
+    if not all(parts.values()):
+        raise ModuleIncomplete(parts)
 
 
 def _changed(document: Document, body: JsonObject) -> Document:
@@ -286,7 +288,7 @@ def _with_manager(body: JsonObject, change: Callable[[JsonObject], JsonObject]) 
     containers = _listed(body, *POD_SPEC, "containers")
     if not any(_is_manager(container) for container in containers):
         name = dig(body, "metadata", "name")
-        raise ModuleUnreadable(f"Deployment {name}", f"has no container {api.OPERAND_CONTAINER!r}")
+        raise ModuleUnreadable(f"Deployment {name}: has no container {api.OPERAND_CONTAINER!r}")
     changed: list[JsonValue] = [
         change(one) if isinstance(one, dict) and _is_manager(one) else one for one in containers
     ]

@@ -33,12 +33,12 @@ from stellwerk.operators.btp.btpoperator.resources import Running, Values
 from stellwerk.operators.btp.controllers import in_force
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
-from stellwerk.operators.btp.errors import ModuleUnreadable, SecretUnusable, StepFailed
+from stellwerk.operators.btp.errors import DamagedRecord, ModuleUnreadable, SecretUnusable, StepFailed
 from stellwerk.operators.btp.module import rehearsal, version_record
 from stellwerk.operators.btp.module.chart import Charts
 from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, ModuleRelease
 from stellwerk.operators.btp.module.source import ReleaseSupplier
-from stellwerk.operators.btp.module.version_record import DamagedRecord, VersionRecord
+from stellwerk.operators.btp.module.version_record import VersionRecord
 from stellwerk.operators.btp.settings import TABLE, CrSelection, ModuleSource, Settings
 from stellwerk.operators.btp.watches import MODULE_KINDS
 from stellwerk.render.worker.renderer import Renderer
@@ -137,7 +137,7 @@ class BtpPreviewInput:
         for source, path in ((ModuleSource.RESOURCES, here.resources_path), (ModuleSource.CHART, here.chart_path)):
             if (self.folder / path).is_dir():
                 return in_force(Settings(module_source=source), self.folder)
-        raise ModuleUnreadable(str(self.folder), f"holds neither {here.resources_path}, {here.chart_path} nor a chart")
+        raise ModuleUnreadable(f"{self.folder}: holds neither {here.resources_path}, {here.chart_path} nor a chart")
 
     async def _check_leads(self, operator: BtpOperator, settings: Settings) -> None:
         if operator.metadata.is_terminating:

@@ -106,9 +106,9 @@ class Charts:
                 rendered = await self._renderer.render(request)
                 span.record(objects=len(rendered.objects))
         except OSError as error:
-            raise ChartUnusable(error.filename or chart, error.strerror or "cannot be read") from error
+            raise ChartUnusable(f"{error.filename or chart}: {error.strerror or 'cannot be read'}") from error
         except (RenderError, ApiError) as error:
-            raise ChartUnusable(chart, str(error)) from error
+            raise ChartUnusable(f"{chart}: {error}") from error
         return ModuleRelease(
             version=release.label_value(rendered.chart.version if rendered.chart else ""),
             documents=documents(rendered),

@@ -10,7 +10,8 @@ updates depend on which.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,28 +146,20 @@ def _folder(folder: Path) -> tuple[Document, ...]:
     try:
         return manifests.read_folder(folder)
     except UnreadableManifest as error:
-        raise ModuleUnreadable(str(folder), _cause(error)) from error
+        raise ModuleUnreadable(f"{folder}: {error}") from error
 
 
 def _outdated(file: Path) -> tuple[Document, ...]:
     """A release that never renamed anything may come without the file."""
-    try:
+    with _readable(file):
         return manifests.read_text(file.read_bytes(), file=file.name) if file.exists() else ()
-    except UnreadableManifest as error:
-        raise ModuleUnreadable(str(file.parent), _cause(error)) from error
-    except OSError as error:
-        raise ModuleUnreadable(str(file), error.strerror or "cannot be read") from error
 
 
 def _version(file: Path) -> str:
-    try:
+    with _readable(file):
         version = dig(manifests.read_value(file.read_bytes(), file=file.name), "version")
-    except UnreadableManifest as error:
-        raise ModuleUnreadable(str(file.parent), _cause(error)) from error
-    except OSError as error:
-        raise ModuleUnreadable(str(file), error.strerror or "cannot be read") from error
     if not isinstance(version, str) or not version:
-        raise ModuleUnreadable(str(file), "has no version, or one that is not text")
+        raise ModuleUnreadable(f"{file}: has no version, or one that is not text")
     return label_value(version)
 
 
@@ -177,9 +170,15 @@ def label_value(version: str) -> str:
     """
     value = version.replace("+", "_")
     if not re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", value):
-        raise ModuleUnreadable(CHART_FILE, f"the version {version[:80]!r} cannot be the value of a label")
+        raise ModuleUnreadable(f"{CHART_FILE}: the version {version[:80]!r} cannot be the value of a label")
     return value
 
 
-def _cause(error: UnreadableManifest) -> str:
-    return str(error)
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnreadableManifest as error:
+        raise ModuleUnreadable(f"{file.parent}: {error}") from error
+    except OSError as error:
+        raise ModuleUnreadable(f"{file}: {error.strerror or 'cannot be read'}") from error

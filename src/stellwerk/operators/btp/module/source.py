@@ -37,6 +37,6 @@ class ReleaseSupplier:
         if not self.is_chart:
             return self.folders.load(places)
         if not settings.chart_path:
-            raise ChartPathEmpty
+            raise ChartPathEmpty("set ChartPath, or set ModuleSource to resources")
         order = Order.of(operator.metadata.name, settings.chart_namespace, credentials)
         return await self.charts.load(places, order)

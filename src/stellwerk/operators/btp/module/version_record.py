@@ -24,8 +24,7 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Object
 from stellwerk.kube.types.model import HasMetadata, JsonObject, JsonValue
 from stellwerk.kube.yaml import TextDumper
 from stellwerk.operators.btp import api
-from stellwerk.operators.btp.errors import StepFailed
-from stellwerk.operators.btp.reasons import Reason
+from stellwerk.operators.btp.errors import DamagedRecord
 
 CURRENT_VERSION, CURRENT_KINDS = "currentChartVersion", "currentGvks"
 OLD_VERSION, OLD_KINDS = "oldChartVersion", "oldGvks"
@@ -42,15 +41,6 @@ USERS_DEFINITIONS = (
     ObjectRef(_DEFINITION, ObjectKey("", f"servicebindings.{api.SERVICES_GROUP}")),
 )
 """What must outlive every version change while users have instances or bindings."""
-
-
-class DamagedRecord(StepFailed):
-    """The record lacks a key or holds what we never wrote."""
-
-    reason = Reason.StoringChartDetailsFailed
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"Failure of storing chart details: ConfigMap {api.VERSIONS_NAME}: {cause}")
 
 
 @dataclass(frozen=True, slots=True)
