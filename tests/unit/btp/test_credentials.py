@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stellwerk.api.core import Pod, PodStatus
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import (
     BtpCredentials,
     CredentialsComparison,
     Drift,
-    OperandPod,
     SecretProblem,
 )
 from stellwerk.operators.btp.reasons import Reason
@@ -160,9 +161,9 @@ def compared(
 def test_an_operand_that_agrees_has_no_drift_and_nothing_to_do() -> None:
     for calm in (compared(), compared(initial=None), compared(initial=""), compared(config=None, initial=None)):
         assert calm.drift is None
-        assert calm.preparation.annotations == {}
-        assert calm.preparation.stale_cluster_id_secret is None
-        assert not calm.cleanup
+        assert calm.annotations == {}
+        assert calm.stale_cluster_id_secret is None
+        assert not calm.former_secrets
 
 
 def test_a_changed_namespace_comes_before_a_changed_cluster_id() -> None:
@@ -188,9 +189,9 @@ def test_a_wrong_initial_cluster_id_is_seen_before_the_operand_crashes() -> None
 def test_a_changed_namespace_is_remembered_and_cleaned_up_after() -> None:
     changed = compared(credentials_namespace="new")
 
-    assert changed.preparation.annotations == {PREVIOUS_NAMESPACE: "kyma-system"}
-    assert changed.preparation.stale_cluster_id_secret is None
-    assert changed.cleanup.secrets == (
+    assert changed.annotations == {PREVIOUS_NAMESPACE: "kyma-system"}
+    assert changed.stale_cluster_id_secret is None
+    assert changed.former_secrets == (
         ObjectKey("kyma-system", "sap-btp-operator-clusterid"),
         ObjectKey("kyma-system", "sap-btp-service-operator"),
     )
@@ -199,30 +200,30 @@ def test_a_changed_namespace_is_remembered_and_cleaned_up_after() -> None:
 def test_a_changed_cluster_id_keeps_the_credentials_secret() -> None:
     changed = compared(cluster_id="cluster-two")
 
-    assert changed.preparation.annotations == {PREVIOUS_ID: "cluster-one"}
-    assert changed.preparation.stale_cluster_id_secret == ObjectKey("kyma-system", "sap-btp-operator-clusterid")
-    assert changed.cleanup.secrets == (ObjectKey("kyma-system", "sap-btp-operator-clusterid"),)
+    assert changed.annotations == {PREVIOUS_ID: "cluster-one"}
+    assert changed.stale_cluster_id_secret == ObjectKey("kyma-system", "sap-btp-operator-clusterid")
+    assert changed.former_secrets == (ObjectKey("kyma-system", "sap-btp-operator-clusterid"),)
 
 
 def test_a_stale_initial_cluster_id_is_deleted_before_the_apply() -> None:
     stale = compared(initial="former")
 
-    assert stale.preparation.annotations == {PREVIOUS_ID: "former"}
-    assert stale.preparation.stale_cluster_id_secret == ObjectKey("kyma-system", "sap-btp-operator-clusterid")
+    assert stale.annotations == {PREVIOUS_ID: "former"}
+    assert stale.stale_cluster_id_secret == ObjectKey("kyma-system", "sap-btp-operator-clusterid")
 
 
 @pytest.mark.parametrize(
     ("config", "restarts"), [("cluster-one", True), ("cluster-two", False), (None, False)], ids=str
 )
 def test_pods_that_work_are_restarted_where_no_new_configuration_does_it(config: str | None, restarts: bool) -> None:
-    assert compared(initial="former", config=config).preparation.restart_operand is restarts
+    assert compared(initial="former", config=config).restarts_operand is restarts
 
 
 def test_on_a_fresh_cluster_a_stale_initial_cluster_id_is_deleted_too() -> None:
     fresh = compared(config=None, initial="former")
 
-    assert fresh.preparation.stale_cluster_id_secret is not None
-    assert not fresh.cleanup
+    assert fresh.stale_cluster_id_secret is not None
+    assert not fresh.former_secrets
 
 
 def test_what_is_remembered_already_is_not_written_again() -> None:
@@ -232,7 +233,7 @@ def test_what_is_remembered_already_is_not_written_again() -> None:
         annotations={PREVIOUS_NAMESPACE: "kyma-system", PREVIOUS_ID: "cluster-one"},
     )
 
-    assert again.preparation.annotations == {}
+    assert again.annotations == {}
 
 
 @pytest.mark.parametrize(
@@ -253,13 +254,18 @@ def test_while_two_secrets_exist_the_annotation_tells_the_old_one(
     assert credentials.operand_namespace(found, wanted) == expected
 
 
+def pod(namespace: str, name: str, ready: str = "") -> Pod:
+    status = PodStatus(conditions=(Condition(type="Ready", status=ready),) if ready else ())
+    return Pod(metadata=ObjectMeta(name=name, namespace=namespace), status=status)
+
+
 def test_only_failing_pods_of_the_operand_in_the_chart_namespace_are_restarted() -> None:
     pods = [
-        OperandPod(ObjectKey("kyma-system", "sap-btp-operator-controller-manager-b"), False),
-        OperandPod(ObjectKey("kyma-system", "sap-btp-operator-controller-manager-a"), True),
-        OperandPod(ObjectKey("kyma-system", "sap-btp-operator-controller-manager-c"), None),
-        OperandPod(ObjectKey("other", "sap-btp-operator-controller-manager-d"), False),
-        OperandPod(ObjectKey("kyma-system", "something-else"), False),
+        pod("kyma-system", "sap-btp-operator-controller-manager-b", "False"),
+        pod("kyma-system", "sap-btp-operator-controller-manager-a", "True"),
+        pod("kyma-system", "sap-btp-operator-controller-manager-c"),
+        pod("other", "sap-btp-operator-controller-manager-d", "False"),
+        pod("kyma-system", "something-else", "False"),
     ]
 
     failing = credentials.pods_to_restart(pods, "kyma-system", failing_only=True)
@@ -299,9 +305,9 @@ class World:
     def provision(self, *, looks_again: bool) -> Iterator[None]:
         """One provisioning pass; the process may stop at each yield. It may look again before the cleanup."""
         seen = self.compare()
-        self.annotations.update(seen.preparation.annotations)
+        self.annotations.update(seen.annotations)
         yield
-        if stale := seen.preparation.stale_cluster_id_secret:
+        if stale := seen.stale_cluster_id_secret:
             self.initial_in.pop(stale.namespace, None)
         yield
         if seen.wanted.namespace not in (self.recorded, *self.moves):
@@ -312,7 +318,7 @@ class World:
         self.credentials_in.add(seen.wanted.namespace)
         self.initial_in.setdefault(seen.wanted.namespace, seen.wanted.cluster_id)  # by the operand
         yield
-        for secret in (self.compare() if looks_again else seen).cleanup.secrets:
+        for secret in (self.compare() if looks_again else seen).former_secrets:
             if secret.name == "sap-btp-operator-clusterid":
                 self.initial_in.pop(secret.namespace, None)
             else:
@@ -372,15 +378,15 @@ def test_a_move_ends_in_the_new_place_wherever_it_and_moves_before_it_were_inter
 @pytest.mark.parametrize("text", ["two\nlines", "x" * 254, "\x1b[31mred", "ümlaut", "a b", "\0"])
 def test_a_text_that_is_no_cluster_id_is_neither_annotated_nor_shown(text: str) -> None:
     for found in (compared(initial=text), compared(config=text)):
-        assert found.preparation.annotations == {}
+        assert found.annotations == {}
         assert found.drift is not None
         assert text not in found.drift.message
         assert "a value that is no cluster ID" in found.drift.message
 
 
 def test_the_former_cluster_id_is_annotated() -> None:
-    assert compared(initial="two").preparation.annotations == {PREVIOUS_ID: "two"}
-    assert compared(config="three").preparation.annotations == {PREVIOUS_ID: "three"}
+    assert compared(initial="two").annotations == {PREVIOUS_ID: "two"}
+    assert compared(config="three").annotations == {PREVIOUS_ID: "three"}
 
 
 @pytest.mark.req("R-413")

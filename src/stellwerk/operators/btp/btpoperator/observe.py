@@ -26,7 +26,6 @@ from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import (
     BtpCredentials,
     CredentialsComparison,
-    OperandPod,
     SecretProblem,
 )
 from stellwerk.operators.btp.errors import StateUnread
@@ -173,7 +172,7 @@ class Observer:
             namespace=namespace,
             found=found,
             config_cluster_id=self._configured_cluster_id(),
-            initial_cluster_id=credentials.initial_cluster_id(own.data) if own else None,
+            initial_cluster_id=credentials.text(own.data, credentials.INITIAL_CLUSTER_ID_KEY) if own else None,
         )
 
     def check_sight(self) -> None:
@@ -194,10 +193,6 @@ class Observer:
     def unseen(self) -> str:
         """Which objects of the module we cannot look at, in a sentence; empty where we see all."""
         return next((_grant(informer, why) for informer in self.caches.of_module() if (why := why_blind(informer))), "")
-
-    def operand_pods(self) -> list[OperandPod]:
-        """The pods that carry the operand's instance label."""
-        return [OperandPod(pod.key, pod.is_ready, pod.metadata.uid) for pod in self.caches.pods.store.all()]
 
     def module(self) -> dict[Address, Live]:
         """Everything that carries our managed-by label where we look, Secrets as metadata."""

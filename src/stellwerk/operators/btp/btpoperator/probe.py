@@ -25,7 +25,7 @@ from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.credentials.credentials import OperandPod, pods_to_restart
+from stellwerk.operators.btp.credentials.credentials import pods_to_restart
 from stellwerk.runtime.clock import happens_within
 from stellwerk.runtime.supervision.tasks import Border
 
@@ -188,9 +188,8 @@ class Probe:
     async def _restart_operand(self) -> None:
         namespace = self._chart_namespace()
         listed = await self._client.list(Pod, namespace, labels=api.OPERAND_POD_SELECTOR)
-        pods = [OperandPod(pod.key, pod.is_ready, pod.metadata.uid) for pod in listed.items]
-        for pod in pods_to_restart(pods, namespace, failing_only=False):
-            await self._client.delete(Pod, pod.key.name, pod.key.namespace, uid=pod.uid)
+        for pod in pods_to_restart(listed.items, namespace, failing_only=False):
+            await self._client.delete(Pod, pod.key.name, pod.key.namespace, uid=pod.metadata.uid)
 
     async def _remember(self, operator: BtpOperator, value: str) -> None:
         metadata: JsonObject = {

@@ -267,14 +267,13 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         Returns the pods of the operand that were deleted.
         """
         deleted: Sequence[ObjectRef] = ()
-        preparation = found.preparation
-        if preparation.annotations:
-            await _told(self._annotate_required_secret({**preparation.annotations}), AnnotatingFailed)
-        if preparation.stale_cluster_id_secret is not None:
+        if found.annotations:
+            await _told(self._annotate_required_secret({**found.annotations}), AnnotatingFailed)
+        if found.stale_cluster_id_secret is not None:
             # The pods first: once the Secret is gone, nothing shows that they must be deleted.
-            failing_only = not preparation.restart_operand
+            failing_only = not found.restarts_operand
             deleted = await _told(self._delete_pods(failing_only=failing_only), StaleClusterIdNotDeleted)
-            await _told(self._delete_secret(preparation.stale_cluster_id_secret), StaleClusterIdNotDeleted)
+            await _told(self._delete_secret(found.stale_cluster_id_secret), StaleClusterIdNotDeleted)
         return deleted
 
     async def _clean_up_move(self, found: CredentialsComparison) -> None:
@@ -282,7 +281,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
         The operand's pods were replaced when its configuration changed; the checksum in their template sees to it.
         """
-        for key in found.cleanup.secrets:
+        for key in found.former_secrets:
             await _told(self._delete_secret(key), CleanupFailed)
 
     async def _annotate_required_secret(self, notes: JsonObject) -> None:
@@ -300,11 +299,11 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=seen.metadata.uid)
 
     async def _delete_pods(self, *, failing_only: bool) -> Sequence[ObjectRef]:
-        pods, namespace = self.observer.operand_pods(), self.settings().chart_namespace
+        pods, namespace = self.observer.caches.pods.store.all(), self.settings().chart_namespace
         restarted = credentials.pods_to_restart(pods, namespace, failing_only=failing_only)
         for pod in restarted:
-            await self.client.delete(metadata_of(Pod), pod.key.name, pod.key.namespace, uid=pod.uid)
-        return [ObjectRef(Pod.resource.gvk, pod.key) for pod in restarted]
+            await self.client.delete(metadata_of(Pod), pod.key.name, pod.key.namespace, uid=pod.metadata.uid)
+        return [pod.ref for pod in restarted]
 
     # Taking the module away
 

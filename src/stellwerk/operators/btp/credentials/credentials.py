@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
+from stellwerk.api.core import Pod
 from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES, ObjectKey
 from stellwerk.operators.btp import api
@@ -38,9 +39,6 @@ PLAIN_KEYS = frozenset(
     {CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY, INITIAL_CLUSTER_ID_KEY, "RELEASE_NAMESPACE", "ca.crt", "tls.crt"}
 )
 """What is in our Secrets and no secret: ids and namespaces that messages name, and certificates."""
-
-ACCEPTED_MANAGERS = (api.OPERATOR_NAME, api.BROKER_NAME)
-"""Values of the managed-by label that make a Secret visible to us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,7 @@ def unreadable(key: ObjectKey, cause: str) -> SecretProblem:
 
 def is_for_us(labels: Mapping[str, str]) -> bool:
     """Whether a Secret is labelled as the environment broker's or ours; any other is as good as absent."""
-    return labels.get(api.MANAGED_BY_LABEL) in ACCEPTED_MANAGERS
+    return labels.get(api.MANAGED_BY_LABEL) in (api.OPERATOR_NAME, api.BROKER_NAME)
 
 
 def read(
@@ -89,8 +87,8 @@ def read(
         return SecretProblem(Reason.InvalidSecret, ", ".join(complaints))
     not_for_the_operand = (CLUSTER_ID_KEY, CREDENTIALS_NAMESPACE_KEY)
     return BtpCredentials(
-        namespace=_text(data.get(CREDENTIALS_NAMESPACE_KEY, "")) or default_namespace,
-        cluster_id=_text(data[CLUSTER_ID_KEY]) or "",
+        namespace=text(data, CREDENTIALS_NAMESPACE_KEY) or default_namespace,
+        cluster_id=text(data, CLUSTER_ID_KEY),
         operand_data={key: value for key, value in data.items() if key not in not_for_the_operand},
         previous_namespace=annotations.get(api.PREVIOUS_CREDENTIALS_NAMESPACE_ANNOTATION, ""),
         previous_cluster_id=annotations.get(api.PREVIOUS_CLUSTER_ID_ANNOTATION, ""),
@@ -106,11 +104,11 @@ def _complaints(data: Mapping[str, str], default_namespace: str) -> list[str]:
     complaints = [f"key(s) {', '.join(absent)} not found"] if absent else []
     complaints += [f"missing value(s) for {', '.join(empty)} key(s)"] if empty else []
     complaints += [f"value(s) of {', '.join(garbled)} key(s) not readable as text"] if garbled else []
-    if "\0" in (_text(data.get(CLUSTER_ID_KEY, "")) or ""):
+    if "\0" in text(data, CLUSTER_ID_KEY):
         # The operand gets it as an environment variable, which takes any other text, also with a newline at its end. It
         # is passed on as it is: the operand has stored it in this form, and does not start with another one.
         complaints += [f"value of {CLUSTER_ID_KEY} has a NUL character"]
-    namespace = _text(data.get(CREDENTIALS_NAMESPACE_KEY, ""))
+    namespace = text(data, CREDENTIALS_NAMESPACE_KEY)
     if namespace and namespace != default_namespace:
         complaints += [f"value of {CREDENTIALS_NAMESPACE_KEY} {why}" for why in _of_namespace(namespace)]
     return complaints
@@ -154,10 +152,9 @@ def secret_texts(data: Mapping[str, str]) -> Iterator[str]:
         if key in PLAIN_KEYS or not value:
             continue
         yield value
-        text = _text(value)
-        if text is not None:
-            yield text
-            yield from _of_url(text)
+        if (plain := _text(value)) is not None:
+            yield plain
+            yield from _of_url(plain)
 
 
 _USER_INFO = re.compile(r"[a-z][a-z0-9+.-]{0,20}://([^/?#@\s]{0,1024})@")
@@ -170,11 +167,6 @@ def _of_url(text: str) -> Iterator[str]:
             yield from {part, unquote(part)}
 
 
-def initial_cluster_id(data: Mapping[str, str]) -> str:
-    """The cluster id in the operand's own Secret; empty where it has none."""
-    return _text(data.get(INITIAL_CLUSTER_ID_KEY, "")) or ""
-
-
 # ---- what the operand runs with
 
 
@@ -184,28 +176,6 @@ class Drift:
 
     reason: Reason
     message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preparation:
-    """What is to be done before the new values are applied; nothing where all is empty."""
-
-    annotations: Mapping[str, str]
-    """To be set on the required Secret; those that are set already are left out."""
-    stale_cluster_id_secret: ObjectKey | None
-    """To be deleted, and failing operand pods with it: they cannot start while it is there."""
-    restart_operand: bool
-    """Delete the operand's pods that work, too: nothing else will replace them, and they remember the stale id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cleanup:
-    """What is to be deleted once the new values are applied and the module is ready."""
-
-    secrets: tuple[ObjectKey, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.secrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,21 +232,27 @@ class CredentialsComparison:
         return Drift(Reason.ClusterIdChanged, f"cluster ID changed from {former} to {wanted}")
 
     @property
-    def preparation(self) -> Preparation:
-        """Remember the old values, and take away what keeps the operand from starting."""
-        old = {
-            api.PREVIOUS_CREDENTIALS_NAMESPACE_ANNOTATION: self.namespace if self.namespace_changed else "",
-            api.PREVIOUS_CLUSTER_ID_ANNOTATION: self._old_cluster_id,
-        }
-        known = {
-            api.PREVIOUS_CREDENTIALS_NAMESPACE_ANNOTATION: self.wanted.previous_namespace,
-            api.PREVIOUS_CLUSTER_ID_ANNOTATION: self.wanted.previous_cluster_id,
-        }
-        return Preparation(
-            annotations={key: value for key, value in old.items() if value and value != known[key]},
-            stale_cluster_id_secret=self._cluster_id_secret if self.initial_differs else None,
-            restart_operand=self.initial_differs and self.config_cluster_id == self.wanted.cluster_id,
+    def annotations(self) -> Mapping[str, str]:
+        """The old values, to be remembered on the required Secret before the new ones are applied.
+
+        Those that are set already are left out.
+        """
+        old_namespace = self.namespace if self.namespace_changed else ""
+        old = (
+            (api.PREVIOUS_CREDENTIALS_NAMESPACE_ANNOTATION, old_namespace, self.wanted.previous_namespace),
+            (api.PREVIOUS_CLUSTER_ID_ANNOTATION, self._old_cluster_id, self.wanted.previous_cluster_id),
         )
+        return {key: value for key, value, known in old if value and value != known}
+
+    @property
+    def stale_cluster_id_secret(self) -> ObjectKey | None:
+        """To be deleted before that, and failing operand pods with it: they cannot start while it is there."""
+        return ObjectKey(self.namespace, api.CLUSTER_ID_SECRET_NAME) if self.initial_differs else None
+
+    @property
+    def restarts_operand(self) -> bool:
+        """Whether pods that work are deleted, too: nothing else will replace them, and they remember the stale id."""
+        return self.initial_differs and self.config_cluster_id == self.wanted.cluster_id
 
     @property
     def _old_cluster_id(self) -> str:
@@ -285,21 +261,15 @@ class CredentialsComparison:
         return old if old and is_cluster_id(old) else ""
 
     @property
-    def cleanup(self) -> Cleanup:
-        """Take away what belongs to the old values."""
+    def former_secrets(self) -> tuple[ObjectKey, ...]:
+        """What belongs to the old values, to be deleted once the new ones are applied and the module is ready."""
         id_changed = bool(self.config_cluster_id) and (self.config_differs or self.initial_differs)
         former = sorted({self.namespace, *self.found} - {self.wanted.namespace})
         stale_ids = sorted({*former, self.namespace}) if id_changed else former
-        return Cleanup(
-            secrets=(
-                *(ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME) for namespace in stale_ids),
-                *(ObjectKey(namespace, api.OPERAND_SECRET_NAME) for namespace in former),
-            )
+        return (
+            *(ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME) for namespace in stale_ids),
+            *(ObjectKey(namespace, api.OPERAND_SECRET_NAME) for namespace in former),
         )
-
-    @property
-    def _cluster_id_secret(self) -> ObjectKey:
-        return ObjectKey(self.namespace, api.CLUSTER_ID_SECRET_NAME)
 
 
 def possible_namespaces(
@@ -326,21 +296,12 @@ def operand_namespace(found: Iterable[str], wanted: BtpCredentials) -> str:
     return next(iter(namespaces), wanted.namespace)
 
 
-@dataclass(frozen=True, slots=True)
-class OperandPod:
-    """A pod that carries the operand's instance label. `ready` is None while the pod has no Ready condition."""
-
-    key: ObjectKey
-    ready: bool | None
-    uid: str = ""
-
-
-def pods_to_restart(pods: Iterable[OperandPod], chart_namespace: str, *, failing_only: bool) -> tuple[OperandPod, ...]:
-    """The operand's pods in the chart namespace; of these only the ones that are not ready, if asked."""
+def pods_to_restart(pods: Iterable[Pod], chart_namespace: str, *, failing_only: bool) -> tuple[Pod, ...]:
+    """Of pods with the operand's instance label its own in the chart namespace; if asked, only those not ready."""
     return tuple(
         pod
         for pod in sorted(pods, key=lambda pod: pod.key)
         if pod.key.namespace == chart_namespace
         and pod.key.name.startswith(api.OPERAND_NAME)
-        and not (failing_only and pod.ready is not False)
+        and not (failing_only and pod.is_ready is not False)
     )

@@ -250,9 +250,9 @@ class BtpPreviewInput:
             namespace=namespace,
             found=holding,
             config_cluster_id=config.data.get("CLUSTER_ID") if config else None,
-            initial_cluster_id=credentials.initial_cluster_id(own.data) if own else None,
+            initial_cluster_id=credentials.text(own.data, credentials.INITIAL_CLUSTER_ID_KEY) if own else None,
         )
-        gone = [Address(Secret.resource, key) for key in compared.cleanup.secrets]
+        gone = [Address(Secret.resource, key) for key in compared.former_secrets]
         return {one.ref: "it belongs to the former credentials" for one in gone if await self._is_there(one)}
 
 

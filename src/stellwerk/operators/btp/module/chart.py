@@ -12,8 +12,6 @@ too: the certificates in them are made by us, and a template would make others e
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,7 +23,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import api
-from stellwerk.operators.btp.credentials.credentials import BtpCredentials
+from stellwerk.operators.btp.credentials.credentials import BtpCredentials, text
 from stellwerk.operators.btp.errors import ChartUnusable
 from stellwerk.operators.btp.module import release
 from stellwerk.operators.btp.module.release import CHART_FILE, ModuleRelease, Places, Stamp
@@ -63,7 +61,7 @@ class Order:
     @classmethod
     def of(cls, name: str, namespace: str, credentials: BtpCredentials) -> Order:
         """From a CR and the required Secret."""
-        texts = {key: _text(credentials.operand_data.get(key, "")) for key in _SECRET_KEYS}
+        texts = {key: text(credentials.operand_data, key) for key in _SECRET_KEYS}
         return cls(name=name, namespace=namespace, values=tuple(texts.items()), cluster_id=credentials.cluster_id)
 
     def layers(self) -> tuple[Layer, ...]:
@@ -186,11 +184,3 @@ def _read_overrides(file: Path) -> JsonObject:
     except FileNotFoundError:
         return {}
     return values.read(text, str(file))
-
-
-def _text(value: str) -> str:
-    """A Secret's value as text. One that is no text has no place in a chart's values."""
-    try:
-        return base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
