@@ -8,14 +8,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stellwerk.operators.btp.btpoperator import certificates
-from stellwerk.operators.btp.btpoperator.certificates import Boundaries, Renewal, RenewalDecision, SecretKeyPair
+from stellwerk.operators.btp.btpoperator.certificates import RenewalDecision, SecretKeyPair
+from stellwerk.operators.btp.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WEEK = Boundaries(authority=timedelta(hours=-168), webhook=timedelta(hours=-168))
+WEEK = Settings(expiration_boundary=timedelta(hours=-168))
+BOTH, WEBHOOK, NOTHING = ("ca-server-cert", "webhook-server-cert"), ("webhook-server-cert",), ()
 GOOD = SecretKeyPair(ends=NOW + timedelta(days=365))
 UNREADABLE = replace(GOOD, ends=None)
-NO_KEY = replace(GOOD, has_key=False)
-NO_CERTIFICATE = SecretKeyPair(ends=None, has_certificate=False)
+NO_KEY = replace(GOOD, is_complete=False)
+NO_CERTIFICATE = SecretKeyPair(ends=None, is_complete=False)
 WRONG_KEY = replace(GOOD, key_fits=False)
 ENDING = SecretKeyPair(ends=NOW + timedelta(days=6, hours=23))
 FRESH_ENOUGH = SecretKeyPair(ends=NOW + timedelta(days=7))
@@ -25,27 +27,27 @@ EXPIRED = SecretKeyPair(ends=NOW - timedelta(seconds=1))
 def decide(
     authority: SecretKeyPair | None, webhook: SecretKeyPair | None, *, chain_holds: bool = True
 ) -> RenewalDecision:
-    return certificates.decide(authority, webhook, chain_holds=chain_holds, now=NOW, boundaries=WEEK)
+    return certificates.decide(authority, webhook, chain_holds=chain_holds, now=NOW, settings=WEEK)
 
 
 @pytest.mark.parametrize("authority", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EXPIRED])
 @pytest.mark.parametrize("webhook", [None, GOOD, UNREADABLE, ENDING])
 def test_a_flaw_of_the_authority_renews_both(authority: SecretKeyPair | None, webhook: SecretKeyPair | None) -> None:
-    assert decide(authority, webhook).renewal is Renewal.BOTH
+    assert decide(authority, webhook).secrets == BOTH
 
 
 @pytest.mark.parametrize("webhook", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EXPIRED])
 def test_a_flaw_of_the_webhooks_certificate_renews_it_alone(webhook: SecretKeyPair | None) -> None:
-    assert decide(GOOD, webhook, chain_holds=False).renewal is Renewal.WEBHOOK
+    assert decide(GOOD, webhook, chain_holds=False).secrets == WEBHOOK
 
 
 def test_a_certificate_of_another_authority_renews_both() -> None:
-    assert decide(GOOD, GOOD, chain_holds=False).renewal is Renewal.BOTH
+    assert decide(GOOD, GOOD, chain_holds=False).secrets == BOTH
 
 
 def test_good_certificates_are_left_alone() -> None:
-    assert decide(GOOD, GOOD) == RenewalDecision(Renewal.NOTHING)
-    assert decide(FRESH_ENOUGH, FRESH_ENOUGH) == RenewalDecision(Renewal.NOTHING)
+    assert decide(GOOD, GOOD) == RenewalDecision(NOTHING)
+    assert decide(FRESH_ENOUGH, FRESH_ENOUGH) == RenewalDecision(NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -78,31 +80,41 @@ def test_the_certificate_is_for_the_service_in_its_namespace() -> None:
 def test_a_certificate_may_end_at_any_date(ends: datetime, boundary: timedelta) -> None:
     one = replace(GOOD, ends=ends)
 
-    boundaries = Boundaries(authority=boundary, webhook=boundary)
-    decision = certificates.decide(one, one, chain_holds=True, now=NOW, boundaries=boundaries)
+    settings = Settings(expiration_boundary=boundary)
+    decision = certificates.decide(one, one, chain_holds=True, now=NOW, settings=settings)
 
-    assert (decision.renewal is Renewal.NOTHING) == (ends.year == 9999)
+    assert (decision.secrets == NOTHING) == (ends.year == 9999)
 
 
 @pytest.mark.parametrize("hours", [1, 24, 168, 503, 505, 87_600])
 @pytest.mark.parametrize("boundary", [timedelta(), timedelta(hours=-168), timedelta(hours=-2_562_047)])
 def test_a_new_certificate_of_any_lifetime_is_kept_and_renewed_before_its_end(hours: int, boundary: timedelta) -> None:
     lifetime = timedelta(hours=hours)
-    boundaries = Boundaries.of(boundary, authority_lifetime=lifetime, webhook_lifetime=lifetime)
+    settings = Settings(
+        expiration_boundary=boundary, ca_certificate_expiration=lifetime, webhook_certificate_expiration=lifetime
+    )
     new = SecretKeyPair(ends=NOW + lifetime)
 
-    def renewal(passed: timedelta) -> Renewal:
-        return certificates.decide(new, new, chain_holds=True, now=NOW + passed, boundaries=boundaries).renewal
+    def renewal(passed: timedelta) -> tuple[str, ...]:
+        return certificates.decide(new, new, chain_holds=True, now=NOW + passed, settings=settings).secrets
 
-    assert renewal(timedelta()) is Renewal.NOTHING
-    assert renewal(lifetime / 2) is Renewal.NOTHING
-    assert renewal(lifetime + timedelta(seconds=1)) is Renewal.BOTH
-    assert (renewal(lifetime - timedelta(seconds=1)) is Renewal.BOTH) == (boundary < timedelta())
+    assert renewal(timedelta()) == NOTHING
+    assert renewal(lifetime / 2) == NOTHING
+    assert renewal(lifetime + timedelta(seconds=1)) == BOTH
+    assert (renewal(lifetime - timedelta(seconds=1)) == BOTH) == (boundary < timedelta())
 
 
 def test_each_certificate_has_a_boundary_of_its_own_lifetime_and_a_long_one_the_configured() -> None:
-    week, day = timedelta(hours=-168), timedelta(hours=24)
-
-    boundaries = Boundaries.of(week, authority_lifetime=timedelta(days=3650), webhook_lifetime=day)
-
-    assert boundaries == Boundaries(authority=week, webhook=timedelta(hours=-8))
+    lifetimes = Settings(
+        expiration_boundary=timedelta(hours=-168),
+        ca_certificate_expiration=timedelta(days=3650),
+        webhook_certificate_expiration=timedelta(hours=24),
+    )
+    week, hour = SecretKeyPair(ends=NOW + timedelta(days=7)), timedelta(hours=1)
+    for authority, webhook, renewed in (
+        (week, replace(week, ends=NOW + 8 * hour), NOTHING),
+        (replace(week, ends=NOW + timedelta(days=7) - hour), week, BOTH),
+        (week, replace(week, ends=NOW + 7 * hour), WEBHOOK),
+    ):
+        decision = certificates.decide(authority, webhook, chain_holds=True, now=NOW, settings=lifetimes)
+        assert decision.secrets == renewed

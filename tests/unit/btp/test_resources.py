@@ -12,13 +12,14 @@ from stellwerk.apply.objects.desired import Document, desired_set
 from stellwerk.apply.objects.manifests import read_text
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
-from stellwerk.operators.btp.btpoperator import resources
+from stellwerk.operators.btp.btpoperator import certificates, resources
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.errors import ModuleIncomplete, ModuleUnreadable
 from stellwerk.operators.btp.module import release
 from stellwerk.operators.btp.module.release import ModuleRelease, Places
 from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.certificates.certs import KeyPair
 
 SHIPPED = release.load(Places.of(Settings(), release.SHIPPED))
 CREDENTIALS = BtpCredentials(
@@ -356,7 +357,8 @@ def test_what_this_release_applies_is_not_deleted_by_a_list_of_another() -> None
 
 
 def test_a_certificate_secret_carries_the_managed_by_label_alone() -> None:
-    body = resources.certificate_secret("ca-server-cert", "kyma-system", {"ca.crt": b"PEM"}).body
+    authority, _ = certificates.documents_of(KeyPair(b"PEM", b"KEY"), KeyPair(b"", b""), "kyma-system")
+    body = authority.body
 
     assert dig(body, "metadata", "labels") == {"app.kubernetes.io/managed-by": "btp-manager"}
-    assert body["data"] == {"ca.crt": base64.b64encode(b"PEM").decode()}
+    assert body["data"] == {"ca.crt": base64.b64encode(b"PEM").decode(), "ca.key": base64.b64encode(b"KEY").decode()}

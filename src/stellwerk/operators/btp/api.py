@@ -92,6 +92,7 @@ OPERAND_CONTAINER = "manager"
 WEBHOOK_SERVICE_NAME = "sap-btp-operator-webhook-service"
 CA_SECRET_NAME = "ca-server-cert"  # noqa: S105  # a name
 WEBHOOK_SECRET_NAME = "webhook-server-cert"  # noqa: S105  # a name
+CERTIFICATE_SECRETS = (CA_SECRET_NAME, WEBHOOK_SECRET_NAME)
 SERVICES_GROUP = "services.cloud.sap.com"
 LIMITED_CACHE_LABEL = f"{SERVICES_GROUP}/managed-by-sap-btp-operator"
 """What makes an object visible to an operand that runs with a limited cache."""

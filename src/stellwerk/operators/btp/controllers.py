@@ -20,7 +20,7 @@ from stellwerk.operators.btp.btpoperator.observe import Observer, SecretReader
 from stellwerk.operators.btp.btpoperator.probe import Probe, ProbeSettings
 from stellwerk.operators.btp.btpoperator.provisioning import Provisioner
 from stellwerk.operators.btp.btpoperator.reconcile import BtpReconciler
-from stellwerk.operators.btp.btpoperator.webhooks import Foresight, Webhooks
+from stellwerk.operators.btp.btpoperator.webhooks import Webhooks
 from stellwerk.operators.btp.config_overrides import Tunables
 from stellwerk.operators.btp.credentials.credential_check import CredentialCheck, TokenServer, TokenService
 from stellwerk.operators.btp.metrics import BtpMetrics
@@ -109,7 +109,7 @@ def install(
     _wire(controller, seen, tunables, observer)
     woken.append(controller)
     manager.add_controller(controller)
-    manager.add_controller(Foresight(webhooks))
+    manager.add_controller(webhooks)
     manager.add_controller(
         _credential_check(token_server or TokenServer(), manager, seen, tunables, observer, metrics, recorder)
     )

@@ -1,4 +1,4 @@
-"""When the certificates of the operand's webhooks are renewed (pure).
+"""The certificates of the operand's webhooks: in which Secrets they are, and when they are renewed (pure).
 
 The API server trusts the webhooks by the CA that their configurations name, and the operand serves the certificate in
 a Secret. These must agree, and each can be lost, damaged, replaced or old. The table is read from top to bottom; the
@@ -11,11 +11,17 @@ block the next renewal for good, so here it counts as a damaged pair.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
+from functools import lru_cache
 
+from stellwerk.api.core import Secret
+from stellwerk.apply.objects.desired import Document
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api
+from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.certificates import certs
 
 CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY = "ca.crt", "ca.key"
 WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY = "tls.crt", "tls.key"
@@ -25,53 +31,40 @@ RENEWED_IN_LAST = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boundaries:
-    """How long before its end each certificate counts as expired; negative, as `ExpirationBoundary` is."""
-
-    authority: timedelta
-    webhook: timedelta
-
-    @classmethod
-    def of(cls, boundary: timedelta, *, authority_lifetime: timedelta, webhook_lifetime: timedelta) -> Boundaries:
-        """From the settings.
-
-        A lifetime that is not longer than the boundary would make every new certificate one that is about to expire:
-        each pass would renew it, and the module would never be ready. What a present certificate itself lasts for does
-        not matter: one that another client made for a few days is renewed within the boundary, as by the original.
-        """
-        return cls(
-            authority=max(boundary, -authority_lifetime / RENEWED_IN_LAST),
-            webhook=max(boundary, -webhook_lifetime / RENEWED_IN_LAST),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SecretKeyPair:
     """A certificate and its private key, as they lie in a Secret."""
 
-    has_certificate: bool = True
-    """The field is there and not empty."""
-    has_key: bool = True
+    is_complete: bool = True
+    """Both fields are there and not empty."""
     ends: datetime | None
     """notAfter; None where the certificate cannot be read."""
     key_fits: bool = True
     """The key can be read and is the certificate's."""
 
 
-class Renewal(Enum):
-    """What to renew."""
-
-    NOTHING = "nothing"
-    WEBHOOK = "webhook"
-    BOTH = "both"
-
-
 @dataclass(frozen=True, slots=True)
 class RenewalDecision:
-    """What to renew, and why, as a clause for an Event."""
+    """The Secrets whose certificates to renew, by name, and why, as a clause for an Event."""
 
-    renewal: Renewal
+    secrets: tuple[str, ...] = ()
     why: str = ""
+
+
+def judged(
+    authority: certs.KeyPair | None, webhook: certs.KeyPair | None, *, now: datetime, settings: Settings
+) -> RenewalDecision:
+    """Which of the present certificates to renew. None is an absent Secret."""
+    holds = bool(authority and webhook and certs.chain_holds(webhook.certificate, authority.certificate))
+    return decide(in_secret(authority), in_secret(webhook), chain_holds=holds, now=now, settings=settings)
+
+
+@lru_cache(maxsize=4)
+def in_secret(pair: certs.KeyPair | None) -> SecretKeyPair | None:
+    """What decides about a pair."""
+    if pair is None:
+        return None
+    facts = certs.facts(pair)
+    return SecretKeyPair(is_complete=bool(pair.certificate and pair.key), ends=facts.ends, key_fits=facts.key_fits)
 
 
 def decide(
@@ -80,27 +73,37 @@ def decide(
     *,
     chain_holds: bool,
     now: datetime,
-    boundaries: Boundaries,
+    settings: Settings,
 ) -> RenewalDecision:
     """Whether to renew certificates.
 
-    None is an absent Secret. `chain_holds`: the webhook's certificate verifies against the CA, the CA is one,
-    and the certificate is none.
+    `chain_holds`: the webhook's certificate verifies against the CA, the CA is one, and the certificate is none.
     """
-    if why := _flaw(authority, now, boundaries.authority):
-        return RenewalDecision(Renewal.BOTH, f"{api.CA_SECRET_NAME} {why}")
-    if why := _flaw(webhook, now, boundaries.webhook):
-        return RenewalDecision(Renewal.WEBHOOK, f"{api.WEBHOOK_SECRET_NAME} {why}")
+    if why := _flaw(authority, now, boundary_of(settings.ca_certificate_expiration, settings)):
+        return RenewalDecision(api.CERTIFICATE_SECRETS, f"{api.CA_SECRET_NAME} {why}")
+    if why := _flaw(webhook, now, boundary_of(settings.webhook_certificate_expiration, settings)):
+        return RenewalDecision((api.WEBHOOK_SECRET_NAME,), f"{api.WEBHOOK_SECRET_NAME} {why}")
     if not chain_holds:
-        return RenewalDecision(Renewal.BOTH, f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}")
-    return RenewalDecision(Renewal.NOTHING)
+        why = f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}"
+        return RenewalDecision(api.CERTIFICATE_SECRETS, why)
+    return RenewalDecision()
+
+
+def boundary_of(lifetime: timedelta, settings: Settings) -> timedelta:
+    """How long before its end a certificate counts as expired; negative, as `ExpirationBoundary` is.
+
+    A lifetime that is not longer than the boundary would make every new certificate one that is about to expire:
+    each pass would renew it, and the module would never be ready. What a present certificate itself lasts for does
+    not matter: one that another client made for a few days is renewed within the boundary, as by the original.
+    """
+    return max(settings.expiration_boundary, -lifetime / RENEWED_IN_LAST)
 
 
 def _flaw(pair: SecretKeyPair | None, now: datetime, boundary: timedelta) -> str:
     """What makes a pair unusable; empty where nothing does."""
     if pair is None:
         return "is absent"
-    if not pair.has_certificate or not pair.has_key:
+    if not pair.is_complete:
         return "lacks its certificate or its key"
     if pair.ends is None:
         return "holds no readable certificate"
@@ -112,3 +115,44 @@ def _flaw(pair: SecretKeyPair | None, now: datetime, boundary: timedelta) -> str
 def service_names(namespace: str) -> tuple[str, ...]:
     """The names under which the API server calls the webhooks: the certificate's subject alternative names."""
     return (f"{api.WEBHOOK_SERVICE_NAME}.{namespace}.svc", f"{api.WEBHOOK_SERVICE_NAME}.{namespace}")
+
+
+# ---- Secrets
+
+
+def authority_in(secret: Secret | None) -> certs.KeyPair | None:
+    """The authority's certificate and key in its Secret; None where there is no Secret."""
+    return _pair_in(secret, CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY)
+
+
+def webhook_in(secret: Secret | None) -> certs.KeyPair | None:
+    """The webhooks' certificate and key in their Secret; None where there is no Secret."""
+    return _pair_in(secret, WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY)
+
+
+def _pair_in(secret: Secret | None, certificate: str, key: str) -> certs.KeyPair | None:
+    return certs.KeyPair(_bytes(secret, certificate), _bytes(secret, key)) if secret is not None else None
+
+
+def _bytes(secret: Secret, key: str) -> bytes:
+    try:
+        return base64.b64decode(secret.data.get(key, ""), validate=True)
+    except ValueError:  # binascii.Error is one; text that is not ASCII is another
+        return b""
+
+
+def documents_of(authority: certs.KeyPair, webhook: certs.KeyPair, namespace: str) -> tuple[Document, ...]:
+    """The two wanted Secrets, by the names that the operand and the original operator expect."""
+    ca = {CA_CERTIFICATE_KEY: authority.certificate, CA_PRIVATE_KEY_KEY: authority.key}
+    leaf = {WEBHOOK_CERTIFICATE_KEY: webhook.certificate, WEBHOOK_PRIVATE_KEY_KEY: webhook.key}
+    return _secret(api.CA_SECRET_NAME, namespace, ca), _secret(api.WEBHOOK_SECRET_NAME, namespace, leaf)
+
+
+def _secret(name: str, namespace: str, data: dict[str, bytes]) -> Document:
+    body: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": {api.MANAGED_BY_LABEL: api.OPERATOR_NAME}},
+        "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+    }
+    return Document(body)

@@ -288,7 +288,7 @@ class Provisioner:
         certificates = {
             desired.address: desired.body.get("data")
             for desired in wanted
-            if desired.address.is_secret and desired.key.name in (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
+            if desired.address.is_secret and desired.key.name in api.CERTIFICATE_SECRETS
         }
         for result in progress.carried:
             data = certificates.get(result.address)

@@ -110,17 +110,6 @@ def network_policies_wanted(annotations: Mapping[str, str]) -> bool:
     return annotations.get(api.DISABLE_NETWORK_POLICIES_ANNOTATION, "").lower() != "true"
 
 
-def certificate_secret(name: str, namespace: str, data: Mapping[str, bytes]) -> Document:
-    """A Secret with a certificate and its key, by the names that the operand and the original operator expect."""
-    body: JsonObject = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace, "labels": {api.MANAGED_BY_LABEL: api.OPERATOR_NAME}},
-        "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
-    }
-    return Document(body)
-
-
 def to_delete(release: ModuleRelease, settings: Settings) -> tuple[Document, ...]:
     """What former releases left, as written in the manifests, and the network policy of one of them.
 

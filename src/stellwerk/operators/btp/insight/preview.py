@@ -27,8 +27,7 @@ from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.btpoperator import history, plan, resources, webhooks
-from stellwerk.operators.btp.btpoperator.certificates import Renewal
+from stellwerk.operators.btp.btpoperator import certificates, history, plan, resources
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
 from stellwerk.operators.btp.controllers import in_force
 from stellwerk.operators.btp.credentials import credentials
@@ -98,7 +97,7 @@ class BtpPreviewInput:
         )
         documents = (
             *resources.prepared(release, values),
-            *webhooks.documents_of(authority or _NOT_MADE_YET, webhook or _NOT_MADE_YET, settings.chart_namespace),
+            *certificates.documents_of(authority or _NOT_MADE_YET, webhook or _NOT_MADE_YET, settings.chart_namespace),
             Document(version_record.config_map(after, settings.chart_namespace)),
         )
         served = await discover.served(documents, self.client.mapper)
@@ -181,7 +180,7 @@ class BtpPreviewInput:
     async def _certificates(self, settings: Settings) -> tuple[certs.KeyPair | None, certs.KeyPair | None]:
         authority = await self.client.find(Secret, api.CA_SECRET_NAME, settings.chart_namespace)
         webhook = await self.client.find(Secret, api.WEBHOOK_SECRET_NAME, settings.chart_namespace)
-        return webhooks.authority_in(authority), webhooks.webhook_in(webhook)
+        return certificates.authority_in(authority), certificates.webhook_in(webhook)
 
     async def _module(self, record: VersionRecord, chart_namespace: str) -> dict[Address, Live]:
         """Everything of the module that carries our label, of every kind that any version had; as metadata."""
@@ -268,13 +267,8 @@ def _image(release: ModuleRelease, operand: Unstructured | None) -> str:
 def _renewed(
     authority: certs.KeyPair | None, webhook: certs.KeyPair | None, settings: Settings
 ) -> dict[ObjectRef, str]:
-    decision = webhooks.judged(authority, webhook, now=datetime.now(UTC), settings=settings)
-    names = {
-        Renewal.NOTHING: (),
-        Renewal.WEBHOOK: (api.WEBHOOK_SECRET_NAME,),
-        Renewal.BOTH: (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME),
-    }[decision.renewal]
-    keys = [ObjectKey(settings.chart_namespace, name) for name in names]
+    decision = certificates.judged(authority, webhook, now=datetime.now(UTC), settings=settings)
+    keys = [ObjectKey(settings.chart_namespace, name) for name in decision.secrets]
     return {Address(Secret.resource, key).ref: decision.why for key in keys}
 
 

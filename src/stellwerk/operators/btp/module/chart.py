@@ -45,7 +45,6 @@ HOOKS_PREFIX = "hooks.btp-manager.kyma-project.io"
 """Of the annotations that hooks are mapped to. They are for an engine that runs hooks; they are taken off again."""
 
 _SECRET_KEYS = ("clientid", "clientsecret", "sm_url", "tokenurl")
-_OURS = (api.CA_SECRET_NAME, api.WEBHOOK_SECRET_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +134,7 @@ def documents(rendered: Rendered) -> tuple[Document, ...]:
 
 
 def _is_certificate(body: JsonObject) -> bool:
-    return body.get("kind") == "Secret" and dig(body, "metadata", "name") in _OURS
+    return body.get("kind") == "Secret" and dig(body, "metadata", "name") in api.CERTIFICATE_SECRETS
 
 
 def _plain(body: JsonObject) -> JsonObject:
