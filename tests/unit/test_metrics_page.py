@@ -31,9 +31,7 @@ class Unused:
 def everything() -> Metrics:
     """A registry with what any of the operators registers."""
     metrics = Metrics()
-    btp = BtpMetrics(metrics)
-    btp.show(dict)
-    btp.show_certificates(dict)
+    BtpMetrics(metrics).show(dict, dict)
     CapMetrics(metrics, detailed=True)
     RequestMetrics(metrics)
     CallbackMetrics(metrics, lambda: 0)

@@ -17,6 +17,7 @@ from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.probe import JOB_NAME, STEP_SECONDS, Probe, ProbeSettings
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
@@ -58,8 +59,8 @@ async def cycle(
     probe = Probe(
         client or given.client,
         ProbeSettings("probe:1"),
-        interval=lambda: timedelta(hours=1),
-        border=Border(Metrics(), clock),
+        lambda: Settings(probe_interval=timedelta(hours=1)),
+        Border(Metrics(), clock),
         leader=lambda: operator,
         report=reports.append,
     )
@@ -198,8 +199,8 @@ async def test_an_interval_of_zero_switches_the_probe_off(given: Given) -> None:
     probe = Probe(
         given.client,
         ProbeSettings("probe:1"),
-        interval=timedelta,
-        border=Border(Metrics(), FakeClock()),
+        lambda: Settings(probe_interval=timedelta()),
+        Border(Metrics(), FakeClock()),
         leader=lambda: operator,
         report=lambda alerts: None,
     )

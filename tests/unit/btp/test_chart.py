@@ -11,7 +11,7 @@ import pytest
 
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.btp import controllers, errors
+from stellwerk.operators.btp import errors
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.module import chart, release
@@ -156,18 +156,18 @@ def test_resources_are_the_default_and_auto_takes_the_chart_where_there_are_none
 
 
 def test_a_chart_in_the_working_directory_is_taken_with_our_network_policies(places: Places, tmp_path: Path) -> None:
-    found = controllers.in_force(Settings(module_source=ModuleSource.CHART), tmp_path)
+    found = release.in_force(Settings(module_source=ModuleSource.CHART), tmp_path)
 
     assert Path(found.chart_path) == places.chart
     assert Path(found.manager_resources_path) == SHIPPED / "manager-resources"
     (tmp_path / "manager-resources").mkdir()
-    own = controllers.in_force(Settings(module_source=ModuleSource.AUTO), tmp_path)
+    own = release.in_force(Settings(module_source=ModuleSource.AUTO), tmp_path)
     assert Path(own.manager_resources_path) == tmp_path / "manager-resources"
 
 
 def test_where_there_is_no_chart_the_working_directory_is_named_and_auto_takes_what_we_ship(tmp_path: Path) -> None:
-    asked = controllers.in_force(Settings(module_source=ModuleSource.CHART), tmp_path)
-    either = controllers.in_force(Settings(module_source=ModuleSource.AUTO), tmp_path)
+    asked = release.in_force(Settings(module_source=ModuleSource.CHART), tmp_path)
+    either = release.in_force(Settings(module_source=ModuleSource.AUTO), tmp_path)
 
     assert Path(asked.chart_path) == tmp_path / "module-chart" / "chart"
     assert not release.comes_from_chart(either)
@@ -188,7 +188,7 @@ def test_each_folder_that_is_missing_is_the_one_that_we_ship(tmp_path: Path, giv
         manager_resources_path=asked("manager-resources"),
         chart_path=asked("module-chart/chart"),
     )
-    found = controllers.in_force(settings, tmp_path)
+    found = release.in_force(settings, tmp_path)
 
     folders = ("module-resources", "manager-resources", "module-chart/chart")
     taken = [Path(path) for path in (found.resources_path, found.manager_resources_path, found.chart_path)]
@@ -197,7 +197,7 @@ def test_each_folder_that_is_missing_is_the_one_that_we_ship(tmp_path: Path, giv
 
 
 def test_an_empty_chart_path_stays_empty(tmp_path: Path) -> None:
-    assert controllers.in_force(Settings(module_source=ModuleSource.CHART, chart_path=""), tmp_path).chart_path == ""
+    assert release.in_force(Settings(module_source=ModuleSource.CHART, chart_path=""), tmp_path).chart_path == ""
 
 
 # ---- failures

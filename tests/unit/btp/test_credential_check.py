@@ -28,6 +28,7 @@ from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credential_check import CredentialCheck, TokenServer
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, SecretProblem
 from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict, TokenAnswer, TokenRequest
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.supervision.tasks import Border
@@ -113,10 +114,9 @@ class World:
         }
         self.check = CredentialCheck(
             self.server,
-            interval=lambda: self.interval,
+            settings=lambda: Settings(credential_check_interval=self.interval),
             leader=lambda: self.operator,
             credentials=self.credentials,
-            secret=lambda: "kyma-system/sap-btp-manager",
             report=self.reports.append,
             recorder=self,
             border=Border(Metrics(), self.clock),

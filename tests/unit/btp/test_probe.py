@@ -12,6 +12,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonValue, dig
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.probe import Probe, ProbeFinding, ProbeSettings, job
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.checks.surprises import SURPRISES
@@ -96,8 +97,8 @@ async def test_whatever_a_cycle_raises_the_next_one_begins() -> None:
     probe = Probe(
         cast(Client, None),  # no cycle gets as far as a request
         ProbeSettings("probe:1"),
-        interval=lambda: timedelta(hours=1),
-        border=Border(metrics, clock),
+        lambda: Settings(probe_interval=timedelta(hours=1)),
+        Border(metrics, clock),
         leader=leader,
         report=lambda alerts: None,
     )

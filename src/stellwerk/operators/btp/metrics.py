@@ -47,12 +47,10 @@ class BtpMetrics:
         for collector in own:
             metrics.register(collector)
 
-    def show(self, in_force: Callable[[], Mapping[str, str]]) -> None:
-        """Show the settings in force, by key and as people write them, at each scrape."""
+    def show(self, in_force: Callable[[], Mapping[str, str]], ends: Callable[[], Mapping[str, datetime]]) -> None:
+        """Show at each scrape the settings in force, by key and as people write them, and when certificates of the
+        operand's webhooks end, by `ca` and `webhook`."""
         self._metrics.register(_AtScrapes(lambda: _settings(in_force())))
-
-    def show_certificates(self, ends: Callable[[], Mapping[str, datetime]]) -> None:
-        """Show at each scrape when certificates of the operand's webhooks end, by `ca` and `webhook`."""
         self._metrics.register(_AtScrapes(lambda: _certificates(ends())))
 
     def regenerated(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
@@ -46,7 +46,6 @@ from stellwerk.operators.btp.btpoperator.provisioning import module_set
 from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import conditions
-from stellwerk.runtime.clock import Clock
 
 User = TypeVar("User", ServiceBinding, ServiceInstance)
 SOFT_DELETED_FIRST = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "Deployment", "NetworkPolicy")
@@ -79,8 +78,6 @@ class Removal:
 
     client: Client
     observer: Observer
-    settings: Callable[[], Settings]
-    clock: Clock
     _definitions_asked: bool = False
     """Whether the deletion of users' kinds was asked for, and they have not been made again since."""
     _kept: list[str] = field(default_factory=list)
@@ -95,7 +92,7 @@ class Removal:
 
         Returns whether it begins now.
         """
-        if hard_delete_start(operator, self.clock.now()) is not None:
+        if hard_delete_start(operator, self.observer.clock.now()) is not None:
             return False
         await self._note(operator, {api.HARD_DELETE_STARTED_ANNOTATION: self._now()})
         return True
@@ -105,7 +102,7 @@ class Removal:
 
         The condition cannot remember it, because it then shows the failure.
         """
-        if soft_delete_start(operator, self.clock.now()) is None:
+        if soft_delete_start(operator, self.observer.clock.now()) is None:
             await self._note(operator, {api.SOFT_DELETE_STARTED_ANNOTATION: self._now()})
 
     async def forget_start(self, operator: BtpOperator) -> None:
@@ -115,7 +112,7 @@ class Removal:
             await self._note(operator, dict.fromkeys(notes))
 
     def _now(self) -> str:
-        return self.clock.now().isoformat(timespec="seconds")
+        return self.observer.clock.now().isoformat(timespec="seconds")
 
     async def _note(self, operator: BtpOperator, notes: JsonObject) -> None:
         metadata: JsonObject = {"uid": operator.metadata.uid, "annotations": notes}
@@ -130,7 +127,7 @@ class Removal:
         the API server refuses.
         """
         try:
-            async with asyncio.timeout(sweep_seconds(self.settings())):
+            async with asyncio.timeout(sweep_seconds(self.observer.settings())):
                 bindings = await self._sweep(ServiceBinding)
                 instances = not with_instances or await self._sweep(ServiceInstance)
         except TimeoutError:
@@ -250,7 +247,7 @@ class Removal:
         return live.metadata.is_terminating or (removed is not None and removed.uid == live.metadata.uid)
 
     def _set(self) -> UntrackedSet:
-        return module_set(self.client, self.observer, self._memory, self.clock)
+        return module_set(self.client, self.observer, self._memory)
 
     async def _has_any(self, kind: type[Kind]) -> bool:
         if not self.observer.caches.is_defined(kind) and not await self._is_defined(kind):
@@ -273,7 +270,7 @@ class Removal:
 
     async def _delete_cluster_id_secrets(self) -> None:
         """The operand's own Secret has no label of ours. It is next to the credentials, so it goes before them."""
-        chart_namespace = self.settings().chart_namespace
+        chart_namespace = self.observer.chart_namespace
         beside = {address.key.namespace for address in self.observer.removable() if _is_credentials(address.key.name)}
         for secret in self.observer.caches.secrets.cluster_ids():
             if secret.metadata.namespace in {chart_namespace, *beside} and not secret.metadata.is_terminating:

@@ -7,7 +7,7 @@ watched with everything else: when a user deletes it, it is written again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap, Secret
@@ -23,7 +23,6 @@ from stellwerk.operators.btp.errors import DamagedRecord, NotRecorded, OrphansUn
 from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import ModuleRelease
 from stellwerk.operators.btp.module.version_record import CredentialsSecret, VersionRecord
-from stellwerk.operators.btp.settings import Settings
 from stellwerk.operators.btp.watches import USUAL_KINDS
 
 _log = logging.getLogger(__name__)
@@ -35,7 +34,6 @@ class VersionHistory:
 
     client: Client
     observer: Observer
-    settings: Callable[[], Settings]
     _record: VersionRecord | None = None
     _searched: VersionRecord | None = None
     """The record as it was when leftovers of unwatched kinds were last looked for."""
@@ -47,7 +45,7 @@ class VersionHistory:
         """
         if self._record is None:
             try:
-                found = await self.client.find(ConfigMap, api.VERSIONS_NAME, self.settings().chart_namespace)
+                found = await self.client.find(ConfigMap, api.VERSIONS_NAME, self.observer.chart_namespace)
             except ApiError as error:
                 raise RecordUnread(str(error)) from error
             self._record = version_record.parse(found.data) if found is not None else None
@@ -121,7 +119,7 @@ class VersionHistory:
         self._record = self._searched = None
 
     async def _keep(self, record: VersionRecord) -> None:
-        namespace, caches = self.settings().chart_namespace, self.observer.caches.resources[ConfigMap.resource]
+        namespace, caches = self.observer.chart_namespace, self.observer.caches.resources[ConfigMap.resource]
         if record == self._record and ObjectKey(namespace, api.VERSIONS_NAME) in caches.store:
             return
         try:
@@ -143,7 +141,7 @@ class VersionHistory:
         found: dict[Address, Live] = {}
         for resource in (await self._served(set(record.kinds) - watched)).values():
             try:
-                place = self.settings().chart_namespace if resource.namespaced else ""
+                place = self.observer.chart_namespace if resource.namespaced else ""
                 listed = await self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
             except ApiError as error:
                 raise OrphansUnknown(f"{resource.kind}: {error}") from error

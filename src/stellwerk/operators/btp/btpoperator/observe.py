@@ -16,7 +16,7 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata, Unstructured
+from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import plan, resources
@@ -88,6 +88,11 @@ class Observer:
     clock: Clock
     leading: Leading
 
+    @property
+    def chart_namespace(self) -> str:
+        """The module's own namespace."""
+        return self.settings().chart_namespace
+
     async def snapshot(self, operator: BtpOperator) -> Snapshot:
         """All that decides about one BtpOperator. Raises StateUnread."""
         settings = self.settings()
@@ -132,9 +137,14 @@ class Observer:
         """The CR that represents the module."""
         return self.leading.current()
 
+    def leader_key(self) -> tuple[ObjectKey, ...]:
+        """The key of the leader; none where no CR leads."""
+        leader = self.leader()
+        return () if leader is None else (leader.key,)
+
     def network_policies_wanted(self, operator: BtpOperator) -> bool:
         """Whether the module has network policies. Only a CR in the module's own namespace can switch them off."""
-        at_home = plan.is_at_home(operator, self.settings().chart_namespace)
+        at_home = plan.is_at_home(operator, self.chart_namespace)
         return not at_home or resources.network_policies_wanted(operator.metadata.annotations)
 
     def users_may_have_objects(self) -> bool:
@@ -171,13 +181,13 @@ class Observer:
             wanted=wanted,
             namespace=namespace,
             found=found,
-            config_cluster_id=self._configured_cluster_id(),
+            config_cluster_id=self.operand_config().get("CLUSTER_ID"),
             initial_cluster_id=credentials.text(own.data, credentials.INITIAL_CLUSTER_ID_KEY) if own else None,
         )
 
     def check_sight(self) -> None:
         """Raises StateUnread where an object that decides cannot be read: as absent, it would be created or moved."""
-        config = ObjectKey(self.settings().chart_namespace, api.OPERAND_CONFIG_NAME)
+        config = ObjectKey(self.chart_namespace, api.OPERAND_CONFIG_NAME)
         of_secrets = Reason.GettingDefaultCredentialsSecretFailed
         of_ids = Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed
         of_config = Reason.GettingSapBtpServiceOperatorConfigMapFailed
@@ -209,7 +219,7 @@ class Observer:
         In the chart namespace and of cluster-wide kinds the label decides, as with the original. Tenants may put it on
         their own Secrets, so elsewhere only the credentials count that an installation has left or puts there now.
         """
-        chart_namespace, config = self.settings().chart_namespace, self._config_namespaces()
+        chart_namespace, config = self.chart_namespace, self._config_namespaces()
         return {
             address: live
             for address, live in self.module().items()
@@ -229,15 +239,14 @@ class Observer:
     def begins_move(self, namespace: str) -> bool:
         """Whether the operand's credentials are to be in a namespace where no record names them."""
         recorded = self.recorded_credentials()
-        former = recorded.namespace if recorded is not None else self.settings().chart_namespace
+        former = recorded.namespace if recorded is not None else self.chart_namespace
         return namespace not in (former, *self._begun_moves())
 
     def _begun_moves(self) -> tuple[str, ...]:
         return version_record.parse_moves(self._record().get(version_record.CREDENTIALS_MOVES, ""))
 
     def _record(self) -> dict[str, str]:
-        key = ObjectKey(self.settings().chart_namespace, api.VERSIONS_NAME)
-        return _texts(self.caches.resources[ConfigMap.resource].store.get(key))
+        return self._config_map(api.VERSIONS_NAME)
 
     def present_credentials(self, namespace: str) -> version_record.CredentialsSecret | None:
         """The operand's credentials Secret that is in this namespace now, for the record."""
@@ -255,26 +264,21 @@ class Observer:
     def _credentials_namespaces(self, required: BtpCredentials | SecretProblem) -> tuple[str, ...]:
         recorded = self.recorded_credentials()
         former = (recorded.namespace,) if recorded is not None else ()
-        return credentials.possible_namespaces(
-            required, _texts(self._operand_config()), (*former, *self._begun_moves())
-        )
+        return credentials.possible_namespaces(required, self.operand_config(), (*former, *self._begun_moves()))
 
     def _config_namespaces(self) -> set[str]:
         """Where the operand is configured to look."""
-        config = _texts(self._operand_config())
+        config = self.operand_config()
         return {config[key] for key in credentials.NAMESPACE_KEYS if key in config}
 
-    def _operand_config(self) -> Unstructured | None:
-        key = ObjectKey(self.settings().chart_namespace, api.OPERAND_CONFIG_NAME)
-        return self.caches.resources[ConfigMap.resource].store.get(key)
+    def operand_config(self) -> dict[str, str]:
+        """The data of the operand's ConfigMap; empty where there is none."""
+        return self._config_map(api.OPERAND_CONFIG_NAME)
 
-    def _configured_cluster_id(self) -> str | None:
-        return _texts(self._operand_config()).get("CLUSTER_ID")
-
-
-def _texts(config: Unstructured | None) -> dict[str, str]:
-    data = config.at("data") if config is not None else None
-    return {key: value for key, value in data.items() if isinstance(value, str)} if isinstance(data, dict) else {}
+    def _config_map(self, name: str) -> dict[str, str]:
+        found = self.caches.resources[ConfigMap.resource].store.get(ObjectKey(self.chart_namespace, name))
+        data = found.at("data") if found is not None else None
+        return {key: value for key, value in data.items() if isinstance(value, str)} if isinstance(data, dict) else {}
 
 
 def _grant(informer: CacheView, why: str) -> str:

@@ -26,6 +26,7 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials.credentials import pods_to_restart
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.clock import happens_within
 from stellwerk.runtime.supervision.tasks import Border
 
@@ -92,28 +93,25 @@ class Probe:
     def __init__(
         self,
         client: Client,
-        settings: ProbeSettings,
-        *,
-        interval: Callable[[], timedelta],
+        probing: ProbeSettings,
+        settings: Callable[[], Settings],
         border: Border,
+        *,
         leader: Callable[[], BtpOperator | None],
         report: Callable[[bool], None],
-        chart_namespace: Callable[[], str] = lambda: api.STANDARD_NAMESPACE,
     ) -> None:
-        """`chart_namespace` is where the operand runs: pods of others may carry its label, too."""
         self._client = client
+        self._probing = probing
         self._settings = settings
-        self._interval = interval
         self._border = border
         self._clock = border.clock
         self._leader = leader
         self._report = report
-        self._chart_namespace = chart_namespace
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Probe until stopped, or not at all. A failed cycle is logged and the next one tries again."""
-        interval = self._interval()
+        interval = self._settings().probe_interval
         while interval > timedelta() and not self._stopping.is_set():
             await self._border.once(self.name, "the CA-bundle probe", self._try)
             await happens_within(self._clock, interval.total_seconds(), self._stopping)
@@ -155,7 +153,7 @@ class Probe:
         if former is not None:
             await self._client.delete(Job, JOB_NAME, namespace, uid=former.metadata.uid, propagation="Background")
             await self._follow(former, lambda job: job.metadata.uid != former.metadata.uid)
-        await self._follow(await self._client.create(Job, job(self._settings, namespace)), lambda job: job.has_ended)
+        await self._follow(await self._client.create(Job, job(self._probing, namespace)), lambda job: job.has_ended)
 
     async def _follow(self, job: Job, is_reached: Callable[[Job], bool]) -> None:
         """Watch the Job until it is gone or in the wanted state. Raises TimeoutError after PATIENCE_SECONDS.
@@ -186,7 +184,7 @@ class Probe:
         return False
 
     async def _restart_operand(self) -> None:
-        namespace = self._chart_namespace()
+        namespace = self._settings().chart_namespace  # elsewhere, pods of others may carry the label
         listed = await self._client.list(Pod, namespace, labels=api.OPERAND_POD_SELECTOR)
         for pod in pods_to_restart(listed.items, namespace, failing_only=False):
             await self._client.delete(Pod, pod.key.name, pod.key.namespace, uid=pod.metadata.uid)

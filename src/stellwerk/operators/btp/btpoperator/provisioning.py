@@ -10,11 +10,11 @@ has changed is shown before it is mended, because that is what the published rea
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 from stellwerk.api.apps import Deployment
-from stellwerk.api.core import ConfigMap, Secret
+from stellwerk.api.core import Secret
 from stellwerk.apply.errors import ApplyError, WriteFailure
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.readiness.readiness import Readiness, assess, by_conditions
@@ -48,9 +48,7 @@ from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import ModuleRelease
 from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import conditions
-from stellwerk.runtime.clock import Clock
 
 OWNER = LabelOwner(api.OPERATOR_NAME, {api.MANAGED_BY_LABEL: api.OPERATOR_NAME})
 OPERAND_CONDITIONS = ("Available", "Progressing")
@@ -59,15 +57,15 @@ NAMED_CHANGES = 5
 """How many changed objects of a chart a message names."""
 
 
-def module_set(client: Client, observer: Observer, memory: ObservedState, clock: Clock) -> UntrackedSet:
+def module_set(client: Client, observer: Observer, memory: ObservedState) -> UntrackedSet:
     """The module as the caches show it now."""
     return UntrackedSet(
         client=client,
         owner=OWNER,
         memory=memory,
         live=observer.module(),
-        now=clock.now(),
-        clock=clock.monotonic(),
+        now=observer.clock.now(),
+        clock=observer.clock.monotonic(),
     )
 
 
@@ -117,9 +115,7 @@ class Provisioner:
     client: Client
     observer: Observer
     webhooks: Webhooks
-    settings: Callable[[], Settings]
     image: Callable[[], str]
-    clock: Clock
     source: ReleaseSupplier
     history: VersionHistory
     users_have_nothing: Callable[[], Awaitable[bool]]
@@ -213,7 +209,7 @@ class Provisioner:
         credentials: BtpCredentials,
         certificates: OperandCertificates,
     ) -> tuple[Desired, ...]:
-        settings = self.settings()
+        settings = self.observer.settings()
         values = Values(
             settings=settings,
             credentials=credentials,
@@ -230,18 +226,16 @@ class Provisioner:
 
     async def _running(self, namespace: str) -> Running | None:
         """What the operand runs with. Its Secret is read only while no checksum identifies its content."""
-        chart_namespace = self.settings().chart_namespace
-        caches = self.observer.caches.resources
-        deployment = caches[Deployment.resource].store.get(ObjectKey(chart_namespace, self.settings().deployment_name))
+        observer, caches = self.observer, self.observer.caches
+        key = ObjectKey(observer.chart_namespace, observer.settings().deployment_name)
+        deployment = caches.resources[Deployment.resource].store.get(key)
         if deployment is None:
             return None
-        config = caches[ConfigMap.resource].store.get(ObjectKey(chart_namespace, api.OPERAND_CONFIG_NAME))
-        running = Running.of(deployment.body, _texts(config), {})
+        running = Running.of(deployment.body, observer.operand_config(), {})
         if running.template_checksum or running.known_checksum:
             return running
-        seen = self.observer.caches.secrets.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME))
-        secret = await self.observer.secrets.read(seen)
-        return Running.of(deployment.body, _texts(config), secret.data if secret else {})
+        secret = await observer.secrets.read(caches.secrets.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME)))
+        return replace(running, secret=secret.data if secret else {})
 
     async def _served(self, documents: Iterable[Document]) -> Mapping[GroupVersionKind, Resource]:
         """The resources of the documents' kinds, as far as the API server serves them."""
@@ -250,7 +244,7 @@ class Provisioner:
     # Writing
 
     def _set(self) -> UntrackedSet:
-        return module_set(self.client, self.observer, self.memory, self.clock)
+        return module_set(self.client, self.observer, self.memory)
 
     async def _apply_early(
         self, release: ModuleRelease, operator: BtpOperator, credentials: BtpCredentials
@@ -276,7 +270,7 @@ class Provisioner:
         return progress
 
     def _why_restarted(self, deployment: Address) -> str:
-        settings = self.settings()
+        settings = self.observer.settings()
         secret = ObjectKey(settings.chart_namespace, settings.secret_name)
         return (
             f"the pods of {deployment.ref} are replaced: the credentials in Secret {secret}, or the configuration of "
@@ -306,7 +300,7 @@ class Provisioner:
             self._absent.clear()
             self._absent_for = release.version
         failed, deleted = [], []
-        for document in resources.to_delete(release, self.settings()):
+        for document in resources.to_delete(release, self.observer.settings()):
             address = await self._address(document)
             if address is None or self._is_known_absent(address):
                 continue
@@ -344,7 +338,8 @@ class Provisioner:
         looked_at = self._absent.get((address.resource.gvk, address.key))
         if looked_at is None or address in self.observer.module():
             return False
-        return self.clock.monotonic() - looked_at < self.settings().ready_state_requeue_interval.total_seconds()
+        interval = self.observer.settings().ready_state_requeue_interval.total_seconds()
+        return self.observer.clock.monotonic() - looked_at < interval
 
     async def _delete_by_name(self, address: Address) -> bool:
         target, key = metadata_of(address.resource), address.key
@@ -352,14 +347,14 @@ class Provisioner:
         goes = found is not None and not found.metadata.is_terminating
         if found is not None and goes:
             await self.client.delete(target, key.name, key.namespace, uid=found.metadata.uid, propagation="Background")
-        self._absent[address.resource.gvk, key] = self.clock.monotonic()
+        self._absent[address.resource.gvk, key] = self.observer.clock.monotonic()
         return goes
 
     async def _drop_network_policies(self, operator: BtpOperator) -> bool:
         """Where the user opted out, delete every network policy of ours. Returns whether there were any."""
         if self.observer.network_policies_wanted(operator):
             return False
-        namespace = self.settings().chart_namespace
+        namespace = self.observer.chart_namespace
         unwanted = {
             address: live
             for address, live in self.observer.module().items()
@@ -385,15 +380,10 @@ class Provisioner:
 
     def _readiness(self, live: Live | None) -> Readiness:
         if live is not None and not isinstance(live, Unstructured):
-            return assess(Unstructured({}, live.metadata), now=self.clock.now())
+            return assess(Unstructured({}, live.metadata), now=self.observer.clock.now())
         if live is not None and live.gvk == Deployment.resource.gvk:
             return by_conditions(live, OPERAND_CONDITIONS)
-        return assess(live, now=self.clock.now())
-
-
-def _texts(config: Unstructured | None) -> dict[str, str]:
-    data = config.at("data") if config is not None else None
-    return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
+        return assess(live, now=self.observer.clock.now())
 
 
 def _restores(action: Action) -> TypeGuard[Create | Update]:

@@ -40,8 +40,6 @@ from stellwerk.operators.btp.errors import (
 )
 from stellwerk.operators.btp.module.release import comes_from_chart
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.operators.btp.settings import Settings
-from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import Unexpected
@@ -82,8 +80,6 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
     removal: Removal
     diagnosis: OperandDiagnosis
     status_writer: StatusWriter
-    settings: Callable[[], Settings]
-    clock: Clock
     memos: Memos[BtpMemo] = field(default_factory=lambda: Memos(BtpMemo))
     _update_checked: bool = False
     """Whether this process has shown, since the module comes from a chart, that it looks for an update."""
@@ -112,7 +108,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
     def _in_own_words(self, failure: StepFailed, shown: BtpOperatorStatus | None) -> StepFailed:
         """The failure in the words of where the module comes from."""
-        settings = self.settings()
+        settings = self.observer.settings()
         if not comes_from_chart(settings):
             return failure
         return of_chart(failure, settings.chart_path, shown.state if shown else None)
@@ -137,8 +133,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
                 reason = Reason.ReconcileFailed if state is State.Ready else Reason.ProvisioningFailed
             case _:
                 reason = Reason(failure.reason)
-        status = reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, self.clock.now())
-        return answered(obj, status)
+        now = self.observer.clock.now()
+        return answered(obj, reasons.status_for(obj.status, reason, str(failure), obj.metadata.generation, now))
 
     async def _carry_out(self, step: Step, seen: Snapshot) -> Next[BtpOperatorStatus]:
         match step:
@@ -214,16 +210,16 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         return self._ready(seen, progress, finish)
 
     def _ready(self, seen: Snapshot, progress: ModuleProgress, finish: Finish) -> Next[BtpOperatorStatus]:
-        interval = self._no_later_than_held(progress, self.settings().ready_state_requeue_interval.total_seconds())
+        interval = self.observer.settings().ready_state_requeue_interval.total_seconds()
         status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, finish.replaces)
         notices = (*events.of_progress(progress), *events.of_outdated(finish.outdated))
-        return Next.after(interval, status).with_events(*notices)
+        return Next.after(self._no_later_than_held(progress, interval), status).with_events(*notices)
 
     def _no_later_than_held(self, progress: ModuleProgress, seconds: float) -> float:
         """When to look again where others keep changing something: nothing wakes us when its pause is over."""
         if progress.held_until is None:
             return seconds
-        return min(seconds, max(0.0, progress.held_until - self.clock.monotonic()))
+        return min(seconds, max(0.0, progress.held_until - self.observer.clock.monotonic()))
 
     def _still_ready(self, seen: Snapshot) -> BtpOperatorStatus:
         """Its status for the present spec; nothing is written where it is the same already."""
@@ -247,7 +243,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
     async def _waiting(self, seen: Snapshot, progress: ModuleProgress) -> Next[BtpOperatorStatus]:
         assert progress.unready is not None
-        waited, timeout = self._waited_seconds(seen), self.settings().ready_timeout.total_seconds()
+        waited, timeout = self._waited_seconds(seen), self.observer.settings().ready_timeout.total_seconds()
         if waited < min(EXPLAIN_AFTER_SECONDS, timeout) and not self.diagnosis.is_obvious(progress.unready):
             return Next.after(min(EXPLAIN_AFTER_SECONDS, timeout) - waited)
         why = await self.diagnosis.why(progress.unready)
@@ -285,7 +281,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             await _told(self._delete_secret(key), CleanupFailed)
 
     async def _annotate_required_secret(self, notes: JsonObject) -> None:
-        settings = self.settings()
+        settings = self.observer.settings()
         patch = MergePatch({"metadata": {"annotations": notes}})
         target = metadata_of(Secret)
         written = await self.client.patch(target, settings.secret_name, settings.chart_namespace, patch)
@@ -299,7 +295,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=seen.metadata.uid)
 
     async def _delete_pods(self, *, failing_only: bool) -> Sequence[ObjectRef]:
-        pods, namespace = self.observer.caches.pods.store.all(), self.settings().chart_namespace
+        pods, namespace = self.observer.caches.pods.store.all(), self.observer.chart_namespace
         restarted = credentials.pods_to_restart(pods, namespace, failing_only=failing_only)
         for pod in restarted:
             await self.client.delete(metadata_of(Pod), pod.key.name, pod.key.namespace, uid=pod.metadata.uid)
@@ -314,7 +310,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
         if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
             return Next.now(status)
-        interval = self.settings().ready_state_requeue_interval.total_seconds()
+        interval = self.observer.settings().ready_state_requeue_interval.total_seconds()
         if not isinstance(seen.required_secret, BtpCredentials):
             self.memos.of(seen.operator.key).failures = 0
             return Next.after(interval, status)
@@ -420,7 +416,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
                 await self._show_after_deprovisioning(other)
 
     async def _show_after_deprovisioning(self, other: BtpOperator) -> None:
-        now, generation = self.clock.now(), other.metadata.generation
+        now, generation = self.observer.clock.now(), other.metadata.generation
         status = reasons.status_for(other.status, Reason.Processing, "After deprovisioning", generation, now)
         try:
             version = await self.status_writer.write(other, status)
@@ -444,14 +440,14 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
     def _waited_seconds(self, seen: Snapshot) -> float:
         """For how long the CR has waited for its module; the wait begins with the first call."""
-        memo, now = self.memos.of(seen.operator.key), self.clock.monotonic()
+        memo, now = self.memos.of(seen.operator.key), self.observer.clock.monotonic()
         memo.waiting_since = now if memo.waiting_since is None else memo.waiting_since
         return now - memo.waiting_since
 
     def _retry_seconds(self, key: ObjectKey) -> float:
         memo = self.memos.of(key)
         memo.failures += 1
-        longest = self.settings().processing_state_requeue_interval.total_seconds()
+        longest = self.observer.settings().processing_state_requeue_interval.total_seconds()
         return retry_seconds(memo.failures, longest)
 
 

@@ -21,10 +21,8 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.btpoperator import certificates
 from stellwerk.operators.btp.btpoperator.certificates import RenewalDecision
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.certificates import certs
 from stellwerk.runtime.certificates.key_pool import KeyStock
-from stellwerk.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,6 @@ class Webhooks:
     name = "webhook-keys"
 
     observer: Observer
-    settings: Callable[[], Settings]
-    clock: Clock
     regenerated: Callable[[], None]
     keys: KeyStock
     _ends: dict[str, datetime] = field(default_factory=dict)
@@ -65,7 +61,7 @@ class Webhooks:
     async def run(self) -> None:
         """Begin the keys of certificates that the caches do not know: they will be needed with the first CR."""
         if not all(map(self._is_there, api.CERTIFICATE_SECRETS)):
-            self.keys.fill(self.settings().rsa_key_bits)
+            self.keys.fill(self.observer.settings().rsa_key_bits)
 
     def stop(self) -> None:
         """There is nothing to stop."""
@@ -74,7 +70,7 @@ class Webhooks:
         """Whether new ones will be made, which begins their keys. Raises ApiError."""
         decision, _, _ = await self._seen()
         if decision.secrets:
-            self.keys.fill(self.settings().rsa_key_bits)
+            self.keys.fill(self.observer.settings().rsa_key_bits)
         return bool(decision.secrets)
 
     async def settled(self) -> OperandCertificates:
@@ -87,28 +83,28 @@ class Webhooks:
         assert webhook is not None, "a missing certificate is renewed"
         seen = {"ca": certificates.in_secret(authority), "webhook": certificates.in_secret(webhook)}
         self._ends = {name: pair.ends for name, pair in seen.items() if pair is not None and pair.ends is not None}
-        documents = certificates.documents_of(authority, webhook, self.settings().chart_namespace)
+        documents = certificates.documents_of(authority, webhook, self.observer.chart_namespace)
         return OperandCertificates(authority.certificate, documents, renewed)
 
     async def _seen(self) -> tuple[RenewalDecision, certs.KeyPair | None, certs.KeyPair | None]:
         """Which of the present certificates to renew, and these."""
         authority = certificates.authority_in(await self._read(api.CA_SECRET_NAME))
         webhook = certificates.webhook_in(await self._read(api.WEBHOOK_SECRET_NAME))
-        decision = certificates.judged(authority, webhook, now=self.clock.now(), settings=self.settings())
-        return decision, authority, webhook
+        now, settings = self.observer.clock.now(), self.observer.settings()
+        return certificates.judged(authority, webhook, now=now, settings=settings), authority, webhook
 
     def _is_there(self, name: str) -> bool:
-        return self.observer.caches.secrets.get(ObjectKey(self.settings().chart_namespace, name)) is not None
+        return self.observer.caches.secrets.get(ObjectKey(self.observer.chart_namespace, name)) is not None
 
     async def _read(self, name: str) -> Secret | None:
-        key = ObjectKey(self.settings().chart_namespace, name)
+        key = ObjectKey(self.observer.chart_namespace, name)
         return await self.observer.secrets.read(self.observer.caches.secrets.get(key))
 
     async def _renewed(
         self, decision: RenewalDecision, authority: certs.KeyPair | None
     ) -> tuple[certs.KeyPair, certs.KeyPair]:
         """New ones. Signing with a key of 4096 bits takes long enough for a thread, too."""
-        settings = self.settings()
+        settings = self.observer.settings()
         bits = settings.rsa_key_bits
         if authority is None or api.CA_SECRET_NAME in decision.secrets:
             wish, key = self._wish("ca", settings.ca_certificate_expiration), await self.keys.take(bits)
@@ -120,11 +116,11 @@ class Webhooks:
         return pair
 
     def _wish(self, what: str, lifetime: timedelta) -> certs.Wish:
-        settings = self.settings()
+        settings = self.observer.settings()
         return certs.Wish(
             common_name=f"{api.OPERAND_NAME}-{what}",
             names=certificates.service_names(settings.chart_namespace),
             lifetime=lifetime,
-            now=self.clock.now(),
+            now=self.observer.clock.now(),
             key_bits=settings.rsa_key_bits,
         )

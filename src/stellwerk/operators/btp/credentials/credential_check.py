@@ -27,6 +27,7 @@ from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, SecretProblem
 from stellwerk.operators.btp.credentials.token_request import CredentialsVerdict, TokenAnswer, TokenRequest, judged
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable
 from stellwerk.render.sources import http
 from stellwerk.render.sources.egress import EgressRules
@@ -104,20 +105,18 @@ class CredentialCheck:
         self,
         server: TokenService,
         *,
-        interval: Callable[[], timedelta],
+        settings: Callable[[], Settings],
         leader: Callable[[], BtpOperator | None],
         credentials: Callable[[], Awaitable[BtpCredentials | SecretProblem]],
-        secret: Callable[[], str],
         report: Callable[[CredentialsVerdict | None], None],
         recorder: EventSink | None,
         border: Border,
     ) -> None:
-        """`secret` names the required Secret. `report` receives the result of each question; None: none is asked."""
+        """`report` receives the result of each question; None: none is asked."""
         self._server = server
-        self._interval = interval
+        self._settings = settings
         self._leader = leader
         self._credentials = credentials
-        self._secret = secret
         self._report = report
         self._recorder = recorder
         self._border = border
@@ -154,7 +153,7 @@ class CredentialCheck:
 
     async def round(self) -> None:
         """Ask, where that is due or the credentials are others than before. Nothing happens without a leading CR."""
-        if self._interval() <= timedelta():
+        if self._settings().credential_check_interval <= timedelta():
             self._forget()
             return
         operator = self._leader()
@@ -190,7 +189,8 @@ class CredentialCheck:
                 self._recorder.send(operator, notice)
 
     def _notice(self, answer: TokenAnswer) -> Notice | None:
-        what = f"credentials in the Secret {self._secret()}"
+        settings = self._settings()
+        what = f"credentials in the Secret {settings.chart_namespace}/{settings.secret_name}"
         match answer.verdict:
             case CredentialsVerdict.REFUSED:
                 text = (
@@ -207,7 +207,7 @@ class CredentialCheck:
                 return None
 
     def _pause_seconds(self, silent: bool) -> float:
-        interval = self._interval().total_seconds()
+        interval = self._settings().credential_check_interval.total_seconds()
         return (min(interval, RETRY_SECONDS) if silent else interval) * (1.0 + random.uniform(-JITTER, JITTER))
 
     async def _until_due(self) -> None:

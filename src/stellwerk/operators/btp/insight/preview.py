@@ -29,13 +29,12 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import certificates, history, plan, resources
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
-from stellwerk.operators.btp.controllers import in_force
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
 from stellwerk.operators.btp.errors import DamagedRecord, ModuleUnreadable, SecretUnusable, StepFailed
 from stellwerk.operators.btp.module import rehearsal, version_record
 from stellwerk.operators.btp.module.chart import Charts
-from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, ModuleRelease
+from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, ModuleRelease, in_force
 from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.module.version_record import VersionRecord
 from stellwerk.operators.btp.settings import TABLE, CrSelection, ModuleSource, Settings

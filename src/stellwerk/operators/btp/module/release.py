@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stellwerk.apply.errors import UnreadableManifest
@@ -78,6 +78,33 @@ class Places:
     def network_policy_files(self) -> Iterable[Path]:
         """The files with network policies."""
         yield from _manifests(self.manager_resources / NETWORK_POLICIES_FOLDER)
+
+
+def in_force(settings: Settings, working_directory: Path) -> Settings:
+    """The settings with the module's folders resolved.
+
+    Relative ones lie in the working directory, as with the original. Each folder that is not there is taken from the
+    module that we ship, whichever of the others are there. What we ship is no chart: if a chart is asked for and not
+    there, the error names the place in the working directory.
+    """
+
+    def own(folder: str) -> str:
+        return str(working_directory / folder) if folder else ""
+
+    def first(folder: str) -> str:
+        return own(folder) if folder and Path(own(folder)).is_dir() else str(SHIPPED / folder)
+
+    here = replace(
+        settings,
+        resources_path=own(settings.resources_path),
+        chart_path=own(settings.chart_path),
+        manager_resources_path=first(settings.manager_resources_path),
+    )
+    has_chart = bool(here.chart_path) and Path(here.chart_path).is_dir()
+    if settings.module_source is ModuleSource.CHART or (comes_from_chart(here) and has_chart):
+        return here
+    chart_path = first(settings.chart_path) if settings.chart_path else ""
+    return replace(here, resources_path=first(settings.resources_path), chart_path=chart_path)
 
 
 def comes_from_chart(settings: Settings) -> bool:
