@@ -48,17 +48,6 @@ _DEPLOYMENTS = unstructured(Deployment.resource)
 _NOT_MADE_YET = certs.KeyPair(b"", b"")
 
 
-class NothingToDo(Exception):
-    """The BTP Manager changes nothing for this BtpOperator; the message is the cause."""
-
-
-class ImageUnknown(Exception):
-    """No operand runs whose image could be taken."""
-
-    def __init__(self) -> None:
-        super().__init__("the operand does not run yet, and only the operator's environment defines its image")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BtpPreviewInput:
     """What a person has at hand. The module is the one that comes with us, where no `folder` is named."""
@@ -73,7 +62,7 @@ class BtpPreviewInput:
     async def preview(self, operator: BtpOperator) -> Preview:
         """Work it out for a CR that is in the cluster, or is not yet. Nothing is written.
 
-        Raises NothingToDo, ImageUnknown, StepFailed with what the CR would show, InvalidSet, and ApiError.
+        Raises PreviewFailed, StepFailed with what the CR would show, InvalidSet, and ApiError.
         """
         settings = await self._settings()
         await self._check_leads(operator, settings)
@@ -82,7 +71,8 @@ class BtpPreviewInput:
         record = await self._record(settings, needed=release.from_chart)
         after = version_record.after_apply(record, release.version, release.kinds)
         module = await self._module(after, settings.chart_namespace)
-        authority, webhook = await self._certificates(settings)
+        authority = certificates.authority_in(await self._secret(api.CA_SECRET_NAME, settings.chart_namespace))
+        webhook = certificates.webhook_in(await self._secret(api.WEBHOOK_SECRET_NAME, settings.chart_namespace))
         operand = await self.client.find(_DEPLOYMENTS, settings.deployment_name, settings.chart_namespace)
         config = await self.client.find(ConfigMap, api.OPERAND_CONFIG_NAME, settings.chart_namespace)
         values = Values(
@@ -139,17 +129,17 @@ class BtpPreviewInput:
 
     async def _check_leads(self, operator: BtpOperator, settings: Settings) -> None:
         if operator.metadata.is_terminating:
-            raise NothingToDo("it is being deleted")
+            raise _nothing_to_do(operator, "it is being deleted")
         fixed = settings.cr_selection is CrSelection.FIXED
         leader = plan.leader([*(await self.client.list(BtpOperator)).items] or [operator], fixed=fixed)
         if leader is None:
-            raise NothingToDo(f"the module belongs to BtpOperator {api.STANDARD_KEY} alone")
+            raise _nothing_to_do(operator, f"the module belongs to BtpOperator {api.STANDARD_KEY} alone")
         if leader.key != operator.key:
-            raise NothingToDo(f"the module belongs to {leader.ref}, which was there before")
+            raise _nothing_to_do(operator, f"the module belongs to {leader.ref}, which was there before")
 
     async def _credentials(self, settings: Settings) -> BtpCredentials:
         key = ObjectKey(settings.chart_namespace, settings.secret_name)
-        secret = await self.client.find(Secret, key.name, key.namespace)
+        secret = await self._secret(key.name, key.namespace)
         if secret is None or not credentials.is_for_us(secret.metadata.labels):
             raise SecretUnusable(credentials.missing(key))
         found = credentials.read(secret.data, secret.metadata.annotations, default_namespace=key.namespace)
@@ -173,13 +163,11 @@ class BtpPreviewInput:
     ) -> Running | None:
         if operand is None:
             return None
-        secret = await self.client.find(Secret, api.OPERAND_SECRET_NAME, wanted.namespace)
+        secret = await self._secret(api.OPERAND_SECRET_NAME, wanted.namespace)
         return Running.of(operand.body, config.data if config else {}, secret.data if secret else {})
 
-    async def _certificates(self, settings: Settings) -> tuple[certs.KeyPair | None, certs.KeyPair | None]:
-        authority = await self.client.find(Secret, api.CA_SECRET_NAME, settings.chart_namespace)
-        webhook = await self.client.find(Secret, api.WEBHOOK_SECRET_NAME, settings.chart_namespace)
-        return certificates.authority_in(authority), certificates.webhook_in(webhook)
+    async def _secret(self, name: str, namespace: str) -> Secret | None:
+        return await self.client.find(Secret, name, namespace)
 
     async def _module(self, record: VersionRecord, chart_namespace: str) -> dict[Address, Live]:
         """Everything of the module that carries our label, of every kind that any version had; as metadata."""
@@ -204,9 +192,9 @@ class BtpPreviewInput:
         if any(address.ref in version_record.USERS_DEFINITIONS for address in addresses):
             spared = version_record.spared(has_users_objects=await self._has_users_objects())
             addresses = [address for address in addresses if address.ref not in spared]
-        there = await together(addresses, self._is_there) if addresses else []
-        there_now = zip(addresses, there, strict=True)
-        return {address.ref: "an older version had it" for address, is_there in there_now if is_there}
+        there = await together(addresses, self._is_there)
+        found = zip(addresses, there, strict=True)
+        return {address.ref: "an older version had it" for address, is_there in found if is_there}
 
     async def _is_there(self, address: Address) -> bool:
         found = await self.client.find(metadata_of(address.resource), address.key.name, address.key.namespace)
@@ -242,7 +230,7 @@ class BtpPreviewInput:
         ours = [one for one in there if one and version_record.holds_credentials(one, recorded, moves)]
         holding = [one.metadata.namespace for one in ours]
         namespace = credentials.operand_namespace(holding, wanted)
-        own = await self.client.find(Secret, api.CLUSTER_ID_SECRET_NAME, namespace)
+        own = await self._secret(api.CLUSTER_ID_SECRET_NAME, namespace)
         compared = CredentialsComparison(
             wanted=wanted,
             namespace=namespace,
@@ -254,13 +242,18 @@ class BtpPreviewInput:
         return {one.ref: "it belongs to the former credentials" for one in gone if await self._is_there(one)}
 
 
+def _nothing_to_do(operator: BtpOperator, why: str) -> PreviewFailed:
+    fix = f"see why: stellwerk why btp/{operator.metadata.name} -n {operator.metadata.namespace}"
+    return PreviewFailed(why, fix=fix, nothing_to_do=True)
+
+
 def _image(release: ModuleRelease, operand: Unstructured | None) -> str:
-    """The image that runs, else the manifest's. Raises ImageUnknown."""
+    """The image that runs, else the manifest's. Raises PreviewFailed."""
     bodies = [*([operand.body] if operand else []), *(document.body for document in release.documents)]
-    for body in bodies:
-        if image := resources.operand_image(body):
-            return image
-    raise ImageUnknown
+    if image := next(filter(None, map(resources.operand_image, bodies)), ""):
+        return image
+    why = "the operand does not run yet, and only the operator's environment defines its image"
+    raise PreviewFailed(why, fix="name it with --image")
 
 
 def _renewed(
@@ -295,11 +288,6 @@ class BtpPreviewer:
         )
         try:
             return await desk.preview(subject)
-        except NothingToDo as error:
-            fix = f"see why: stellwerk why btp/{subject.metadata.name} -n {subject.metadata.namespace}"
-            raise PreviewFailed(str(error), fix=fix, nothing_to_do=True) from None
-        except ImageUnknown as error:
-            raise PreviewFailed(str(error), fix="name it with --image") from None
         except ModuleUnreadable as error:
             raise PreviewFailed(str(error), fix="name a folder with the module with --path") from None
         except (StepFailed, ApplyError) as error:

@@ -203,26 +203,16 @@ def _turn(reason: str) -> str:
     return CATALOGUE.turn(Reason(reason)) if reason in Reason.__members__ else ""
 
 
-def _missing_secret(seen: BtpSurroundings) -> _Answer:
-    secret = seen.secret
+def _required_secret(seen: BtpSurroundings) -> _Answer:
+    secret, label = seen.secret, f"{api.MANAGED_BY_LABEL}={api.BROKER_NAME}"
     if secret is None:
         return (), "look at the Secret as a user who may read it, then: stellwerk explain MissingSecret"
     if not secret.exists:
-        create = (
-            f"create it with the keys {', '.join(REQUIRED_KEYS)} and the label {api.MANAGED_BY_LABEL}={api.BROKER_NAME}"
-        )
-        return (_root(f"Secret {secret.key} does not exist"),), f"{create}."
-    if not secret.labelled:
-        label = f"{api.MANAGED_BY_LABEL}={api.BROKER_NAME}"
-        step = f"kubectl label secret {secret.key.name} -n {secret.key.namespace} {label} --overwrite"
+        create = f"create it with the keys {', '.join(REQUIRED_KEYS)} and the label {label}."
+        return (_root(f"Secret {secret.key} does not exist"),), create
+    if seen.reason == Reason.MissingSecret and not secret.labelled:
+        step = f"kubectl label secret {_on_the_line(secret.key)} {label} --overwrite"
         return (_root(f"Secret {secret.key} is there, but has not the label {label}"),), step
-    return _invalid_secret(seen)
-
-
-def _invalid_secret(seen: BtpSurroundings) -> _Answer:
-    secret = seen.secret
-    if secret is None or not secret.exists:
-        return _missing_secret(seen)
     if secret.is_good:
         text = f"Secret {secret.key} is complete, and the operator has not looked at it again"
         return (_root(text),), _LOOK_AT_OPERATOR
@@ -320,8 +310,8 @@ _WAITING = (
 """Reasons of an operator at work: nothing has failed, and the operand may not be ready yet."""
 
 _EXPLAINERS: Mapping[str, Callable[[BtpSurroundings], _Answer]] = {
-    Reason.MissingSecret: _missing_secret,
-    Reason.InvalidSecret: _invalid_secret,
+    Reason.MissingSecret: _required_secret,
+    Reason.InvalidSecret: _required_secret,
     Reason.OlderCRExists: _older_leads,
     Reason.WrongNamespaceOrName: _wrong_place,
     Reason.ServiceInstancesAndBindingsNotCleaned: _blocked,
