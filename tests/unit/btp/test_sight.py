@@ -35,7 +35,7 @@ def cache(resource: Resource = Service.resource) -> Informer[Unstructured]:
 )
 async def test_the_process_is_not_ready_while_it_cannot_watch_what_it_needs_itself(cause: WatchSuspended) -> None:
     manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
-    found = watches.caches(manager, wake=lambda: None, settings=Settings())
+    found = watches.Caches(manager, wake=lambda: None, settings=Settings())
     for informer in manager.home.informers:
         informer.take(Synced((), "1"))
     found.pods.take(cause)
@@ -92,7 +92,7 @@ async def test_an_object_that_cannot_be_read_is_there() -> None:
 @pytest.mark.req("R-207")
 async def test_the_default_settings_decide_nothing_while_the_tunables_cannot_be_listed() -> None:
     manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
-    found = watches.caches(manager, wake=lambda: None, settings=Settings())
+    found = watches.Caches(manager, wake=lambda: None, settings=Settings())
     leading = Leading(found.operators.store, lambda: False, found.operators.unreadable)
     observer = Observer(found, SecretReader(manager.client), Settings, FakeClock(), leading)
     operator = BtpOperator(metadata=ObjectMeta(name="btpoperator", namespace="kyma-system", uid="u"))

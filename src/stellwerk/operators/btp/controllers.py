@@ -29,7 +29,7 @@ from stellwerk.operators.btp.module.chart import Charts
 from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.rights import RIGHTS
 from stellwerk.operators.btp.settings import TABLE, CrSelection, Settings
-from stellwerk.operators.btp.watches import Caches, caches
+from stellwerk.operators.btp.watches import Caches
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.certificates.key_pool import KeyStock
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
@@ -96,7 +96,7 @@ def install(
         for key in observer.leader_key():
             controller.queue.add(key)
 
-    seen = caches(manager, wake=wake, settings=settings)
+    seen = Caches(manager, wake=wake, settings=settings)
     leading = Leading(seen.operators.store, lambda: now().cr_selection is CrSelection.FIXED, seen.operators.unreadable)
     observer = Observer(seen, SecretReader(manager.client), now, manager.clock, leading)
     webhooks = Webhooks(observer, metrics.regenerated, keys)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -21,6 +20,7 @@ from stellwerk.api.core import ConfigMap, Pod, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from stellwerk.apply.set.object_set import SetProgress
+from stellwerk.kube.client.client import Target
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import (
     HasMetadata,
@@ -37,6 +37,7 @@ from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.process.manager import Manager
 
+T = TypeVar("T", bound=HasMetadata)
 Metadata: TypeAlias = Informer[PartialObjectMetadata]
 Cache: TypeAlias = Metadata | Informer[Unstructured]
 VISIBLE_WITHIN_SECONDS = 30.0
@@ -68,43 +69,36 @@ class WatchedSecrets:
     A tenant can put our label on a Secret in a namespace of its own, so no other namespace is looked at.
     """
 
-    def __init__(self, manager: Manager, chart_namespace: str) -> None:
+    def __init__(self, manager: Manager, chart_namespace: str, wake: Callable[[], None]) -> None:
         self._manager = manager
-        self._handlers: list[Callable[[Delta[PartialObjectMetadata]], None]] = []
+        self._handlers: list[Callable[[Delta[PartialObjectMetadata]], None]] = [lambda _: wake()]
         self._chart_namespace = chart_namespace
-        self._labelled: dict[str, Metadata] = {}
-        self._credentials: dict[str, Metadata] = {}
-        self._cluster_ids: dict[str, Metadata] = {}
-        self._watched: tuple[str, ...] = ()
-        self._open((chart_namespace,))
+        self._opened: dict[tuple[str, str], Metadata] = {}
+        self._watched: tuple[str, ...] = (chart_namespace,)
+        """The namespaces where we look, the chart namespace first."""
+        self.sights()
 
     def on_change(self, handler: Callable[[Delta[PartialObjectMetadata]], None]) -> None:
         """Call the handler for each change of any of these Secrets."""
         self._handlers.append(handler)
-        for informer in self._informers():
+        for informer in self._opened.values():
             informer.on_change(handler)
 
     async def cover(self, chart_namespace: str, others: Collection[str]) -> None:
         """Look into these namespaces and no others; return when the caches are full or known to be impossible."""
         self._chart_namespace = chart_namespace
-        self._open((chart_namespace, *sorted({*others} - {chart_namespace})))
+        self._watched = (chart_namespace, *sorted({*others} - {chart_namespace}))
         for informer in self.sights():
             await informer.wait_settled()
-
-    @property
-    def namespaces(self) -> tuple[str, ...]:
-        """Where we look, the chart namespace first."""
-        return self._watched
 
     def of(self, key: ObjectKey) -> Metadata | None:
         """The informer that shows a Secret; None for one that we do not watch."""
         if key.namespace not in self._watched:
             return None
         if key.name == api.CLUSTER_ID_SECRET_NAME:
-            return self._cluster_ids[key.namespace]
-        if key.namespace == self._chart_namespace:
-            return self._labelled[key.namespace]
-        return self._credentials[key.namespace] if key.name == api.OPERAND_SECRET_NAME else None
+            return self._cluster_id_in(key.namespace)
+        is_watched = key.namespace == self._chart_namespace or key.name == api.OPERAND_SECRET_NAME
+        return self._labelled_in(key.namespace) if is_watched else None
 
     def get(self, key: ObjectKey) -> PartialObjectMetadata | None:
         """A Secret, as far as it is watched."""
@@ -121,75 +115,72 @@ class WatchedSecrets:
     def cluster_ids(self) -> Iterator[PartialObjectMetadata]:
         """The Secrets that the operand writes for itself, in all namespaces where we look."""
         for namespace in self._watched:
-            yield from self._cluster_ids[namespace].store.all()
+            yield from self._cluster_id_in(namespace).store.all()
 
-    def labelled(self) -> Iterator[Metadata]:
+    def labelled(self) -> list[Metadata]:
         """The informers over Secrets with a label."""
-        for namespace in self._watched:
-            chart = namespace == self._chart_namespace
-            yield self._labelled[namespace] if chart else self._credentials[namespace]
+        return [self._labelled_in(namespace) for namespace in self._watched]
 
-    def sights(self) -> Iterator[Metadata]:
+    def sights(self) -> list[Metadata]:
         """All informers that are looked at."""
-        yield from self.labelled()
-        for namespace in self._watched:
-            yield self._cluster_ids[namespace]
+        return [*self.labelled(), *map(self._cluster_id_in, self._watched)]
 
-    def _open(self, namespaces: tuple[str, ...]) -> None:
-        for namespace in namespaces:
-            if namespace == self._chart_namespace:
-                self._add(self._labelled, namespace, labels=OURS_OR_BROKERS)
-            else:
-                self._add(self._credentials, namespace, fields=f"metadata.name={api.OPERAND_SECRET_NAME}")
-            self._add(self._cluster_ids, namespace, fields=f"metadata.name={api.CLUSTER_ID_SECRET_NAME}")
-        self._watched = namespaces
+    def _labelled_in(self, namespace: str) -> Metadata:
+        if namespace == self._chart_namespace:
+            return self._informer(namespace, labels=OURS_OR_BROKERS)
+        return self._informer(namespace, fields=f"metadata.name={api.OPERAND_SECRET_NAME}")
 
-    def _add(self, opened: dict[str, Metadata], namespace: str, *, labels: str = "", fields: str = "") -> None:
-        if namespace in opened:
-            return
-        opened[namespace] = self._manager.informer(
-            metadata_of(Secret), namespace=namespace, labels=labels, fields=fields
-        )
-        for handler in self._handlers:
-            opened[namespace].on_change(handler)
+    def _cluster_id_in(self, namespace: str) -> Metadata:
+        return self._informer(namespace, fields=f"metadata.name={api.CLUSTER_ID_SECRET_NAME}")
 
-    def _informers(self) -> Iterator[Metadata]:
-        for opened in (self._labelled, self._credentials, self._cluster_ids):
-            yield from opened.values()
+    def _informer(self, namespace: str, *, labels: str = "", fields: str = "") -> Metadata:
+        """The informer over these Secrets, opened when it is first asked for."""
+        place = namespace, labels or fields
+        if place not in self._opened:
+            view = metadata_of(Secret)
+            self._opened[place] = self._manager.informer(view, namespace=namespace, labels=labels, fields=fields)
+            for handler in self._handlers:
+                self._opened[place].on_change(handler)
+        return self._opened[place]
 
 
 USUAL_KINDS = frozenset(kind.resource.gvk for kind in (*MODULE_KINDS, Secret))
 """Kinds of Kubernetes itself."""
 
 
-@dataclass(slots=True)
 class Caches:
-    """The informers of the operator. `resources` holds one per resource of the module, Secrets excepted.
+    """The informers of the operator. `wake` is called when an object of ours, or of users, changes.
 
     Objects in namespaces are watched in the chart namespace alone: elsewhere tenants may put our label on what they
     like, as often as they like. That namespace is a tunable which may change while we run.
     """
 
-    informer: Callable[[Resource, str], Informer[Unstructured]]
-    """Gives the informer over our objects of a resource in a namespace."""
-    pods_in: Callable[[str], Informer[Pod]]
-    """Gives the informer over the operand's pods in a namespace."""
-    namespace: str
-    """The chart namespace that is watched."""
-    operators: Informer[BtpOperator]
-    tunables: Informer[ConfigMap]
-    secrets: WatchedSecrets
-    pods: Informer[Pod]
-    users: dict[Resource, Informer[PartialObjectMetadata]] = field(default_factory=dict)
-    """What users have: service instances and bindings, watched from when their kinds are served."""
-    resources: dict[Resource, Informer[Unstructured]] = field(default_factory=dict)
+    def __init__(self, manager: Manager, *, wake: Callable[[], None], settings: Settings) -> None:
+        self._manager = manager
+        self._wake = wake
+        self._watched: set[object] = set()
+        self.namespace = settings.chart_namespace
+        """The chart namespace that is watched."""
+        self.secrets = WatchedSecrets(manager, self.namespace, wake)
+        self.operators = manager.informer(BtpOperator, required=True)
+        # Not awaited: a BtpOperator names what keeps them from being read.
+        name = f"metadata.name={settings.config_name}"
+        self.tunables = manager.informer(ConfigMap, namespace=self.namespace, fields=name, required=True, awaited=False)
+        self.pods = self._pods()
+        self.resources = {kind.resource: self._of_ours(kind.resource) for kind in MODULE_KINDS}
+        """One for each resource of the module, Secrets excepted."""
+        self.users: dict[Resource, Metadata] = {}
+        """What users have: service instances and bindings, watched from when their kinds are served."""
+        for kind in (ServiceInstance, ServiceBinding):
+            self._open_when_served(kind)
 
     async def follow(self, namespace: str) -> None:
         """Watch the module in this chart namespace."""
         if namespace == self.namespace:
             return
-        self.namespace, self.pods = namespace, self.pods_in(namespace)
-        self.resources = {resource: self.informer(resource, namespace) for resource in self.resources}
+        self.namespace = namespace
+        self.pods = self._pods()
+        self.resources = {resource: self._of_ours(resource) for resource in self.resources}
         await self.pods.wait_settled()
         for informer in self.resources.values():
             await informer.wait_settled()
@@ -231,7 +222,7 @@ class Caches:
         """Watch these resources too, and return when their caches are full or known to be impossible."""
         for resource in needed:
             if resource != Secret.resource and resource not in self.resources:
-                self.resources[resource] = self.informer(resource, self.namespace)
+                self.resources[resource] = self._of_ours(resource)
                 await self.resources[resource].wait_settled()
 
     def of_module(self) -> Iterator[Cache]:
@@ -264,6 +255,41 @@ class Caches:
                 if informer is not None and not is_forbidden(informer):
                     yield informer, key, result.live.metadata.resource_version
 
+    def _pods(self) -> Informer[Pod]:
+        return self._watch(Pod, self.namespace, api.OPERAND_POD_SELECTOR)
+
+    def _of_ours(self, resource: Resource) -> Informer[Unstructured]:
+        place = self.namespace if resource.namespaced else ""
+        return self._watch(unstructured(resource), place, api.MANAGED_SELECTOR)
+
+    def _watch(self, target: Target[T], namespace: str = "", labels: str = "") -> Informer[T]:
+        """The informer over these objects, whose changes wake. Asked for again, it is the same one."""
+        informer = self._manager.informer(target, namespace=namespace, labels=labels)
+        if informer not in self._watched:
+            self._watched.add(informer)
+            informer.on_change(lambda _: self._wake())
+        return informer
+
+    def _open_when_served(self, kind: type[Kind]) -> None:
+        """Watch a kind of users from when its definition is established until it is deleted; asking at any other time
+        would only be refused."""
+
+        def on_change(delta: Delta[CustomResourceDefinition]) -> None:
+            informer = self.users.get(kind.resource)
+            if informer is not None and delta.new is None:
+                informer.suspend(f"{delta.latest.ref} was deleted, and with it all objects of its kind")
+            elif informer is not None and delta.new is not None:
+                informer.is_ending = delta.new.metadata.is_terminating
+            if delta.new is None or not delta.new.is_established:
+                return
+            if informer is not None:
+                informer.resume()
+            else:
+                self.users[kind.resource] = self._watch(metadata_of(kind))
+
+        name = f"metadata.name={kind.resource.group_resource}"
+        self._manager.informer(CustomResourceDefinition, fields=name).on_change(on_change)
+
 
 class CacheView(Protocol):
     """An informer, as far as it shows whether it sees anything."""
@@ -287,71 +313,3 @@ def why_blind(informer: Cache) -> str:
         return f"the cache of {informer.name} is not filled yet"
     hidden = next((obj for key, obj in informer.unreadable.items() if key not in informer.store), None)
     return f"{hidden.ref} cannot be read: {hidden.why}" if hidden is not None else ""
-
-
-def caches(manager: Manager, *, wake: Callable[[], None], settings: Settings) -> Caches:
-    """The informers over everything that a pass looks at. `wake` is called when an object of ours changes."""
-
-    opened: dict[tuple[Resource, str], Informer[Unstructured]] = {}
-    pods: dict[str, Informer[Pod]] = {}
-
-    def informer(resource: Resource, namespace: str) -> Informer[Unstructured]:
-        place = namespace if resource.namespaced else ""
-        if (resource, place) not in opened:
-            found = manager.informer(unstructured(resource), namespace=place, labels=api.MANAGED_SELECTOR)
-            opened[resource, place] = found
-            found.on_change(lambda _: wake())
-        return opened[resource, place]
-
-    def pods_in(namespace: str) -> Informer[Pod]:
-        if namespace not in pods:
-            pods[namespace] = manager.informer(Pod, namespace=namespace, labels=api.OPERAND_POD_SELECTOR)
-            pods[namespace].on_change(lambda _: wake())
-        return pods[namespace]
-
-    here = settings.chart_namespace
-    secrets = WatchedSecrets(manager, here)
-    secrets.on_change(lambda _: wake())
-    found = Caches(
-        informer=informer,
-        pods_in=pods_in,
-        namespace=here,
-        operators=manager.informer(BtpOperator, required=True),
-        # Not awaited: a BtpOperator names what keeps them from being read.
-        tunables=manager.informer(
-            ConfigMap, namespace=here, fields=f"metadata.name={settings.config_name}", required=True, awaited=False
-        ),
-        secrets=secrets,
-        pods=pods_in(here),
-        resources={kind.resource: informer(kind.resource, here) for kind in MODULE_KINDS},
-    )
-    for kind in (ServiceInstance, ServiceBinding):
-        _open_when_served(manager, kind, found.users, wake)
-    return found
-
-
-def _open_when_served(
-    manager: Manager,
-    kind: type[Kind],
-    users: dict[Resource, Informer[PartialObjectMetadata]],
-    wake: Callable[[], None],
-) -> None:
-    """Watch a kind of users from when its definition is established until it is deleted; asking at any other time would
-    only be refused."""
-
-    def on_change(delta: Delta[CustomResourceDefinition]) -> None:
-        informer = users.get(kind.resource)
-        if informer is not None and delta.new is None:
-            informer.suspend(f"{delta.latest.ref} was deleted, and with it all objects of its kind")
-        elif informer is not None and delta.new is not None:
-            informer.is_ending = delta.new.metadata.is_terminating
-        if delta.new is None or not delta.new.is_established:
-            return
-        if informer is not None:
-            informer.resume()
-            return
-        users[kind.resource] = manager.informer(metadata_of(kind))
-        users[kind.resource].on_change(lambda _: wake())
-
-    definition = manager.informer(CustomResourceDefinition, fields=f"metadata.name={kind.resource.group_resource}")
-    definition.on_change(on_change)
