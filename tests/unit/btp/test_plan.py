@@ -92,7 +92,7 @@ def test_without_the_secret_nothing_is_provisioned(reason: Reason) -> None:
 
 
 def test_a_ready_module_is_kept_up() -> None:
-    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded))) == plan.VerifyReady(GOOD)
+    assert plan.next_step(seen(operator(Reason.ReconcileSucceeded))) == plan.Provision(GOOD)
 
 
 def test_drift_of_a_ready_module_is_shown_before_it_is_mended() -> None:

@@ -41,7 +41,7 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.plan import hard_delete_start, soft_delete_start
+from stellwerk.operators.btp.btpoperator.plan import noted_time
 from stellwerk.operators.btp.btpoperator.provisioning import module_set
 from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.settings import Settings
@@ -87,32 +87,23 @@ class Removal:
     _memory: ObservedState = field(default_factory=ObservedState)
     """Objects of which the API server has taken the deletion: a cache that is behind must not ask again."""
 
-    async def note_start(self, operator: BtpOperator) -> bool:
-        """Remember on the CR when the sweep began, so that a restart does not restart the clock.
+    async def note_start(self, operator: BtpOperator, annotation: str) -> bool:
+        """Remember on the CR when the sweep began, or was given up; returns whether that is now.
 
-        Returns whether it begins now.
-        """
-        if hard_delete_start(operator, self.observer.clock.now()) is not None:
-            return False
-        await self._note(operator, {api.HARD_DELETE_STARTED_ANNOTATION: self._now()})
-        return True
-
-    async def note_soft(self, operator: BtpOperator) -> None:
-        """Remember on the CR that the sweep was given up: what fails after that does not make the deletion hard again.
-
+        So a restart does not restart the clock, and what fails after the sweep does not make the deletion hard again.
         The condition cannot remember it, because it then shows the failure.
         """
-        if soft_delete_start(operator, self.observer.clock.now()) is None:
-            await self._note(operator, {api.SOFT_DELETE_STARTED_ANNOTATION: self._now()})
+        now = self.observer.clock.now()
+        if noted_time(operator, annotation, now) is not None:
+            return False
+        await self._note(operator, {annotation: now.isoformat(timespec="seconds")})
+        return True
 
     async def forget_start(self, operator: BtpOperator) -> None:
         """The sweep was called off: one that begins later has its whole time again."""
         notes = (api.HARD_DELETE_STARTED_ANNOTATION, api.SOFT_DELETE_STARTED_ANNOTATION)
         if any(name in operator.metadata.annotations for name in notes):
             await self._note(operator, dict.fromkeys(notes))
-
-    def _now(self) -> str:
-        return self.observer.clock.now().isoformat(timespec="seconds")
 
     async def _note(self, operator: BtpOperator, notes: JsonObject) -> None:
         metadata: JsonObject = {"uid": operator.metadata.uid, "annotations": notes}
@@ -270,11 +261,16 @@ class Removal:
 
     async def _delete_cluster_id_secrets(self) -> None:
         """The operand's own Secret has no label of ours. It is next to the credentials, so it goes before them."""
-        chart_namespace = self.observer.chart_namespace
-        beside = {address.key.namespace for address in self.observer.removable() if _is_credentials(address.key.name)}
+        keys = [address.key for address in self.observer.removable()]
+        beside = {key.namespace for key in keys if key.name == api.OPERAND_SECRET_NAME}
         for secret in self.observer.caches.secrets.cluster_ids():
-            if secret.metadata.namespace in {chart_namespace, *beside} and not secret.metadata.is_terminating:
-                await self._delete(Secret, secret)
+            key = secret.key
+            if secret.metadata.is_terminating or key.namespace not in {self.observer.chart_namespace, *beside}:
+                continue
+            try:
+                await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=secret.metadata.uid)
+            except ApiError as error:
+                raise RemovalFailed(str(error)) from error
 
     async def _delete_operand(self) -> None:
         for address, live in self.observer.removable().items():
@@ -329,14 +325,6 @@ class Removal:
         await self.client.delete(metadata_of(Secret), secret_name, namespace, uid=secret.metadata.uid)
         return ""
 
-    async def _delete(self, kind: type[Kind], seen: PartialObjectMetadata) -> None:
-        try:
-            await self.client.delete(
-                metadata_of(kind), seen.metadata.name, seen.metadata.namespace, uid=seen.metadata.uid
-            )
-        except ApiError as error:
-            raise RemovalFailed(str(error)) from error
-
 
 async def is_forced_still(client: Client, operator: BtpOperator) -> bool:
     """Whether the API server itself has this very CR, going, with the label that asks for users' objects.
@@ -363,7 +351,3 @@ def _in_its_own_words(user: ServiceBinding | ServiceInstance) -> str:
 
 def _held(live: Live) -> str:
     return ", ".join(live.metadata.finalizers) if live.metadata.is_terminating else ""
-
-
-def _is_credentials(name: str) -> bool:
-    return name == api.OPERAND_SECRET_NAME

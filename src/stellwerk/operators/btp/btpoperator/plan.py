@@ -55,6 +55,11 @@ class Blockers:
     def __bool__(self) -> bool:
         return bool(self.instances or self.bindings)
 
+    @property
+    def counts(self) -> str:
+        """How many there are of each."""
+        return f"{len(self.instances)} instance(s) and {len(self.bindings)} binding(s)"
+
     def __str__(self) -> str:
         named = [f"ServiceInstance {key}" for key in nsmallest(NAMED_BLOCKERS, self.instances)]
         named += [f"ServiceBinding {key}" for key in nsmallest(NAMED_BLOCKERS, self.bindings)]
@@ -162,14 +167,7 @@ class ReportSecretProblem:
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """Bring the module up to date. Next: Ready, or an error."""
-
-    credentials: BtpCredentials
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyReady:
-    """The module is Ready: look whether that is still true, and mend what was changed. Next: Ready, or an error."""
+    """Bring the module up to date; one that is Ready is inspected first. Next: Ready, or an error."""
 
     credentials: BtpCredentials
 
@@ -216,7 +214,6 @@ Step: TypeAlias = (
     | SetStatus
     | ReportSecretProblem
     | Provision
-    | VerifyReady
     | Wait
     | HardDelete
     | SoftDelete
@@ -300,23 +297,19 @@ def older_cr_message(leading: BtpOperator, redundant: BtpOperator) -> str:
 def _with_secret(seen: Snapshot) -> Step:
     if isinstance(seen.required_secret, SecretProblem):
         return ReportSecretProblem(seen.required_secret)
-    return VerifyReady(seen.required_secret) if seen.state is State.Ready else Provision(seen.required_secret)
+    return Provision(seen.required_secret)
 
 
 def _recovery(seen: Snapshot) -> Step:
     """Start over, unless the required Secret has the same problem still."""
-    problem = seen.required_secret
-    if isinstance(problem, SecretProblem) and not problem.may_pass and _is_shown(problem, seen):
-        return Rest()
+    match seen.required_secret:
+        case SecretProblem(reason, message, may_pass=False) if (reason, message) == (seen.reason, seen.message):
+            return Rest()
     if seen.state is State.Error and seen.update_unchecked:
         return SetStatus(Reason.UpdateCheck)
     if seen.reason == Reason.InconsistentChart:
         return SetStatus(Reason.Initialized)
     return SetStatus(Reason.Updated, CHART_UPDATED if seen.from_chart else "")
-
-
-def _is_shown(problem: SecretProblem, seen: Snapshot) -> bool:
-    return (seen.reason, seen.message) == (problem.reason, problem.message)
 
 
 def _deletion(seen: Snapshot) -> Step:
@@ -335,8 +328,10 @@ def _deletion(seen: Snapshot) -> Step:
         return RemoveModule()
     if seen.reason == Reason.SoftDeleting:
         return SoftDelete()
-    used = seen.now - (hard_delete_start(seen.operator, seen.now) or seen.now)
-    if used >= seen.hard_delete_timeout or soft_delete_start(seen.operator, seen.now) is not None:
+    used = seen.now - (noted_time(seen.operator, api.HARD_DELETE_STARTED_ANNOTATION, seen.now) or seen.now)
+    # Once the sweep is given up, the operand may be gone, and without it nothing that the sweep deletes would go.
+    given_up = noted_time(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION, seen.now) is not None
+    if given_up or used >= seen.hard_delete_timeout:
         return SetStatus(Reason.SoftDeleting)
     bindings_alone = seen.hard_delete_timeout * BINDINGS_FIRST - used if seen.blockers.bindings else timedelta()
     return HardDelete(seen.hard_delete_timeout - used, max(bindings_alone, timedelta()))
@@ -349,20 +344,18 @@ def blocked_message(blockers: Blockers, home: str = "") -> str:
     objects of others there are, and not their names.
     """
     label = f'{api.FORCE_DELETE_LABEL}="true"'
-    counts = f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s)"
     if home:
         way_out = f"Delete them; the label {label} counts only on a BtpOperator in the namespace {home}"
     else:
         way_out = f"Still there: {blockers}. Delete them, or label the BtpOperator {label} to have them deleted"
-    return f"All service instances and bindings must be removed: {counts}. {way_out}"
+    return f"All service instances and bindings must be removed: {blockers.counts}. {way_out}"
 
 
 def forced_message(blockers: Blockers, timeout: timedelta) -> str:
     """What is deleted with the module, because of which label, and for how long it is waited for."""
     return (
-        f'The label {api.FORCE_DELETE_LABEL}="true" is on the BtpOperator, so {len(blockers.instances)} instance(s) '
-        f"and {len(blockers.bindings)} binding(s) are deleted with the module. Those that are still there after "
-        f"{duration.format(timeout)} (HardDeleteTimeout) lose their "
+        f'The label {api.FORCE_DELETE_LABEL}="true" is on the BtpOperator, so {blockers.counts} are deleted with the '
+        f"module. Those that are still there after {duration.format(timeout)} (HardDeleteTimeout) lose their "
         f"finalizers (soft deletion): {blockers}"
     )
 
@@ -377,20 +370,7 @@ def waiting_message(shown: str, what: str, why: str) -> str:
     return f"{shown.partition(WAITING)[0]}{WAITING}{what}: {why}"
 
 
-def hard_delete_start(operator: BtpOperator, now: datetime) -> datetime | None:
-    """When the sweep over instances and bindings began; None before that."""
-    return _noted_time(operator, api.HARD_DELETE_STARTED_ANNOTATION, now)
-
-
-def soft_delete_start(operator: BtpOperator, now: datetime) -> datetime | None:
-    """When the sweep was given up; None before that.
-
-    From then on the operand may be gone, and without it nothing that the sweep deletes would go.
-    """
-    return _noted_time(operator, api.SOFT_DELETE_STARTED_ANNOTATION, now)
-
-
-def _noted_time(operator: BtpOperator, annotation: str, now: datetime) -> datetime | None:
+def noted_time(operator: BtpOperator, annotation: str, now: datetime) -> datetime | None:
     """The time of a step of the deletion; None where it was not noted.
 
     A step begins after the CR was deleted, and has begun before now. A time that is none, or another one, was not

@@ -23,8 +23,8 @@ from stellwerk.operators.btp.btpoperator import deprovisioning, events, plan
 from stellwerk.operators.btp.btpoperator.deprovisioning import Removal
 from stellwerk.operators.btp.btpoperator.diagnose import OperandDiagnosis
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot, Step
-from stellwerk.operators.btp.btpoperator.provisioning import Finish, ModuleProgress, Provisioner
+from stellwerk.operators.btp.btpoperator.plan import Snapshot, Step
+from stellwerk.operators.btp.btpoperator.provisioning import ModuleProgress, Provisioner, UnreadyObject
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
 from stellwerk.operators.btp.errors import (
@@ -44,7 +44,7 @@ from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import Unexpected
 from stellwerk.runtime.control.status_writer import StatusWriter
-from stellwerk.runtime.reconciler import Next, ReconcileError, Severity, SimpleReconciler
+from stellwerk.runtime.reconciler import Next, ReconcileError, SimpleReconciler
 
 T = TypeVar("T")
 
@@ -89,29 +89,23 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         if operator.metadata.uid in self.observer.leading.finished:
             return Next.done()  # the finalizer is removed already; the cache is behind
         done = await self._attempt(operator)
-        severity = _severity(done.status) if done.status is not None else done.severity
+        severity = done.severity
+        if done.status is not None:
+            severity = reasons.severity_of(Reason(done.status.conditions[0].reason))
         return replace(done, status=answered(operator, done.status), severity=severity)
 
     async def _attempt(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         try:
-            return await self._pass(self._with_update_check(await self.observer.snapshot(operator)))
+            seen = self._with_update_check(await self.observer.snapshot(operator))
+            step = plan.next_step(seen)
+            if isinstance(step, plan.ReportSecretProblem | plan.Provision):
+                self.observer.check_sight()
+            return await self._carry_out(step, seen)
         except StepFailed as failure:
-            told = self._in_own_words(failure, operator.status)
+            settings, state = self.observer.settings(), operator.status.state if operator.status else None
+            told = of_chart(failure, settings.chart_path, state) if comes_from_chart(settings) else failure
             told.retry_after_seconds = self._retry_seconds(operator.key)
             raise told from failure.__cause__
-
-    async def _pass(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
-        step = plan.next_step(seen)
-        if isinstance(step, plan.ReportSecretProblem | plan.Provision | plan.VerifyReady):
-            self.observer.check_sight()
-        return await self._carry_out(step, seen)
-
-    def _in_own_words(self, failure: StepFailed, shown: BtpOperatorStatus | None) -> StepFailed:
-        """The failure in the words of where the module comes from."""
-        settings = self.observer.settings()
-        if not comes_from_chart(settings):
-            return failure
-        return of_chart(failure, settings.chart_path, shown.state if shown else None)
 
     def _with_update_check(self, seen: Snapshot) -> Snapshot:
         """The check is due after a start, and done as soon as the CR shows that something is under way."""
@@ -152,8 +146,6 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
                 raise SecretUnusable(problem)
             case plan.Provision(wanted):
                 return await self._provision(seen, wanted)
-            case plan.VerifyReady(wanted):
-                return await self._keep_up(seen, wanted)
             case plan.Wait(message):
                 return await self._wait_for_users(seen, message)
             case plan.HardDelete():
@@ -182,13 +174,11 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
     # Bringing the module up
 
-    async def _keep_up(self, seen: Snapshot, wanted: BtpCredentials) -> Next[BtpOperatorStatus]:
-        turn = await self.provisioner.inspect(seen.operator, wanted)
-        if turn is not None:
-            return Next.now(self._status(seen, turn.reason, turn.message))
-        return await self._provision(seen, wanted)
-
     async def _provision(self, seen: Snapshot, wanted: BtpCredentials) -> Next[BtpOperatorStatus]:
+        if seen.state is State.Ready:
+            turn = await self.provisioner.inspect(seen.operator, wanted)
+            if turn is not None:
+                return Next.now(self._status(seen, turn.reason, turn.message))
         if seen.comparison is None or seen.state is not State.Processing:
             return await self._bring_up(seen, wanted)
         deleted = await self._prepare_move(seen.comparison)
@@ -201,17 +191,14 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         if progress.written:  # a restoration starts no new wait, which another client could then prolong without end
             return Next[BtpOperatorStatus].now().with_events(*events.of_progress(progress))
         if progress.unready is not None:
-            return await self._wait_for_module(seen, progress)
+            return await self._wait_for_module(seen, progress, progress.unready)
         self.memos.of(seen.operator.key).waiting_since = None
         if seen.comparison is not None and seen.state is State.Processing:
             await self._clean_up_move(seen.comparison)
         finish = await self.provisioner.finish(progress.release, wanted)
         self.memos.of(seen.operator.key).failures = 0
-        return self._ready(seen, progress, finish)
-
-    def _ready(self, seen: Snapshot, progress: ModuleProgress, finish: Finish) -> Next[BtpOperatorStatus]:
         interval = self.observer.settings().ready_state_requeue_interval.total_seconds()
-        status = self._still_ready(seen) if seen.state is State.Ready else self._success(seen, finish.replaces)
+        status = self._ready(seen, finish.replaces)
         notices = (*events.of_progress(progress), *events.of_outdated(finish.outdated))
         return Next.after(self._no_later_than_held(progress, interval), status).with_events(*notices)
 
@@ -221,11 +208,9 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             return seconds
         return min(seconds, max(0.0, progress.held_until - self.observer.clock.monotonic()))
 
-    def _still_ready(self, seen: Snapshot) -> BtpOperatorStatus:
-        """Its status for the present spec; nothing is written where it is the same already."""
-        return self._status(seen, Reason(seen.reason), seen.message)
-
-    def _success(self, seen: Snapshot, is_new: bool) -> BtpOperatorStatus:
+    def _ready(self, seen: Snapshot, is_new: bool) -> BtpOperatorStatus:
+        if seen.state is State.Ready:  # for the present spec; nothing is written where it is the same already
+            return self._status(seen, Reason(seen.reason), seen.message)
         if not seen.from_chart:
             return self._status(seen, Reason.ReconcileSucceeded)
         if is_new:
@@ -234,26 +219,23 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             return self._status(seen, Reason.UpdateCheckSucceeded)
         return self._status(seen, Reason.ReconcileSucceeded, CHART_SUCCEEDED)
 
-    async def _wait_for_module(self, seen: Snapshot, progress: ModuleProgress) -> Next[BtpOperatorStatus]:
+    async def _wait_for_module(
+        self, seen: Snapshot, progress: ModuleProgress, unready: UnreadyObject
+    ) -> Next[BtpOperatorStatus]:
         """The module is applied and not ready yet: report what it waits for, and give up for now after ReadyTimeout."""
-        waiting = await self._waiting(seen, progress)
-        assert waiting.delay_seconds is not None
-        again = self._no_later_than_held(progress, waiting.delay_seconds)
-        return replace(waiting, delay_seconds=again).with_events(*events.of_progress(progress))
-
-    async def _waiting(self, seen: Snapshot, progress: ModuleProgress) -> Next[BtpOperatorStatus]:
-        assert progress.unready is not None
         waited, timeout = self._waited_seconds(seen), self.observer.settings().ready_timeout.total_seconds()
-        if waited < min(EXPLAIN_AFTER_SECONDS, timeout) and not self.diagnosis.is_obvious(progress.unready):
-            return Next.after(min(EXPLAIN_AFTER_SECONDS, timeout) - waited)
-        why = await self.diagnosis.why(progress.unready)
-        if waited >= timeout:
-            self.memos.of(seen.operator.key).waiting_since = None
-            raise NotReadyInTime(progress.unready.address.ref, why)
-        if seen.state is State.Ready:
-            return Next.after(timeout - waited)
-        message = plan.waiting_message(seen.message, str(progress.unready.address), why)
-        return Next.after(timeout - waited, self._status(seen, Reason(seen.reason), message))
+        again, status = min(EXPLAIN_AFTER_SECONDS, timeout) - waited, None
+        if again <= 0 or self.diagnosis.is_obvious(unready):
+            why = await self.diagnosis.why(unready)
+            if waited >= timeout:
+                self.memos.of(seen.operator.key).waiting_since = None
+                raise NotReadyInTime(unready.address.ref, why)
+            again = timeout - waited
+            if seen.state is not State.Ready:
+                message = plan.waiting_message(seen.message, str(unready.address), why)
+                status = self._status(seen, Reason(seen.reason), message)
+        held = self._no_later_than_held(progress, again)
+        return Next.after(held, status).with_events(*events.of_progress(progress))
 
     # Former credentials
 
@@ -326,7 +308,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
     async def _hard_delete(self, seen: Snapshot, step: plan.HardDelete) -> Next[BtpOperatorStatus]:
         if not await _told(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
             return Next.after(RESIST_SECONDS)  # the cache is behind; its change wakes the CR
-        begins = await self.removal.note_start(seen.operator)
+        begins = await self.removal.note_start(seen.operator, api.HARD_DELETE_STARTED_ANNOTATION)
         notices = (events.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
         try:
             answered = await self.removal.sweep(with_instances=not step.bindings_alone)
@@ -334,7 +316,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             return (await self._give_up_hard_delete(seen)).with_events(*notices)
         left = plan.soft_deletion_message(seen.blockers, seen.now + step.remaining)
         within = min(step.until_next.total_seconds(), inf if answered else RESIST_SECONDS)
-        waiting = self._saying_what_is_left(seen, _of_users(seen.blockers), left, within=within)
+        waiting = self._saying_what_is_left(seen, f"{seen.blockers.counts} to go", left, within=within)
         return waiting.with_events(*notices)
 
     def _saying_what_is_left(
@@ -348,7 +330,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         return Next(self._status(seen, Reason(seen.reason), message), within if within < inf else None)
 
     async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
-        await _told(self.removal.note_soft(seen.operator), RemovalFailed)
+        await _told(self.removal.note_start(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION), RemovalFailed)
         resisting = await self.removal.resisting()
         return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*events.given_up(resisting))
 
@@ -455,14 +437,6 @@ def retry_seconds(failures: int, longest: float) -> float:
     """The delay after so many failures in a row: 30 s, doubling up to `longest`, the delay of the original (pure)."""
     doublings = min(failures - 1, MOST_DOUBLINGS)
     return min(FIRST_RETRY_SECONDS * 2.0**doublings, longest)
-
-
-def _severity(status: BtpOperatorStatus) -> Severity:
-    return reasons.severity_of(Reason(status.conditions[0].reason))
-
-
-def _of_users(blockers: Blockers) -> str:
-    return f"{len(blockers.instances)} instance(s) and {len(blockers.bindings)} binding(s) to go"
 
 
 async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:
