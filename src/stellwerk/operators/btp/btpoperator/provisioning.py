@@ -9,13 +9,14 @@ has changed is shown before it is mended, because that is what the published rea
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TypeGuard
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
-from stellwerk.apply.errors import ApplyError, WriteFailure
+from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.readiness.readiness import Readiness, assess, by_conditions
 from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS, Live
@@ -27,8 +28,8 @@ from stellwerk.apply.set.plan.stage import Throttled
 from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
-from stellwerk.kube.types.model import Unstructured, metadata_of
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured, metadata_of
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import history, resources
@@ -123,12 +124,12 @@ class Provisioner:
     on_throttled: Callable[[int], None]
     """Called with the number of objects that others change again and again."""
     memory: ObservedState = field(default_factory=ObservedState)
-    _absent: dict[tuple[GroupVersionKind, ObjectKey], float] = field(default_factory=dict)
-    """Outdated objects that were looked for and are not there, and when, in seconds of the monotonic clock."""
-    _restarted: str = ""
-    """The next `ModuleProgress.restarted`. It outlives a pass that failed after the Deployment was written."""
+    _absent: dict[ObjectRef, float] = field(default_factory=dict)
+    """Outdated objects that were looked for and are not there, and when, on the clock's seconds."""
     _absent_for: str = ""
     """The version of the module for which they were looked for."""
+    _restarted: str = ""
+    """The next `ModuleProgress.restarted`. It outlives a pass that failed after the Deployment was written."""
 
     async def inspect(self, operator: BtpOperator, credentials: BtpCredentials) -> SetStatus | None:
         """What a Ready module from a chart shows before anything is written; None where it is as it should be.
@@ -144,7 +145,10 @@ class Provisioner:
         certificates = NO_CERTIFICATES if await self.webhooks.are_due() else await self.webhooks.settled()
         wanted = await self._wanted(release, operator, credentials, certificates)
         changed = [action.desired for action in self._set().plan(wanted).actions if _restores(action)]
-        return SetStatus(Reason.InconsistentChart, _inconsistent(changed)) if changed else None
+        if not changed:
+            return None
+        named = conditions.first_of([each.key for each in changed], NAMED_CHANGES)
+        return SetStatus(Reason.InconsistentChart, f"Chart is inconsistent. Reconciliation initialized {named}")
 
     async def bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
         """Write what is not as wanted. Raises ModuleFailed with the object and the cause."""
@@ -220,7 +224,8 @@ class Provisioner:
         )
         documents = (*resources.prepared(release, values), *certificates.documents)
         try:
-            return desired_set(documents, await self._served(documents), namespace=settings.chart_namespace)
+            served = await history.served(self.client, kinds_of(documents))
+            return desired_set(documents, served, namespace=settings.chart_namespace)
         except ApplyError as error:
             raise ApplyFailed(str(error)) from error
 
@@ -236,10 +241,6 @@ class Provisioner:
             return running
         secret = await observer.secrets.read(caches.secrets.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME)))
         return replace(running, secret=secret.data if secret else {})
-
-    async def _served(self, documents: Iterable[Document]) -> Mapping[GroupVersionKind, Resource]:
-        """The resources of the documents' kinds, as far as the API server serves them."""
-        return await history.served(self.client, kinds_of(documents))
 
     # Writing
 
@@ -266,7 +267,7 @@ class Provisioner:
                 self._restarted = self._why_restarted(result.address)
         self._keep_certificates(wanted, progress)
         if progress.failures:
-            raise ApplyFailed(_chain(progress.failures), progress.failures[0].ref)
+            raise ApplyFailed("; ".join(map(str, progress.failures)), progress.failures[0].ref)
         return progress
 
     def _why_restarted(self, deployment: Address) -> str:
@@ -297,17 +298,14 @@ class Provisioner:
         `ReadyStateRequeueInterval`, because it may come back: from a backup, or by another tool.
         """
         if release.version != self._absent_for:
-            self._absent.clear()
-            self._absent_for = release.version
+            self._absent, self._absent_for = {}, release.version
         failed, deleted = [], []
         for document in resources.to_delete(release, self.observer.settings()):
             address = await self._address(document)
             if address is None or self._is_known_absent(address):
                 continue
             try:
-                if await self._is_spared(address):
-                    continue
-                if await self._delete_by_name(address):
+                if not await self._is_spared(address) and await self._delete_by_name(address):
                     deleted.append(address.ref)
             except (ApiError, RemovalFailed) as error:
                 failed.append((address.ref, str(error)))
@@ -326,7 +324,7 @@ class Provisioner:
 
     async def _address(self, document: Document) -> Address | None:
         """Where the object would be; None for a kind that is not served, of which nothing can be left."""
-        served = await self._served([document])
+        served = await history.served(self.client, kinds_of([document]))
         try:
             return next((one.address for one in desired_set([document], served)), None)
         except ApplyError as error:
@@ -335,7 +333,7 @@ class Provisioner:
             raise ModuleUnreadable(f"{document.origin}: {error}") from error
 
     def _is_known_absent(self, address: Address) -> bool:
-        looked_at = self._absent.get((address.resource.gvk, address.key))
+        looked_at = self._absent.get(address.ref)
         if looked_at is None or address in self.observer.module():
             return False
         interval = self.observer.settings().ready_state_requeue_interval.total_seconds()
@@ -347,7 +345,7 @@ class Provisioner:
         goes = found is not None and not found.metadata.is_terminating
         if found is not None and goes:
             await self.client.delete(target, key.name, key.namespace, uid=found.metadata.uid, propagation="Background")
-        self._absent[address.resource.gvk, key] = self.observer.clock.monotonic()
+        self._absent[address.ref] = self.observer.clock.monotonic()
         return goes
 
     async def _drop_network_policies(self, operator: BtpOperator) -> bool:
@@ -371,19 +369,18 @@ class Provisioner:
     # Readiness
 
     def _first_unready(self, wanted: Sequence[Desired]) -> UnreadyObject | None:
-        live = self.observer.module()
+        live, now = self.observer.module(), self.observer.clock.now()
         for desired in wanted:
-            verdict = self._readiness(live.get(desired.address))
+            verdict = _readiness(live.get(desired.address), now)
             if not verdict.is_ready:
                 return UnreadyObject(desired.address, str(verdict))
         return None
 
-    def _readiness(self, live: Live | None) -> Readiness:
-        if live is not None and not isinstance(live, Unstructured):
-            return assess(Unstructured({}, live.metadata), now=self.observer.clock.now())
-        if live is not None and live.gvk == Deployment.resource.gvk:
-            return by_conditions(live, OPERAND_CONDITIONS)
-        return assess(live, now=self.observer.clock.now())
+
+def _readiness(live: Live | None, now: datetime) -> Readiness:
+    if isinstance(live, Unstructured) and live.gvk == Deployment.resource.gvk:
+        return by_conditions(live, OPERAND_CONDITIONS)
+    return assess(Unstructured({}, live.metadata) if isinstance(live, PartialObjectMetadata) else live, now=now)
 
 
 def _restores(action: Action) -> TypeGuard[Create | Update]:
@@ -410,11 +407,6 @@ def _restarts_operand(action: Action, before: Mapping[Address, Live]) -> bool:
     return isinstance(running, Unstructured) and resources.restarts(running.body, action.desired.body)
 
 
-def _inconsistent(changed: Sequence[Desired]) -> str:
-    named = conditions.first_of([each.key for each in changed], NAMED_CHANGES)
-    return f"Chart is inconsistent. Reconciliation initialized {named}"
-
-
 def _fight(held: Throttled) -> str:
     """Which object is changed again and again, and by which client, as far as the object itself records that."""
     pause = f"again and again, so it is restored every {FIGHT_SECONDS:.0f} s only"
@@ -423,7 +415,3 @@ def _fight(held: Throttled) -> str:
         return f"{held.ref} is changed or deleted {pause}; {unknown}"
     who = ", ".join(held.managers)
     return f"{held.ref} is changed by {who} {pause}. Have {who} leave it alone"
-
-
-def _chain(failures: Sequence[WriteFailure]) -> str:
-    return "; ".join(str(failure) for failure in failures)
