@@ -50,6 +50,14 @@ def grant_on(object_name: str, group: str, names: str, verbs: str, purpose: str,
     return Grant(replace(rule(group, names, verbs), resource_names=(object_name,)), purpose, seldom)
 
 
+_SECURE = {"purpose": "no scraper reads the metrics", "create": "metrics are secure, and a client asks for them"}
+SECURE_METRICS = (
+    grant("authentication.k8s.io", "tokenreviews", "create", **_SECURE),
+    grant("authorization.k8s.io", "subjectaccessreviews", "create", **_SECURE),
+)
+"""What every process does that serves metrics to authorized clients alone."""
+
+
 def needs(grants: Iterable[Grant], *, at_home: bool = False) -> tuple[Need, ...]:
     """Each right of the grants, to be asked about; `at_home`: they are granted in the operator's own namespace."""
     return tuple(

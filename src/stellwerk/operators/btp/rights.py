@@ -14,7 +14,7 @@ import yaml
 
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.delivery import grants
-from stellwerk.delivery.grants import OperatorAccount, added_to, cluster_role, grant, role, rule
+from stellwerk.delivery.grants import SECURE_METRICS, OperatorAccount, added_to, cluster_role, grant, role, rule
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.btpoperator import probe
@@ -27,7 +27,6 @@ KEEP = "get list watch create update patch delete"
 """The verbs for keeping objects as desired, and what the operand's roles grant on most of them."""
 
 _OPERAND = "the operand's roles cannot be applied, because no client may grant permissions that it does not hold"
-_SECURE = "metrics are secure, and a client asks for them"
 
 GRANTS = (
     grant(
@@ -105,20 +104,7 @@ GRANTS = (
         f"replicas cannot agree on who acts, so that none does, and {_OPERAND}",
     ),
     grant("events.k8s.io", "events", "create patch", "the operator writes no Events"),
-    grant(
-        "authentication.k8s.io",
-        "tokenreviews",
-        "create",
-        "no scraper reads the metrics",
-        create=_SECURE,
-    ),
-    grant(
-        "authorization.k8s.io",
-        "subjectaccessreviews",
-        "create",
-        "no scraper reads the metrics",
-        create=_SECURE,
-    ),
+    *SECURE_METRICS,
 )
 RULES = tuple(one.rule for one in GRANTS)
 SELDOM = grants.occasions(GRANTS)

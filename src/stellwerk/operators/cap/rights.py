@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.grants import Grant, grant
+from stellwerk.delivery.grants import SECURE_METRICS, Grant, grant
 from stellwerk.operators.cap.domain import rights as domain
 from stellwerk.operators.cap.kinds.status import GROUP
 
@@ -11,7 +11,6 @@ ACCOUNT = "cap-operator-controller"
 _CONFLICT = "another client changed the object during a pass"
 _BEHIND = "an object was created just before the operator started"
 _ENFORCED = "the admission plugin OwnerReferencesPermissionEnforcement is on"
-_SECURE = "metrics are secure, and a client asks for them"
 
 
 def _created(group: str, resources: str, purpose: str) -> Grant:
@@ -109,8 +108,7 @@ OWN = (
         delete="a version exposes a service no longer",
     ),
     _created("monitoring.coreos.com", "servicemonitors", "metrics of workloads are not read"),
-    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
-    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    *SECURE_METRICS,
 )
 """The rights besides those that the controllers of domains need."""
 

@@ -16,7 +16,7 @@ import msgspec
 from stellwerk.api import rbac
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.delivery import grants
-from stellwerk.delivery.grants import Grant, OperatorAccount, cluster_role, grant
+from stellwerk.delivery.grants import SECURE_METRICS, Grant, OperatorAccount, cluster_role, grant
 from stellwerk.delivery.installation import Installation
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap_manager import api
@@ -27,7 +27,6 @@ AGGREGATE = f"{api.MANAGER}/aggregate-to-manager"
 """On a ClusterRole: its rights are the manager's, so that it may grant them."""
 
 _CONFLICT = "another client changed the object during a pass"
-_SECURE = "metrics are secure, and a client asks for them"
 _READ = "a chart of yours looks objects up, or they could not be watched"
 
 
@@ -83,8 +82,7 @@ GRANTS = (
         "the manager writes no Events",
         patch="the same thing happens to an object again and again",
     ),
-    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
-    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    *SECURE_METRICS,
 )
 """What the manager itself needs."""
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from stellwerk.api import flux, rbac
 from stellwerk.delivery import grants
-from stellwerk.delivery.grants import OperatorAccount, added_to, cluster_role, grant, rule
+from stellwerk.delivery.grants import SECURE_METRICS, OperatorAccount, added_to, cluster_role, grant, rule
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component import api
 from stellwerk.runtime.access.permission_check import Rights
@@ -31,7 +31,6 @@ NAMESPACE = "component-operator"
 AGGREGATE = f"{api.RECONCILER}/aggregate-to-dependents"
 """On a ClusterRole: its kinds may be watched as parts of Components."""
 
-_SECURE = "metrics are secure, and a client asks for them"
 _CONFLICT = "another client changed the finalizers at the same time, or the object was replaced during a pass"
 
 GRANTS = (
@@ -73,8 +72,7 @@ GRANTS = (
         "the operator writes no Events",
         patch="the same thing happens to an object again and again",
     ),
-    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
-    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    *SECURE_METRICS,
 )
 """What the operator itself needs, in the whole cluster."""
 

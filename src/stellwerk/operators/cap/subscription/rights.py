@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.grants import grant
+from stellwerk.delivery.grants import SECURE_METRICS, grant
 from stellwerk.operators.cap.kinds.status import GROUP
 
 ACCOUNT = "cap-operator-subscription-server"
 
 _ADOPTED = "a name of a new tenant is taken, or a callback is due"
-_SECURE = "metrics are secure, and a client asks for them"
 
 GRANTS = (
     grant(GROUP, "capapplications domains clusterdomains", "list watch", "no application and no domain is found"),
@@ -36,8 +35,7 @@ GRANTS = (
     ),
     grant("", "pods", "list watch", "client certificates from the ingress gateway are not accepted"),
     grant("events.k8s.io", "events", "create patch", "callbacks that fail are seen in the log only"),
-    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
-    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    *SECURE_METRICS,
 )
 HOME_GRANTS = (
     grant("coordination.k8s.io", "leases", "get create patch", "replicas cannot agree on which sends callbacks"),

@@ -6,14 +6,13 @@ They read what they decide by, and write two things: their certificate, and the 
 from __future__ import annotations
 
 from stellwerk.api import admission
-from stellwerk.delivery.grants import grant, grant_on
+from stellwerk.delivery.grants import SECURE_METRICS, grant, grant_on
 from stellwerk.operators.cap.kinds.status import GROUP
 from stellwerk.operators.cap.webhooks.registration import NAME, secret_of
 from stellwerk.operators.cap.webhooks.settings import SERVICE
 
 ACCOUNT = "cap-operator-webhook"
 
-_SECURE = "metrics are secure, and a client asks for them"
 _TRUST = "API servers do not trust the certificate of the webhooks, and refuse what users write"
 _KEPT = "the webhooks have no certificate, or one that their replicas do not share"
 
@@ -42,8 +41,7 @@ GRANTS = (
         _TRUST,
         patch="the authority of the certificate is new",
     ),
-    grant("authentication.k8s.io", "tokenreviews", "create", "no scraper reads the metrics", create=_SECURE),
-    grant("authorization.k8s.io", "subjectaccessreviews", "create", "no scraper reads the metrics", create=_SECURE),
+    *SECURE_METRICS,
 )
 HOME_GRANTS = (
     grant("", "secrets", "create", _KEPT, create="there is no certificate yet"),
