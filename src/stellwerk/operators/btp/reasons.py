@@ -22,41 +22,67 @@ from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, YOURS, Rea
 from stellwerk.runtime.reconciler import Severity
 
 
-class Reason(StrEnum):
-    """Why a BtpOperator is in its state."""
+def _blocked(message: str = "") -> ReasonFacts[State]:
+    return ReasonFacts(State.Warning, message, asks_user=True)
 
-    ReconcileSucceeded = "ReconcileSucceeded"
-    UpdateCheckSucceeded = "UpdateCheckSucceeded"
-    UpdateDone = "UpdateDone"
-    Initialized = "Initialized"
-    Processing = "Processing"
-    UpdateCheck = "UpdateCheck"
-    Updated = "Updated"
-    CredentialsNamespaceChanged = "CredentialsNamespaceChanged"
-    ClusterIdChanged = "ClusterIdChanged"
-    HardDeleting = "HardDeleting"
-    SoftDeleting = "SoftDeleting"
-    ServiceInstancesAndBindingsNotCleaned = "ServiceInstancesAndBindingsNotCleaned"
-    OlderCRExists = "OlderCRExists"
-    WrongNamespaceOrName = "WrongNamespaceOrName"
-    MissingSecret = "MissingSecret"
-    InvalidSecret = "InvalidSecret"
+
+def _failed(message: str) -> ReasonFacts[State]:
+    return ReasonFacts(State.Error, message, asks_user=True)
+
+
+_FAILED = _failed("")
+
+
+class Reason(StrEnum):
+    """Why a BtpOperator is in its state. One without facts is that of an error, whose message is the failure's own."""
+
+    facts: ReasonFacts[State]
+
+    def __new__(cls, word: str, facts: ReasonFacts[State] = _FAILED) -> Reason:
+        reason = str.__new__(cls, word)
+        reason._value_, reason.facts = word, facts
+        return reason
+
+    ReconcileSucceeded = "ReconcileSucceeded", ReasonFacts(State.Ready, "Module provisioning succeeded")
+    UpdateCheckSucceeded = "UpdateCheckSucceeded", ReasonFacts(State.Ready, "Update not required")
+    UpdateDone = "UpdateDone", ReasonFacts(State.Ready, "Updated")
+    Initialized = "Initialized", ReasonFacts(State.Processing, "Initialized")
+    Processing = "Processing", ReasonFacts(State.Processing, "After deprovisioning")
+    UpdateCheck = "UpdateCheck", ReasonFacts(State.Processing, "Checking for updates")
+    Updated = "Updated", ReasonFacts(State.Processing, "CR has been updated")
+    CredentialsNamespaceChanged = "CredentialsNamespaceChanged", ReasonFacts(State.Processing)
+    ClusterIdChanged = "ClusterIdChanged", ReasonFacts(State.Processing)
+    HardDeleting = "HardDeleting", ReasonFacts(State.Deleting, "BtpOperator is to be deleted")
+    SoftDeleting = "SoftDeleting", ReasonFacts(State.Deleting, "Being soft deleted", asks_user=True)
+    ServiceInstancesAndBindingsNotCleaned = "ServiceInstancesAndBindingsNotCleaned", _blocked()
+    OlderCRExists = "OlderCRExists", _blocked()
+    WrongNamespaceOrName = (
+        "WrongNamespaceOrName",
+        _blocked("Your resource must be in the kyma-system namespace. The resource's name must be btpoperator."),
+    )
+    MissingSecret = "MissingSecret", _blocked("sap-btp-manager Secret in kyma-system namespace not found")
+    InvalidSecret = "InvalidSecret", ReasonFacts(State.Error, only_user_can_fix=True, asks_user=True)
     ProvisioningFailed = "ProvisioningFailed"
     ReconcileFailed = "ReconcileFailed"
-    ResourceRemovalFailed = "ResourceRemovalFailed"
-    DeletionOfOrphanedResourcesFailed = "DeletionOfOrphanedResourcesFailed"
+    ResourceRemovalFailed = "ResourceRemovalFailed", _failed("Unable to remove installed resources")
+    DeletionOfOrphanedResourcesFailed = (
+        "DeletionOfOrphanedResourcesFailed",
+        _failed("Deletion of orphaned resources failed"),
+    )
     AnnotatingSecretFailed = "AnnotatingSecretFailed"
     GettingDefaultCredentialsSecretFailed = "GettingDefaultCredentialsSecretFailed"
     GettingSapBtpServiceOperatorConfigMapFailed = "GettingSapBtpServiceOperatorConfigMapFailed"
     GettingSapBtpServiceOperatorClusterIdSecretFailed = "GettingSapBtpServiceOperatorClusterIdSecretFailed"
-    GettingConfigMapFailed = "GettingConfigMapFailed"
-    StoringChartDetailsFailed = "StoringChartDetailsFailed"
-    ChartPathEmpty = "ChartPathEmpty"
-    PreparingInstallInfoFailed = "PreparingInstallInfoFailed"
+    GettingConfigMapFailed = "GettingConfigMapFailed", _failed("Getting config map failed")
+    StoringChartDetailsFailed = "StoringChartDetailsFailed", _failed("Failure of storing chart details")
+    ChartPathEmpty = "ChartPathEmpty", _failed("No chart path available for processing")
+    PreparingInstallInfoFailed = "PreparingInstallInfoFailed", _failed("Error while preparing InstallInfo")
     ChartInstallFailed = "ChartInstallFailed"
     ConsistencyCheckFailed = "ConsistencyCheckFailed"
-    InconsistentChart = "InconsistentChart"
+    InconsistentChart = "InconsistentChart", ReasonFacts(State.Error)
 
+
+FACTS = {reason: reason.facts for reason in Reason}
 
 TURNS = {
     State.Ready: NO_USER,
@@ -67,57 +93,15 @@ TURNS = {
 }
 """Who has to act next, in one sentence."""
 
-FACTS: dict[Reason, ReasonFacts[State]] = {
-    Reason.ReconcileSucceeded: ReasonFacts(State.Ready, "Module provisioning succeeded"),
-    Reason.UpdateCheckSucceeded: ReasonFacts(State.Ready, "Update not required"),
-    Reason.UpdateDone: ReasonFacts(State.Ready, "Updated"),
-    Reason.Initialized: ReasonFacts(State.Processing, "Initialized"),
-    Reason.Processing: ReasonFacts(State.Processing, "After deprovisioning"),
-    Reason.UpdateCheck: ReasonFacts(State.Processing, "Checking for updates"),
-    Reason.Updated: ReasonFacts(State.Processing, "CR has been updated"),
-    Reason.CredentialsNamespaceChanged: ReasonFacts(State.Processing),
-    Reason.ClusterIdChanged: ReasonFacts(State.Processing),
-    Reason.HardDeleting: ReasonFacts(State.Deleting, "BtpOperator is to be deleted"),
-    Reason.SoftDeleting: ReasonFacts(State.Deleting, "Being soft deleted", asks_user=True),
-    Reason.ServiceInstancesAndBindingsNotCleaned: ReasonFacts(State.Warning, asks_user=True),
-    Reason.OlderCRExists: ReasonFacts(State.Warning, asks_user=True),
-    Reason.WrongNamespaceOrName: ReasonFacts(
-        State.Warning,
-        "Your resource must be in the kyma-system namespace. The resource's name must be btpoperator.",
-        asks_user=True,
-    ),
-    Reason.MissingSecret: ReasonFacts(
-        State.Warning, "sap-btp-manager Secret in kyma-system namespace not found", asks_user=True
-    ),
-    Reason.InvalidSecret: ReasonFacts(State.Error, only_user_can_fix=True, asks_user=True),
-    Reason.ProvisioningFailed: ReasonFacts(State.Error, asks_user=True),
-    Reason.ReconcileFailed: ReasonFacts(State.Error, asks_user=True),
-    Reason.ResourceRemovalFailed: ReasonFacts(State.Error, "Unable to remove installed resources", asks_user=True),
-    Reason.DeletionOfOrphanedResourcesFailed: ReasonFacts(
-        State.Error, "Deletion of orphaned resources failed", asks_user=True
-    ),
-    Reason.AnnotatingSecretFailed: ReasonFacts(State.Error, asks_user=True),
-    Reason.GettingDefaultCredentialsSecretFailed: ReasonFacts(State.Error, asks_user=True),
-    Reason.GettingSapBtpServiceOperatorConfigMapFailed: ReasonFacts(State.Error, asks_user=True),
-    Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed: ReasonFacts(State.Error, asks_user=True),
-    Reason.GettingConfigMapFailed: ReasonFacts(State.Error, "Getting config map failed", asks_user=True),
-    Reason.StoringChartDetailsFailed: ReasonFacts(State.Error, "Failure of storing chart details", asks_user=True),
-    Reason.ChartPathEmpty: ReasonFacts(State.Error, "No chart path available for processing", asks_user=True),
-    Reason.PreparingInstallInfoFailed: ReasonFacts(State.Error, "Error while preparing InstallInfo", asks_user=True),
-    Reason.ChartInstallFailed: ReasonFacts(State.Error, asks_user=True),
-    Reason.ConsistencyCheckFailed: ReasonFacts(State.Error, asks_user=True),
-    Reason.InconsistentChart: ReasonFacts(State.Error),
-}
-
 
 def severity_of(reason: Reason) -> Severity:
     """The type of the Event about a reason: Warning exactly where the user has to act."""
-    return Severity.WARNING if FACTS[reason].asks_user else Severity.NORMAL
+    return Severity.WARNING if reason.facts.asks_user else Severity.NORMAL
 
 
 def is_stalled(reason: Reason) -> bool:
     """Whether the CR shows `Stalled`: it is in `Warning` or `Error`, and the user has to act."""
-    facts = FACTS[reason]
+    facts = reason.facts
     return facts.state in (State.Warning, State.Error) and facts.asks_user
 
 
@@ -132,7 +116,7 @@ def status_for(
     `lastTransitionTime` moves only when the condition turns true or false. Raises `ValueError` for a reason that has
     no text of its own and was given none: the API server would refuse such a condition.
     """
-    facts = FACTS[reason]
+    facts = reason.facts
     text = message or facts.message
     if not text:
         raise ValueError(f"{reason} needs a message")
