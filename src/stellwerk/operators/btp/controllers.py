@@ -25,8 +25,7 @@ from stellwerk.operators.btp.config_overrides import Tunables
 from stellwerk.operators.btp.credentials.credential_check import CredentialCheck, TokenServer, TokenService
 from stellwerk.operators.btp.metrics import BtpMetrics
 from stellwerk.operators.btp.module import release
-from stellwerk.operators.btp.module.chart import Charts
-from stellwerk.operators.btp.module.source import ReleaseSupplier
+from stellwerk.operators.btp.module.chart import ReleaseSupplier
 from stellwerk.operators.btp.rights import RIGHTS
 from stellwerk.operators.btp.settings import TABLE, CrSelection, Settings
 from stellwerk.operators.btp.watches import Caches
@@ -100,9 +99,8 @@ def install(
     leading = Leading(seen.operators.store, lambda: now().cr_selection is CrSelection.FIXED, seen.operators.unreadable)
     observer = Observer(seen, SecretReader(manager.client), now, manager.clock, leading)
     webhooks = Webhooks(observer, metrics.regenerated, keys)
-    reconciler = _reconciler(
-        manager, observer, webhooks, ReleaseSupplier(now, Charts(renderer, manager.client)), environment
-    )
+    source = ReleaseSupplier(now, renderer, manager.client)
+    reconciler = _reconciler(manager, observer, webhooks, source, environment)
     controller = Controller(
         CONTROLLER,
         seen.operators,

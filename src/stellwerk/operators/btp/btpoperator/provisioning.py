@@ -46,8 +46,8 @@ from stellwerk.operators.btp.errors import (
     RemovalFailed,
 )
 from stellwerk.operators.btp.module import version_record
+from stellwerk.operators.btp.module.chart import ReleaseSupplier
 from stellwerk.operators.btp.module.release import ModuleRelease
-from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime import conditions
 

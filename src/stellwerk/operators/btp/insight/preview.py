@@ -33,9 +33,8 @@ from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
 from stellwerk.operators.btp.errors import DamagedRecord, ModuleUnreadable, SecretUnusable, StepFailed
 from stellwerk.operators.btp.module import rehearsal, version_record
-from stellwerk.operators.btp.module.chart import Charts
+from stellwerk.operators.btp.module.chart import ReleaseSupplier
 from stellwerk.operators.btp.module.release import CHART_FILE, SHIPPED, ModuleRelease, in_force
-from stellwerk.operators.btp.module.source import ReleaseSupplier
 from stellwerk.operators.btp.module.version_record import VersionRecord
 from stellwerk.operators.btp.settings import TABLE, CrSelection, ModuleSource, Settings
 from stellwerk.operators.btp.watches import MODULE_KINDS
@@ -67,7 +66,7 @@ class BtpPreviewInput:
         settings = await self._settings()
         await self._check_leads(operator, settings)
         wanted = await self._credentials(settings)
-        release = await ReleaseSupplier(lambda: settings, Charts(self.renderer, self.client)).current(operator, wanted)
+        release = await ReleaseSupplier(lambda: settings, self.renderer, self.client).current(operator, wanted)
         record = await self._record(settings, needed=release.from_chart)
         after = version_record.after_apply(record, release.version, release.kinds)
         module = await self._module(after, settings.chart_namespace)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,10 +23,12 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.btp import api
+from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, text
-from stellwerk.operators.btp.errors import ChartUnusable
+from stellwerk.operators.btp.errors import ChartPathEmpty, ChartUnusable
 from stellwerk.operators.btp.module import release
-from stellwerk.operators.btp.module.release import CHART_FILE, ModuleRelease, Places, Stamp
+from stellwerk.operators.btp.module.release import CHART_FILE, Loader, ModuleRelease, Places, Stamp
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.render.errors import RenderError, SourceError
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
@@ -72,20 +74,38 @@ class Order:
         )
 
 
-class Charts:
-    """Renders the module's chart, and keeps the release until something that counts has changed."""
+class ReleaseSupplier:
+    """Answers with the release that is wanted now: read from folders of manifests, or rendered from the module's chart.
 
-    def __init__(self, renderer: Renderer, client: Client) -> None:
+    The source may change while we run. Objects that both have stay as they are: they carry the same names and labels.
+    A rendered release is kept until something that counts has changed.
+    """
+
+    def __init__(self, settings: Callable[[], Settings], renderer: Renderer, client: Client) -> None:
+        self._settings = settings
         self._renderer = renderer
         self._client = client
+        self._folders = Loader()
         self._known: tuple[Places, Stamp, Order] | None = None
         self._release: ModuleRelease | None = None
 
-    async def load(self, places: Places, order: Order) -> ModuleRelease:
-        """The module as the chart has it now.
+    @property
+    def is_chart(self) -> bool:
+        """Whether the module comes from a chart now."""
+        return release.comes_from_chart(self._settings())
 
-        Raises ChartUnusable with file and line, and ModuleUnreadable for our own network policies.
+    async def current(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleRelease:
+        """The module as it is wanted now.
+
+        Raises ModuleUnreadable; for a chart ChartPathEmpty, and ChartUnusable with file and line.
         """
+        settings = self._settings()
+        places = Places.of(settings)
+        if not self.is_chart:
+            return self._folders.load(places)
+        if not settings.chart_path:
+            raise ChartPathEmpty("set ChartPath, or set ModuleSource to resources")
+        order = Order.of(operator.metadata.name, settings.chart_namespace, credentials)
         known = places, stamp(places), order
         if self._release is None or known != self._known:
             self._release = None
@@ -98,7 +118,17 @@ class Charts:
         try:
             files, overrides = await asyncio.to_thread(read, chart)
             layers = (Layer(OVERRIDES_FILE, overrides), *order.layers())
-            request = await self._request(files, layers, order)
+            request = RenderRequest(
+                files=files,
+                generator="helm",
+                prefix=HOOKS_PREFIX,
+                delete_hooks="omit",
+                release=Installation(order.name, order.namespace),
+                values=values.merge(layers),
+                cluster=await facts_of(self._client),
+                tenant=api.OPERATOR_NAME,
+                secrets=lambda: values.secret_words(layers),
+            )
             with traces.within("render") as span:
                 rendered = await self._renderer.render(request)
                 span.record(objects=len(rendered.objects))
@@ -111,19 +141,6 @@ class Charts:
             documents=documents(rendered),
             network_policies=release.network_policies(places),
             from_chart=True,
-        )
-
-    async def _request(self, files: Files, layers: tuple[Layer, ...], order: Order) -> RenderRequest:
-        return RenderRequest(
-            files=files,
-            generator="helm",
-            prefix=HOOKS_PREFIX,
-            delete_hooks="omit",
-            release=Installation(order.name, order.namespace),
-            values=values.merge(layers),
-            cluster=await facts_of(self._client),
-            tenant=api.OPERATOR_NAME,
-            secrets=lambda: values.secret_words(layers),
         )
 
 
