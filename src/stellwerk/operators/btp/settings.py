@@ -94,37 +94,32 @@ def _path(text: str) -> str:
     return text
 
 
-def _not_negative(text: str) -> timedelta:
-    value = duration.parse(text)
-    if value < timedelta():
-        raise ValueError("expected a duration such as 1h, or 0")
-    return value
+def _duration(expected: str, accepts: Callable[[timedelta], bool]) -> Callable[[str], timedelta]:
+    """A reader of the durations that are accepted."""
+
+    def read(text: str) -> timedelta:
+        value = duration.parse(text)
+        if not accepts(value):
+            raise ValueError(f"expected {expected}")
+        return value
+
+    return read
 
 
-def _at_least_a_minute(text: str) -> timedelta:
-    value = duration.parse(text)
-    if value < timedelta(minutes=1) and value != timedelta():
-        raise ValueError("expected a duration of at least 1m, or 0")
-    return value
-
-
-def _boundary(text: str) -> timedelta:
-    value = duration.parse(text)
-    if value > timedelta():
-        raise ValueError(
-            "expected 0 or a negative duration such as -168h: how long before its end a certificate is renewed"
-        )
-    return value
+_not_negative = _duration("a duration such as 1h, or 0", lambda value: value >= timedelta())
+_at_least_a_minute = _duration(
+    "a duration of at least 1m, or 0", lambda value: value >= timedelta(minutes=1) or value == timedelta()
+)
+_boundary = _duration(
+    "0 or a negative duration such as -168h: how long before its end a certificate is renewed",
+    lambda value: value <= timedelta(),
+)
 
 
 def _boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("expected true or false")
     return text.lower() == "true"
-
-
-def _boolean_text(value: bool) -> str:
-    return "true" if value else "false"
 
 
 def _setting(
@@ -176,17 +171,12 @@ TABLE = SettingsTable(
             _boundary,
             has_flag=False,
         ),
-        _setting(
-            "RsaKeyBits",
-            "Size of new RSA keys in bits.",
-            parsers.number(2_048, 16_384),
-            has_flag=False,
-        ),
+        _setting("RsaKeyBits", "Size of new RSA keys in bits.", parsers.number(2_048, 16_384), has_flag=False),
         _setting(
             "EnableLimitedCache",
             "Whether the operand caches only Secrets and ConfigMaps that are labelled for it.",
             _boolean,
-            _boolean_text,
+            lambda value: str(value).lower(),
         ),
         _time("ProbeInterval", "Pause between two probes of the token URL's certificate; 0: none.", _not_negative),
         _setting(

@@ -6,7 +6,7 @@ Secret, of the operand's own Secret, and of the two certificate Secrets. The cac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
@@ -16,7 +16,7 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import plan, resources
@@ -153,7 +153,8 @@ class Observer:
 
     def blockers(self) -> Blockers:
         """The service instances and bindings of users, in all namespaces."""
-        return Blockers(self._keys(ServiceInstance), self._keys(ServiceBinding))
+        instances, bindings = self.caches.of_users(ServiceInstance), self.caches.of_users(ServiceBinding)
+        return Blockers(tuple(each.key for each in instances), tuple(each.key for each in bindings))
 
     async def required_secret(self) -> BtpCredentials | SecretProblem:
         """The content of the required Secret, or what is wrong with it."""
@@ -169,7 +170,11 @@ class Observer:
 
     async def comparison(self, wanted: BtpCredentials) -> CredentialsComparison:
         """What the required Secret asks for, compared with what the operand has. Raises StateUnread."""
-        found = tuple(self._operand_secret_namespaces())
+        found = tuple(
+            secret.metadata.namespace
+            for secret in self.caches.secrets.ours()
+            if self.holds_credentials(secret) and not secret.metadata.is_terminating
+        )
         namespace = credentials.operand_namespace(found, wanted)
         key = ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME)
         try:
@@ -252,14 +257,6 @@ class Observer:
         """The operand's credentials Secret that is in this namespace now, for the record."""
         secret = self.caches.secrets.get(ObjectKey(namespace, api.OPERAND_SECRET_NAME))
         return version_record.CredentialsSecret.of(secret) if secret is not None else None
-
-    def _keys(self, kind: type[Kind]) -> tuple[ObjectKey, ...]:
-        return tuple(obj.key for obj in self.caches.of_users(kind))
-
-    def _operand_secret_namespaces(self) -> Iterable[str]:
-        for secret in self.caches.secrets.ours():
-            if self.holds_credentials(secret) and not secret.metadata.is_terminating:
-                yield secret.metadata.namespace
 
     def _credentials_namespaces(self, required: BtpCredentials | SecretProblem) -> tuple[str, ...]:
         recorded = self.recorded_credentials()

@@ -201,7 +201,7 @@ def operand_config(credentials: BtpCredentials, settings: Settings) -> dict[str,
         "CLUSTER_ID": credentials.cluster_id,
         "RELEASE_NAMESPACE": credentials.namespace,
         "MANAGEMENT_NAMESPACE": credentials.namespace,
-        "ENABLE_LIMITED_CACHE": "true" if settings.enable_limited_cache else "false",
+        "ENABLE_LIMITED_CACHE": str(settings.enable_limited_cache).lower(),
     }
 
 
