@@ -14,7 +14,7 @@ import yaml
 
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.delivery import grants
-from stellwerk.delivery.grants import SECURE_METRICS, OperatorAccount, added_to, cluster_role, grant, role, rule
+from stellwerk.delivery.grants import SECURE_METRICS, Grant, OperatorAccount, added_to, cluster_role, grant, role, rule
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.btpoperator import probe
@@ -27,6 +27,14 @@ KEEP = "get list watch create update patch delete"
 """The verbs for keeping objects as desired, and what the operand's roles grant on most of them."""
 
 _OPERAND = "the operand's roles cannot be applied, because no client may grant permissions that it does not hold"
+
+_SLOW = "the operand does not come up, and the condition explains why"
+
+
+def _module(group: str, resources: str, purpose: str) -> Grant:
+    """Objects that are applied, and deleted with the module."""
+    return grant(group, resources, "get list watch create patch delete", purpose)
+
 
 GRANTS = (
     grant(
@@ -52,49 +60,33 @@ GRANTS = (
     grant("", "secrets configmaps", KEEP, f"credentials and settings do not reach the operand, and {_OPERAND}"),
     grant("", "events", KEEP, _OPERAND),
     grant("", "configmaps/status", "get update patch", _OPERAND),
-    grant(
+    _module(
         "",
         "services serviceaccounts",
-        "get list watch create patch delete",
         "the operand has no account and its webhooks no address, or these stay behind when the module goes",
     ),
     grant("", "pods", "list watch delete", "an operand that cannot start is neither explained nor started again"),
-    grant(
-        "apps",
-        "deployments",
-        "get list watch create patch delete",
-        "the operand is not started, or runs on when the module goes",
-    ),
-    grant(
-        "apps",
-        "replicasets",
-        "list",
-        "the condition does not name the cause",
-        list="the operand does not come up, and the condition explains why",
-    ),
+    _module("apps", "deployments", "the operand is not started, or runs on when the module goes"),
+    grant("apps", "replicasets", "list", "the condition does not name the cause", list=_SLOW),
     grant("batch", "jobs", "get watch create delete", "the probe of CA bundles cannot run its Job"),
-    grant(
+    _module(
         "networking.k8s.io",
         "networkpolicies",
-        "get list watch create patch delete",
         "the operand is cut off where everything else is denied, or its policies stay behind when the module goes",
     ),
-    grant(
+    _module(
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations validatingwebhookconfigurations",
-        "get list watch create patch delete",
         "service instances and bindings are not checked by the operand, or none can be written once it is gone",
     ),
-    grant(
+    _module(
         "apiextensions.k8s.io",
         "customresourcedefinitions",
-        "get list watch create patch delete",
         "the kinds of service instances and bindings are not there, or stay behind when the module goes",
     ),
-    grant(
+    _module(
         "rbac.authorization.k8s.io",
         "clusterroles clusterrolebindings roles rolebindings",
-        "get list watch create patch delete",
         "the operand has no rights, or its roles stay behind when the module goes",
     ),
     grant(
