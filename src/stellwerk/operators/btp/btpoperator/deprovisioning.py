@@ -125,7 +125,7 @@ class Removal:
             return False
         return bindings and instances
 
-    async def _sweep(self, kind: type[User]) -> bool:
+    async def _sweep(self, kind: type[Kind]) -> bool:
         users, answered = self.observer.caches.of_users(kind), True
         for namespace in sorted({user.metadata.namespace for user in users if not user.metadata.is_terminating}):
             try:
@@ -154,10 +154,8 @@ class Removal:
         """
         try:
             await self._delete_operand()
-            if self.observer.caches.of_users(ServiceBinding):
-                failures = await self._cut_all(ServiceBinding)
-            else:
-                failures = await self._cut_all(ServiceInstance)
+            bound = self.observer.caches.of_users(ServiceBinding)
+            failures = await self._cut_all(ServiceBinding if bound else ServiceInstance)
         except ApiError as error:
             raise RemovalFailed(str(error)) from error
         if failures:
@@ -165,7 +163,7 @@ class Removal:
         kept, self._kept = self._kept, []
         return kept
 
-    async def _cut_all(self, kind: type[User]) -> list[str]:
+    async def _cut_all(self, kind: type[Kind]) -> list[str]:
         """Cut the objects of a kind, those that resisted before last. Returns what the API server refused."""
         failures: list[str] = []
         objects = sorted(
@@ -283,7 +281,7 @@ class Removal:
                     propagation="Background",
                 )
 
-    async def _cut(self, kind: type[User], user: HasMetadata) -> None:
+    async def _cut(self, kind: type[Kind], user: HasMetadata) -> None:
         """Delete one object and take all finalizers off it; gone at any point is what we want."""
         target, name, namespace = metadata_of(kind), user.metadata.name, user.metadata.namespace
         found = await self.client.find(target, name, namespace)

@@ -264,19 +264,15 @@ class Provisioner:
         self.observer.caches.expect(progress)
         for result in progress.carried:
             if _restarts_operand(result.action, module.live):
-                self._restarted = self._why_restarted(result.address)
+                secret = ObjectKey(self.observer.chart_namespace, self.observer.settings().secret_name)
+                self._restarted = (
+                    f"the pods of {result.address.ref} are replaced: the credentials in Secret {secret}, or the "
+                    "configuration of the operand, have changed"
+                )
         self._keep_certificates(wanted, progress)
         if progress.failures:
             raise ApplyFailed("; ".join(map(str, progress.failures)), progress.failures[0].ref)
         return progress
-
-    def _why_restarted(self, deployment: Address) -> str:
-        settings = self.observer.settings()
-        secret = ObjectKey(settings.chart_namespace, settings.secret_name)
-        return (
-            f"the pods of {deployment.ref} are replaced: the credentials in Secret {secret}, or the configuration of "
-            "the operand, have changed"
-        )
 
     def _keep_certificates(self, wanted: Sequence[Desired], progress: SetProgress) -> None:
         """What was just written to the certificates' Secrets need not be read back."""

@@ -116,17 +116,14 @@ def to_delete(release: ModuleRelease, settings: Settings) -> tuple[Document, ...
     What this release applies is left out, should a list of deletions from another release name it.
     """
     wanted = {_identity(document.body) for document in (*release.documents, *release.network_policies)}
-    listed = (*release.outdated, _legacy_network_policy(settings.chart_namespace))
+    metadata: JsonObject = {"name": api.LEGACY_NETWORK_POLICY_NAME, "namespace": settings.chart_namespace}
+    legacy = Document({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata})
+    listed = (*release.outdated, legacy)
     return tuple(document for document in listed if _identity(document.body) not in wanted)
 
 
 def _identity(body: JsonObject) -> tuple[JsonValue, JsonValue]:
     return body.get("kind"), dig(body, "metadata", "name")
-
-
-def _legacy_network_policy(namespace: str) -> Document:
-    metadata: JsonObject = {"name": api.LEGACY_NETWORK_POLICY_NAME, "namespace": namespace}
-    return Document({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata})
 
 
 # ---- which object is which
@@ -142,10 +139,6 @@ def _is_config(body: JsonObject) -> bool:
 
 def _is_credentials(body: JsonObject) -> bool:
     return _is(body, "Secret", api.OPERAND_SECRET_NAME)
-
-
-def _is_webhooks(body: JsonObject) -> bool:
-    return body.get("kind") in _WEBHOOKS
 
 
 def _require_parts(release: ModuleRelease, settings: Settings) -> None:
@@ -226,7 +219,7 @@ def _sorted(data: JsonValue) -> JsonValue:
 def _finished(body: JsonObject, values: Values, checksum: str) -> JsonObject:
     if _is(body, "Deployment", values.settings.deployment_name):
         return _operand(body, values, checksum)
-    if _is_webhooks(body):
+    if body.get("kind") in _WEBHOOKS:
         return _webhooks(body, values)
     if body.get("kind") in ("ClusterRoleBinding", "RoleBinding"):
         return _binding(body, values.settings.chart_namespace)
@@ -234,7 +227,7 @@ def _finished(body: JsonObject, values: Values, checksum: str) -> JsonObject:
 
 
 def _operand(body: JsonObject, values: Values, checksum: str) -> JsonObject:
-    body = _with_image(body, values.image)
+    body = _with_manager(body, lambda manager: {**manager, "image": values.image})
     if values.settings.image_pull_secrets:
         secrets: list[JsonValue] = [{"name": name} for name in values.settings.image_pull_secrets]
         body = json_edit.with_value(body, secrets, *POD_SPEC, "imagePullSecrets")
@@ -251,10 +244,6 @@ def _runs_unmarked(running: Running | None, checksum: str) -> bool:
     if running is None or running.template_checksum:
         return False
     return checksum == (running.known_checksum or checksum_of(dict(running.config), dict(running.secret)))
-
-
-def _with_image(body: JsonObject, image: str) -> JsonObject:
-    return _with_manager(body, lambda manager: {**manager, "image": image})
 
 
 def _trusting(body: JsonObject, name: str) -> JsonObject:
