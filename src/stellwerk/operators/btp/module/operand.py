@@ -240,7 +240,11 @@ _READY = PrinterColumn(name="Ready", path=".status.ready")
 _MESSAGE = PrinterColumn(name="Message", path=".status.conditions[0].message", priority=1)
 _OFFERING = PrinterColumn(name="Offering", path=".spec.serviceOfferingName")
 _PLAN = PrinterColumn(name="Plan", path=".spec.servicePlanName")
+_SHARED = PrinterColumn(name="shared", path=".spec.shared", type="boolean")
+_DATA_CENTER = PrinterColumn(name="dataCenter", path=".spec.dataCenter")
 _INSTANCE_ID = PrinterColumn(name="ID", path=".status.instanceID", priority=1)
+
+_INSTANCE_STATE = (_STATUS, _READY, AGE, _INSTANCE_ID, _MESSAGE)
 
 _BINDING_COLUMNS = (
     PrinterColumn(name="Instance", path=".spec.serviceInstanceName"),
@@ -253,21 +257,8 @@ _BINDING_COLUMNS = (
 
 SERVICE_INSTANCES = Definition(
     versions=(
-        Version(
-            kind=ServiceInstance,
-            columns=(
-                _OFFERING,
-                _PLAN,
-                PrinterColumn(name="shared", path=".spec.shared", type="boolean"),
-                PrinterColumn(name="dataCenter", path=".spec.dataCenter"),
-                _STATUS,
-                _READY,
-                AGE,
-                _INSTANCE_ID,
-                _MESSAGE,
-            ),
-        ),
-        Version(kind=AlphaServiceInstance, columns=(_OFFERING, _PLAN, _STATUS, _READY, AGE, _INSTANCE_ID, _MESSAGE)),
+        Version(kind=ServiceInstance, columns=(_OFFERING, _PLAN, _SHARED, _DATA_CENTER, *_INSTANCE_STATE)),
+        Version(kind=AlphaServiceInstance, columns=(_OFFERING, _PLAN, *_INSTANCE_STATE)),
     )
 )
 
