@@ -28,15 +28,18 @@ The first words of the messages are the original operator's, because alerts look
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar, TypeVar
 
+from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials.credentials import SecretProblem
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.reconciler import ReconcileError, Retry
+
+T = TypeVar("T")
 
 NOT_READY_IN_TIME = "timed out while waiting for resources readiness"
 WAITED_FOR = "timeout waiting for"
@@ -220,6 +223,14 @@ class OrphansNotDeleted(StepFailed):
 
     reason = Reason.DeletionOfOrphanedResourcesFailed
     words = "Deletion of orphaned resources failed: "
+
+
+async def or_fail(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:
+    """Do a step; what the API server refuses of it becomes the failure that the user reads."""
+    try:
+        return await step
+    except ApiError as error:
+        raise failure(str(error)) from error
 
 
 def of_chart(failure: StepFailed, chart: str, state: State | None) -> StepFailed:

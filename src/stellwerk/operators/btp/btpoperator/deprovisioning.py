@@ -43,7 +43,7 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator.observe import Observer
 from stellwerk.operators.btp.btpoperator.plan import noted_time
 from stellwerk.operators.btp.btpoperator.provisioning import module_set
-from stellwerk.operators.btp.errors import RemovalFailed
+from stellwerk.operators.btp.errors import RemovalFailed, or_fail
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime import conditions
 
@@ -265,10 +265,8 @@ class Removal:
             key = secret.key
             if secret.metadata.is_terminating or key.namespace not in {self.observer.chart_namespace, *beside}:
                 continue
-            try:
-                await self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=secret.metadata.uid)
-            except ApiError as error:
-                raise RemovalFailed(str(error)) from error
+            deletion = self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=secret.metadata.uid)
+            await or_fail(deletion, RemovalFailed)
 
     async def _delete_operand(self) -> None:
         for address, live in self.observer.removable().items():

@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import ApiError, NotServed
+from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.errors import DamagedRecord, NotRecorded, OrphansUnknown, RecordUnread
+from stellwerk.operators.btp.errors import DamagedRecord, NotRecorded, OrphansUnknown, RecordUnread, or_fail
 from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import ModuleRelease
 from stellwerk.operators.btp.module.version_record import CredentialsSecret, VersionRecord
@@ -44,10 +45,8 @@ class VersionHistory:
         It is read once per process, by its name: an older release may have written it without our label.
         """
         if self._record is None:
-            try:
-                found = await self.client.find(ConfigMap, api.VERSIONS_NAME, self.observer.chart_namespace)
-            except ApiError as error:
-                raise RecordUnread(str(error)) from error
+            reading = self.client.find(ConfigMap, api.VERSIONS_NAME, self.observer.chart_namespace)
+            found = await or_fail(reading, RecordUnread)
             self._record = version_record.parse(found.data) if found is not None else None
         return self._record
 
@@ -122,29 +121,22 @@ class VersionHistory:
         namespace, caches = self.observer.chart_namespace, self.observer.caches.resources[ConfigMap.resource]
         if record == self._record and ObjectKey(namespace, api.VERSIONS_NAME) in caches.store:
             return
-        try:
-            written = await self.client.apply(ConfigMap, version_record.config_map(record, namespace))
-        except ApiError as error:
-            raise NotRecorded(str(error)) from error
+        writing = self.client.apply(ConfigMap, version_record.config_map(record, namespace))
+        written = await or_fail(writing, NotRecorded)
         caches.expect(written.key, written.metadata.resource_version)
         self._record = record
 
     async def _served(self, kinds: Iterable[GroupVersionKind]) -> Mapping[GroupVersionKind, Resource]:
         """The recorded kinds that exist. Raises OrphansUnknown where the API server does not answer which do."""
-        try:
-            return await served(self.client, kinds)
-        except ApiError as error:
-            raise OrphansUnknown(f"recorded kinds: {error}") from error
+        return await or_fail(served(self.client, kinds), partial(_unknown, "recorded kinds"))
 
     async def _unwatched(self, record: VersionRecord) -> Mapping[Address, Live]:
         watched = {resource.gvk for resource in (*self.observer.caches.resources, Secret.resource)}
         found: dict[Address, Live] = {}
         for resource in (await self._served(set(record.kinds) - watched)).values():
-            try:
-                place = self.observer.chart_namespace if resource.namespaced else ""
-                listed = await self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
-            except ApiError as error:
-                raise OrphansUnknown(f"{resource.kind}: {error}") from error
+            place = self.observer.chart_namespace if resource.namespaced else ""
+            listing = self.client.list(metadata_of(resource), place, labels=api.MANAGED_SELECTOR)
+            listed = await or_fail(listing, partial(_unknown, resource.kind))
             found.update((Address(resource, obj.key), obj) for obj in listed.items)
         return found
 
@@ -158,6 +150,10 @@ async def served(client: Client, kinds: Iterable[GroupVersionKind]) -> Mapping[G
         except NotServed:
             continue  # nothing of it can be there
     return known
+
+
+def _unknown(what: str, cause: str) -> OrphansUnknown:
+    return OrphansUnknown(f"{what}: {cause}")
 
 
 def _kinds(record: VersionRecord) -> VersionRecord:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import ConfigMap, Secret
@@ -28,7 +29,7 @@ from stellwerk.operators.btp.credentials.credentials import (
     CredentialsComparison,
     SecretProblem,
 )
-from stellwerk.operators.btp.errors import StateUnread
+from stellwerk.operators.btp.errors import StateUnread, or_fail
 from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import comes_from_chart
 from stellwerk.operators.btp.reasons import Reason
@@ -177,11 +178,8 @@ class Observer:
         )
         namespace = credentials.operand_namespace(found, wanted)
         key = ObjectKey(namespace, api.CLUSTER_ID_SECRET_NAME)
-        try:
-            own = await self.secrets.read(self.caches.secrets.get(key))
-        except ApiError as error:
-            reason = Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed
-            raise StateUnread(reason, f"Secret {key}", str(error)) from error
+        unread = partial(StateUnread, Reason.GettingSapBtpServiceOperatorClusterIdSecretFailed, f"Secret {key}")
+        own = await or_fail(self.secrets.read(self.caches.secrets.get(key)), unread)
         return CredentialsComparison(
             wanted=wanted,
             namespace=namespace,

@@ -44,6 +44,7 @@ from stellwerk.operators.btp.errors import (
     ModuleUnreadable,
     OutdatedNotDeleted,
     RemovalFailed,
+    or_fail,
 )
 from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.chart import ReleaseSupplier
@@ -152,10 +153,7 @@ class Provisioner:
 
     async def bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
         """Write what is not as wanted. Raises ModuleFailed with the object and the cause."""
-        try:
-            return await self._bring_up(operator, credentials)
-        except ApiError as error:  # of something that was only to be read
-            raise ApplyFailed(str(error)) from error
+        return await or_fail(self._bring_up(operator, credentials), ApplyFailed)  # of what was only to be read
 
     async def _bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
         release = await self.source.current(operator, credentials)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TypeVar
 
 import msgspec
 
@@ -37,6 +36,7 @@ from stellwerk.operators.btp.errors import (
     StaleClusterIdNotDeleted,
     StepFailed,
     of_chart,
+    or_fail,
 )
 from stellwerk.operators.btp.module.release import comes_from_chart
 from stellwerk.operators.btp.reasons import Reason
@@ -45,8 +45,6 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import Unexpected
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.reconciler import Next, ReconcileError, SimpleReconciler
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -194,7 +192,10 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             return await self._wait_for_module(seen, progress, progress.unready)
         self.memos.of(seen.operator.key).waiting_since = None
         if seen.comparison is not None and seen.state is State.Processing:
-            await self._clean_up_move(seen.comparison)
+            # The credentials last: while they are there, this is done again. The operand's pods were replaced when its
+            # configuration changed; the checksum in their template sees to it.
+            for key in seen.comparison.former_secrets:
+                await or_fail(self._delete_secret(key), CleanupFailed)
         finish = await self.provisioner.finish(progress.release, wanted)
         self.memos.of(seen.operator.key).failures = 0
         interval = self.observer.settings().ready_state_requeue_interval.total_seconds()
@@ -246,21 +247,13 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         """
         deleted: Sequence[ObjectRef] = ()
         if found.annotations:
-            await _told(self._annotate_required_secret({**found.annotations}), AnnotatingFailed)
+            await or_fail(self._annotate_required_secret({**found.annotations}), AnnotatingFailed)
         if found.stale_cluster_id_secret is not None:
             # The pods first: once the Secret is gone, nothing shows that they must be deleted.
             failing_only = not found.restarts_operand
-            deleted = await _told(self._delete_pods(failing_only=failing_only), StaleClusterIdNotDeleted)
-            await _told(self._delete_secret(found.stale_cluster_id_secret), StaleClusterIdNotDeleted)
+            deleted = await or_fail(self._delete_pods(failing_only=failing_only), StaleClusterIdNotDeleted)
+            await or_fail(self._delete_secret(found.stale_cluster_id_secret), StaleClusterIdNotDeleted)
         return deleted
-
-    async def _clean_up_move(self, found: CredentialsComparison) -> None:
-        """Delete what belongs to the former values, the credentials last: while they are there, this is done again.
-
-        The operand's pods were replaced when its configuration changed; the checksum in their template sees to it.
-        """
-        for key in found.former_secrets:
-            await _told(self._delete_secret(key), CleanupFailed)
 
     async def _annotate_required_secret(self, notes: JsonObject) -> None:
         settings = self.observer.settings()
@@ -306,7 +299,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         return kept_up.with_events(*events.of_progress(progress))
 
     async def _hard_delete(self, seen: Snapshot, step: plan.HardDelete) -> Next[BtpOperatorStatus]:
-        if not await _told(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
+        if not await or_fail(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
             return Next.after(RESIST_SECONDS)  # the cache is behind; its change wakes the CR
         begins = await self.removal.note_start(seen.operator, api.HARD_DELETE_STARTED_ANNOTATION)
         notices = (events.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
@@ -330,7 +323,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         return Next(self._status(seen, Reason(seen.reason), message), within if within < inf else None)
 
     async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
-        await _told(self.removal.note_start(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION), RemovalFailed)
+        await or_fail(self.removal.note_start(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION), RemovalFailed)
         resisting = await self.removal.resisting()
         return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*events.given_up(resisting))
 
@@ -340,7 +333,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         The operand may then still end instances and bindings as it should. A first failure is mostly a passing one,
         and the next try, half a minute later, would take away again what has just come up.
         """
-        if not await _told(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
+        if not await or_fail(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
             return Next.after(RESIST_SECONDS)
         try:
             kept = await self.removal.cut_loose()
@@ -377,7 +370,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         return self._saying_what_is_left(seen, what, "the watch does not show them yet", within=RESIST_SECONDS)
 
     async def _users_have_nothing(self) -> bool:
-        return await _told(self.removal.users_have_nothing(), RemovalFailed)
+        return await or_fail(self.removal.users_have_nothing(), RemovalFailed)
 
     async def _restore(self, seen: Snapshot) -> None:
         """A half-removed module is of no use: restore it while the removal waits for its next try."""
@@ -437,14 +430,6 @@ def retry_seconds(failures: int, longest: float) -> float:
     """The delay after so many failures in a row: 30 s, doubling up to `longest`, the delay of the original (pure)."""
     doublings = min(failures - 1, MOST_DOUBLINGS)
     return min(FIRST_RETRY_SECONDS * 2.0**doublings, longest)
-
-
-async def _told(step: Awaitable[T], failure: Callable[[str], StepFailed]) -> T:
-    """Do a step; what the API server refuses of it becomes the failure that the user reads."""
-    try:
-        return await step
-    except ApiError as error:
-        raise failure(str(error)) from error
 
 
 def answered(operator: BtpOperator, status: BtpOperatorStatus | None) -> BtpOperatorStatus | None:
