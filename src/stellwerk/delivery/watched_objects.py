@@ -175,7 +175,7 @@ class OwnedObjects:
             informer = await self._opened(Place(place.resource, ""))
             if informer.parked is None:
                 return ""
-            if not _is_forbidden(informer):
+            if not informer.is_forbidden:
                 raise Unwatchable(place.resource, informer.parked.why)
             if not place.namespace:
                 return informer.parked.why
@@ -186,7 +186,7 @@ class OwnedObjects:
         informer = await self._opened(place)
         if informer.parked is None:
             return ""
-        if not _is_forbidden(informer):
+        if not informer.is_forbidden:
             raise Unwatchable(place.resource, informer.parked.why)
         return informer.parked.why
 
@@ -289,10 +289,6 @@ async def _settled(informer: Informer[T]) -> None:
             await informer.wait_settled()
     except TimeoutError:
         raise NotListed(informer.view.resource, "the API server does not list what there is") from None
-
-
-def _is_forbidden(informer: Informer[Live]) -> bool:
-    return informer.parked is not None and informer.parked.is_forbidden
 
 
 def _is_outdated(informer: Informer[Live]) -> bool:

@@ -12,7 +12,9 @@ from stellwerk.apply.objects.desired import Document, desired_set
 from stellwerk.apply.objects.manifests import read_text
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
-from stellwerk.operators.btp.btpoperator import certificates, resources
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.btpoperator import certificates, plan, resources
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.errors import ModuleIncomplete, ModuleUnreadable
@@ -332,9 +334,12 @@ def test_without_network_policies_there_are_none() -> None:
 )
 def test_only_true_in_any_case_switches_network_policies_off(value: str, wanted: bool) -> None:
     annotation = "operator.kyma-project.io/btp-operator-disable-network-policies"
+    set_to = BtpOperator(metadata=ObjectMeta(name="b", namespace="kyma-system", annotations={annotation: value}))
+    unset = BtpOperator(metadata=ObjectMeta(name="b", namespace="kyma-system"))
 
-    assert resources.network_policies_wanted({annotation: value}) is wanted
-    assert resources.network_policies_wanted({}) is True
+    assert plan.network_policies_wanted(set_to, "kyma-system") is wanted
+    assert plan.network_policies_wanted(unset, "kyma-system") is True
+    assert plan.network_policies_wanted(set_to, "another") is True
 
 
 def test_the_legacy_network_policy_is_always_to_be_deleted() -> None:

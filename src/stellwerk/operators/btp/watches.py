@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -30,7 +30,6 @@ from stellwerk.kube.types.model import (
     metadata_of,
     unstructured,
 )
-from stellwerk.kube.watch.watch_states import WatchSuspended
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.settings import Settings
@@ -190,8 +189,7 @@ class Caches:
         informer = self.users.get(kind.resource)
         if informer is None:
             return ()
-        hidden = [obj for key, obj in informer.unreadable.items() if key not in informer.store]
-        return (*informer.store.all(), *hidden)
+        return (*informer.store.all(), *(informer.unreadable[key] for key in informer.hidden))
 
     def may_have(self, kind: type[Kind]) -> bool:
         """Whether users have objects of one of their kinds, as far as the caches do not exclude it."""
@@ -252,7 +250,7 @@ class Caches:
             if result.live is not None:
                 resource, key = result.address.resource, result.address.key
                 informer = self.secrets.of(key) if resource == Secret.resource else self.resources[resource]
-                if informer is not None and not is_forbidden(informer):
+                if informer is not None and not informer.is_forbidden:
                     yield informer, key, result.live.metadata.resource_version
 
     def _pods(self) -> Informer[Pod]:
@@ -291,18 +289,6 @@ class Caches:
         self._manager.informer(CustomResourceDefinition, fields=name).on_change(on_change)
 
 
-class CacheView(Protocol):
-    """An informer, as far as it shows whether it sees anything."""
-
-    @property
-    def parked(self) -> WatchSuspended | None: ...
-
-
-def is_forbidden(informer: CacheView) -> bool:
-    """Whether we may not look there: what such a cache does not hold may be there all the same."""
-    return informer.parked is not None and informer.parked.is_forbidden
-
-
 def why_blind(informer: Cache) -> str:
     """Why objects may exist that this cache does not hold, in a clause; empty where it holds all there are."""
     if informer.parked is not None:
@@ -311,5 +297,5 @@ def why_blind(informer: Cache) -> str:
         return "" if absent else informer.parked.why
     if not informer.has_synced:
         return f"the cache of {informer.name} is not filled yet"
-    hidden = next((obj for key, obj in informer.unreadable.items() if key not in informer.store), None)
-    return f"{hidden.ref} cannot be read: {hidden.why}" if hidden is not None else ""
+    hidden = [informer.unreadable[key] for key in informer.hidden]
+    return f"{hidden[0].ref} cannot be read: {hidden[0].why}" if hidden else ""

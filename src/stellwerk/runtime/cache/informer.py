@@ -337,6 +337,11 @@ class Informer(Generic[T]):
         """Why there is no watch at the moment: the kind is not served, or we may not watch it. None while there is."""
         return self._parked
 
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether we may not look there: what the store does not hold may be there all the same."""
+        return self.parked is not None and self.parked.is_forbidden
+
     async def wait_synced(self) -> None:
         """Return when the store holds the whole list; waits as long as the kind is parked."""
         await self._full.wait()

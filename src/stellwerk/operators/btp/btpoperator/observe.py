@@ -20,7 +20,6 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
-from stellwerk.operators.btp.btpoperator import plan, resources
 from stellwerk.operators.btp.btpoperator.leading import Leading
 from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot
 from stellwerk.operators.btp.credentials import credentials
@@ -34,7 +33,7 @@ from stellwerk.operators.btp.module import version_record
 from stellwerk.operators.btp.module.release import comes_from_chart
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.operators.btp.settings import CrSelection, Settings
-from stellwerk.operators.btp.watches import Cache, Caches, CacheView, is_forbidden, why_blind
+from stellwerk.operators.btp.watches import Cache, Caches, why_blind
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.telemetry import logs
@@ -126,7 +125,7 @@ class Observer:
         Without the right to read it, the defaults apply.
         """
         tunables = self.caches.tunables
-        if tunables.parked is not None and not tunables.is_filled and not is_forbidden(tunables):
+        if tunables.parked is not None and not tunables.is_filled and not tunables.is_forbidden:
             what = f"ConfigMap {settings.chart_namespace}/{settings.config_name}"
             raise StateUnread(Reason.GettingConfigMapFailed, what, tunables.parked.why)
 
@@ -142,11 +141,6 @@ class Observer:
         """The key of the leader; none where no CR leads."""
         leader = self.leader()
         return () if leader is None else (leader.key,)
-
-    def network_policies_wanted(self, operator: BtpOperator) -> bool:
-        """Whether the module has network policies. Only a CR in the module's own namespace can switch them off."""
-        at_home = plan.is_at_home(operator, self.chart_namespace)
-        return not at_home or resources.network_policies_wanted(operator.metadata.annotations)
 
     def users_may_have_objects(self) -> bool:
         """Whether the caches show any service instance or binding, or do not prove that there is none."""
@@ -276,5 +270,5 @@ class Observer:
         return {key: value for key, value in data.items() if isinstance(value, str)} if isinstance(data, dict) else {}
 
 
-def _grant(informer: CacheView, why: str) -> str:
-    return f"{why}; grant the operator's ServiceAccount these verbs" if is_forbidden(informer) else why
+def _grant(informer: Cache, why: str) -> str:
+    return f"{why}; grant the operator's ServiceAccount these verbs" if informer.is_forbidden else why

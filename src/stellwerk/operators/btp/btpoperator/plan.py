@@ -229,6 +229,13 @@ def is_at_home(operator: BtpOperator, chart_namespace: str) -> bool:
     return operator.metadata.namespace == chart_namespace
 
 
+def network_policies_wanted(operator: BtpOperator, chart_namespace: str) -> bool:
+    """Whether the module has network policies. Only a CR in the module's own namespace can switch them off: by `true`
+    in any case."""
+    value = operator.metadata.annotations.get(api.DISABLE_NETWORK_POLICIES_ANNOTATION, "")
+    return value.lower() != "true" or not is_at_home(operator, chart_namespace)
+
+
 def leader(operators: list[BtpOperator], *, fixed: bool) -> BtpOperator | None:
     """The CR that represents the module.
 

@@ -35,7 +35,7 @@ from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import history, resources
 from stellwerk.operators.btp.btpoperator.history import VersionHistory
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.plan import SetStatus
+from stellwerk.operators.btp.btpoperator.plan import SetStatus, network_policies_wanted
 from stellwerk.operators.btp.btpoperator.resources import Running, Values
 from stellwerk.operators.btp.btpoperator.webhooks import NO_CERTIFICATES, OperandCertificates, Webhooks
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials
@@ -216,7 +216,7 @@ class Provisioner:
             settings=settings,
             credentials=credentials,
             image=self.image(),
-            network_policies=self.observer.network_policies_wanted(operator),
+            network_policies=network_policies_wanted(operator, self.observer.chart_namespace),
             ca_bundle=certificates.authority,
             running=await self._running(credentials.namespace),
         )
@@ -344,7 +344,7 @@ class Provisioner:
 
     async def _drop_network_policies(self, operator: BtpOperator) -> bool:
         """Where the user opted out, delete every network policy of ours. Returns whether there were any."""
-        if self.observer.network_policies_wanted(operator):
+        if network_policies_wanted(operator, self.observer.chart_namespace):
             return False
         namespace = self.observer.chart_namespace
         unwanted = {

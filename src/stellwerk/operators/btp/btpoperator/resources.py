@@ -105,11 +105,6 @@ def operand_image(body: JsonObject) -> str:
     return next((str(dig(container, "image") or "") for container in containers if _is_manager(container)), "")
 
 
-def network_policies_wanted(annotations: Mapping[str, str]) -> bool:
-    """Whether the CR leaves network policies on; off is `true` in any case."""
-    return annotations.get(api.DISABLE_NETWORK_POLICIES_ANNOTATION, "").lower() != "true"
-
-
 def to_delete(release: ModuleRelease, settings: Settings) -> tuple[Document, ...]:
     """What former releases left, as written in the manifests, and the network policy of one of them.
 
