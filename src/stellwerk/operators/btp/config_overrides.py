@@ -26,7 +26,7 @@ class Tunables:
     metrics.
     """
 
-    def __init__(self, base: Settings, report: Callable[[bool, int], None], recorder: EventSink | None = None) -> None:
+    def __init__(self, base: Settings, report: Callable[[bool, int], None], recorder: EventSink) -> None:
         self._base = base
         self._report = report
         self._recorder = recorder
@@ -48,6 +48,5 @@ class Tunables:
             return
         for rejection in rejections:
             _log.warning("ConfigMap %s: %s", delta.key, rejection)
-        if self._recorder is not None:
-            told = conditions.truncated("; ".join(str(rejection) for rejection in rejections))
-            self._recorder.send(delta.new, Notice(REJECTED, told, Severity.WARNING, action="Read"))
+        told = conditions.truncated("; ".join(map(str, rejections)))
+        self._recorder.send(delta.new, Notice(REJECTED, told, Severity.WARNING, action="Read"))

@@ -75,7 +75,7 @@ def install(
     settings: Settings,
     environment: Mapping[str, str],
     *,
-    recorder: EventSink | None = None,
+    recorder: EventSink,
     renderer: Renderer,
     keys: KeyStock | None = None,
     token_server: TokenService | None = None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
@@ -139,11 +140,9 @@ class Removal:
         return [*await self._quoted(ServiceBinding), *await self._quoted(ServiceInstance)]
 
     async def _quoted(self, kind: type[User]) -> list[str]:
-        try:
+        with suppress(ApiError):  # gone with its kind, or not readable: then the cause is unknown
             async for page in self.client.pages(kind, limit=NAMED_RESISTING):
                 return [_in_its_own_words(item) for item in page.items]
-        except ApiError:
-            pass  # gone with its kind, or not readable: then the cause is unknown
         return []
 
     async def cut_loose(self) -> Sequence[str]:
@@ -152,12 +151,9 @@ class Removal:
         One object that resists does not protect the others: each has its turn. Returns which Secrets stay, and why.
         Raises RemovalFailed naming the first objects that resist, and ApiError never.
         """
-        try:
-            await self._delete_operand()
-            bound = self.observer.caches.of_users(ServiceBinding)
-            failures = await self._cut_all(ServiceBinding if bound else ServiceInstance)
-        except ApiError as error:
-            raise RemovalFailed(str(error)) from error
+        await or_fail(self._delete_operand(), RemovalFailed)
+        bound = self.observer.caches.of_users(ServiceBinding)
+        failures = await or_fail(self._cut_all(ServiceBinding if bound else ServiceInstance), RemovalFailed)
         if failures:
             raise RemovalFailed(conditions.first_of(failures, NAMED_RESISTING, "; "))
         kept, self._kept = self._kept, []
@@ -170,7 +166,7 @@ class Removal:
             self.observer.caches.of_users(kind), key=lambda user: (user.metadata.uid in self._resisted, user.key)
         )
         self._resisted.clear()
-        try:
+        with suppress(TimeoutError):  # many, not resisting: the next pass cuts the others
             async with asyncio.timeout(CUT_SECONDS):
                 for user in objects:
                     try:
@@ -178,8 +174,6 @@ class Removal:
                     except StatusError as error:
                         self._resisted.add(user.metadata.uid)
                         failures.append(str(error))
-        except TimeoutError:
-            pass  # many, not resisting: the next pass cuts the others
         return failures
 
     def left(self) -> str:
@@ -224,7 +218,7 @@ class Removal:
             return True
         progress = await self._set().delete(removable)
         if progress.failures:
-            raise RemovalFailed("; ".join(str(failure) for failure in progress.failures))
+            raise RemovalFailed("; ".join(map(str, progress.failures)))
         self._definitions_asked |= any(need_order.is_definition(result.address.resource) for result in progress.carried)
         return False
 
@@ -271,13 +265,8 @@ class Removal:
     async def _delete_operand(self) -> None:
         for address, live in self.observer.removable().items():
             if address.resource.kind in SOFT_DELETED_FIRST and not live.metadata.is_terminating:
-                await self.client.delete(
-                    metadata_of(address.resource),
-                    address.key.name,
-                    address.key.namespace,
-                    uid=live.metadata.uid,
-                    propagation="Background",
-                )
+                target, key, uid = metadata_of(address.resource), address.key, live.metadata.uid
+                await self.client.delete(target, key.name, key.namespace, uid=uid, propagation="Background")
 
     async def _cut(self, kind: type[Kind], user: HasMetadata) -> None:
         """Delete one object and take all finalizers off it; gone at any point is what we want."""
@@ -292,12 +281,9 @@ class Removal:
         if not found.metadata.is_terminating:
             await self.client.delete(target, name, namespace, uid=uid)
         if found.metadata.finalizers:
-            try:
-                await self.client.patch(
-                    target, name, namespace, MergePatch({"metadata": {"uid": uid, "finalizers": None}})
-                )
-            except NotFound:
-                return
+            without = MergePatch({"metadata": {"uid": uid, "finalizers": None}})
+            with suppress(NotFound):
+                await self.client.patch(target, name, namespace, without)
 
     async def _delete_secret_of(self, binding: PartialObjectMetadata) -> str:
         """Delete the Secret that the operand wrote for a binding. Returns why it stays; empty where it goes or is gone.

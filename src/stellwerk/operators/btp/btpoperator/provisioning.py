@@ -102,14 +102,6 @@ class ModuleProgress:
     """What former releases had, and was deleted by its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The end of an installation: whether another version was there before, and what was deleted of it."""
-
-    replaces: bool
-    outdated: tuple[ObjectRef, ...]
-
-
 @dataclass(slots=True)
 class Provisioner:
     """The module's objects in the cluster. `image` answers with the operand's, from the environment."""
@@ -185,16 +177,17 @@ class Provisioner:
             outdated=outdated,
         )
 
-    async def finish(self, release: ModuleRelease, credentials: BtpCredentials) -> Finish:
+    async def finish(self, release: ModuleRelease, credentials: BtpCredentials) -> tuple[bool, tuple[ObjectRef, ...]]:
         """The module is ready: delete what older versions left, and record its version.
 
+        Returns whether another version was there before, and what was deleted of it.
         In this order, so that a crash in between is followed by another look. Raises StepFailed.
         """
         stale = await self.history.leftovers(release, wanted=self.memory.confirmations.keys())
         if stale:
             await self._delete(stale)
         written = self.observer.present_credentials(credentials.namespace)
-        return Finish(await self.history.applied(release, written), tuple(address.ref for address in stale))
+        return await self.history.applied(release, written), tuple(address.ref for address in stale)
 
     def forget(self) -> None:
         """The module is gone: what was confirmed does not hold for the next one."""

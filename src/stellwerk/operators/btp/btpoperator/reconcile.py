@@ -196,11 +196,11 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             # configuration changed; the checksum in their template sees to it.
             for key in seen.comparison.former_secrets:
                 await or_fail(self._delete_secret(key), CleanupFailed)
-        finish = await self.provisioner.finish(progress.release, wanted)
+        replaces, outdated = await self.provisioner.finish(progress.release, wanted)
         self.memos.of(seen.operator.key).failures = 0
         interval = self.observer.settings().ready_state_requeue_interval.total_seconds()
-        status = self._ready(seen, finish.replaces)
-        notices = (*events.of_progress(progress), *events.of_outdated(finish.outdated))
+        status = self._ready(seen, replaces)
+        notices = (*events.of_progress(progress), *events.of_outdated(outdated))
         return Next.after(self._no_later_than_held(progress, interval), status).with_events(*notices)
 
     def _no_later_than_held(self, progress: ModuleProgress, seconds: float) -> float:

@@ -109,7 +109,7 @@ class CredentialCheck:
         leader: Callable[[], BtpOperator | None],
         credentials: Callable[[], Awaitable[BtpCredentials | SecretProblem]],
         report: Callable[[CredentialsVerdict | None], None],
-        recorder: EventSink | None,
+        recorder: EventSink,
         border: Border,
     ) -> None:
         """`report` receives the result of each question; None: none is asked."""
@@ -185,8 +185,7 @@ class CredentialCheck:
         self._known = answer.verdict
         if notice is not None:
             _log.info("%s: %s: %s", operator.ref, notice.reason, notice.message)
-            if self._recorder is not None:
-                self._recorder.send(operator, notice)
+            self._recorder.send(operator, notice)
 
     def _notice(self, answer: TokenAnswer) -> Notice | None:
         settings = self._settings()

@@ -12,7 +12,6 @@ Values of Secrets are in the fields that need them and in no text form.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -134,7 +133,7 @@ def _shown(cluster_id: str | None) -> str:
 def _text(value: str) -> str | None:
     try:
         return base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # base64 or UTF-8
         return None
 
 
