@@ -152,9 +152,4 @@ def unreadable(obj: Unreadable) -> JsonObject:
     """
     since = obj.metadata.creation_timestamp or datetime.fromtimestamp(0, UTC)
     message = f"object cannot be read: {obj.why}; correct the field"
-    said = status_for(None, Reason.ReconcileFailed, message, obj.metadata.generation, since)
-    return {
-        "state": said.state.value,
-        "conditions": [to_json_object(each) for each in said.conditions],
-        "observedGeneration": said.observed_generation,
-    }
+    return to_json_object(status_for(None, Reason.ReconcileFailed, message, obj.metadata.generation, since))

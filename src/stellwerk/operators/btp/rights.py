@@ -114,7 +114,8 @@ def manifests(namespace: str = api.STANDARD_NAMESPACE) -> list[JsonObject]:
         cluster_role(f"{NAME}-manager-role", RULES),
         account.is_given_everywhere(f"{NAME}-manager-role", binding=f"{NAME}-manager-rolebinding"),
         _priority_class(),
-        _metrics_reader(),
+        # For scrapers, where metrics are secure: bind it to their account.
+        cluster_role(f"{NAME}-metrics-reader", [PolicyRule(non_resource_urls=("/metrics",), verbs=("get",))]),
         *_aggregated(),
         *_probe(),
     ]
@@ -129,11 +130,6 @@ def _priority_class() -> JsonObject:
         "globalDefault": False,
         "description": "The SAP BTP service operator and its manager",
     }
-
-
-def _metrics_reader() -> JsonObject:
-    """For scrapers, where metrics are secure: bind it to their account."""
-    return cluster_role(f"{NAME}-metrics-reader", [PolicyRule(non_resource_urls=("/metrics",), verbs=("get",))])
 
 
 PROBE = (

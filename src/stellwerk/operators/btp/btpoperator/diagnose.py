@@ -6,6 +6,7 @@ made: the original shows `Initialized` for ever in both cases.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stellwerk.api.apps import Deployment, ReplicaSet
@@ -46,13 +47,10 @@ class OperandDiagnosis:
 
     async def _surroundings(self, namespace: str) -> Surroundings:
         """The surrounding objects; nothing where they may not be read, because a diagnosis is not worth a failure."""
-        try:
-            replica_sets = await self.client.list(unstructured(ReplicaSet.resource), namespace)
-            pods = await self.client.list(unstructured(Pod.resource), namespace)
-            events = await self.client.list(unstructured(Event.resource), namespace)
-        except ApiError:
-            return Surroundings()
-        return Surroundings(replica_sets.items, pods.items, events.items)
+        with suppress(ApiError):
+            kinds = (ReplicaSet.resource, Pod.resource, Event.resource)
+            return Surroundings(*[(await self.client.list(unstructured(kind), namespace)).items for kind in kinds])
+        return Surroundings()
 
 
 def _cause(deployment: Unstructured, around: Surroundings) -> str:

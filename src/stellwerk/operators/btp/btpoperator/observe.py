@@ -57,7 +57,7 @@ class SecretReader:
         if seen is None:
             return None
         known = self._known.get(seen.key)
-        if known is None or not _same_version(known, seen):
+        if known is None or _version(known) != _version(seen):
             known = await self._client.find(Secret, seen.metadata.name, seen.metadata.namespace)
             self.keep(seen.key, known)
         if known is not None:
@@ -74,8 +74,8 @@ class SecretReader:
             self._known[key] = secret
 
 
-def _same_version(known: HasMetadata, seen: HasMetadata) -> bool:
-    return (known.metadata.uid, known.metadata.resource_version) == (seen.metadata.uid, seen.metadata.resource_version)
+def _version(secret: HasMetadata) -> tuple[str, str]:
+    return secret.metadata.uid, secret.metadata.resource_version
 
 
 @dataclass(frozen=True, slots=True)
