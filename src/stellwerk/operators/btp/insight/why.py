@@ -299,14 +299,7 @@ def _own_step(seen: BtpSurroundings) -> str:
     return f"{advised[:1].lower()}{advised[1:]} ({page})" if advised else page
 
 
-_WAITING = (
-    Reason.Initialized,
-    Reason.Processing,
-    Reason.UpdateCheck,
-    Reason.Updated,
-    Reason.CredentialsNamespaceChanged,
-    Reason.ClusterIdChanged,
-)
+_WAITING = tuple(reason for reason in Reason if reason.facts.state is State.Processing)
 """Reasons of an operator at work: nothing has failed, and the operand may not be ready yet."""
 
 _EXPLAINERS: Mapping[str, Callable[[BtpSurroundings], _Answer]] = {
