@@ -7,7 +7,7 @@ resources         the objects to apply                             pure
 provisioning      applies the module; diagnose finds why the operand is not ready
 deprovisioning    deletes the users' objects and the module
 probe             does the certificate of the token endpoint verify against the CA bundle
-certificates      the certificates of the operand's webhooks; webhooks: their configurations
+certificates      when the certificates of the operand's webhooks are renewed      pure; webhooks makes them
 history           the record of applied versions
 leading           which of several BtpOperators is the leading one
 events            Events and log lines about a pass

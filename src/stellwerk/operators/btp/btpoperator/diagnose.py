@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from stellwerk.api.apps import Deployment, ReplicaSet
 from stellwerk.api.core import Event, Pod
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings, explain
+from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.provisioning import UnreadyObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class OperandDiagnosis:
     client: Client
     observer: Observer
 
-    def is_obvious(self, unready: UnreadyObject) -> bool:
+    def is_obvious(self, unready: Unready) -> bool:
         """Whether waiting does not help: the Deployment itself reports that no pod can be created."""
         deployment = self._deployment(unready)
         return deployment is not None and _cause(deployment, Surroundings()) != ""
 
-    async def why(self, unready: UnreadyObject) -> str:
+    async def why(self, unready: Unready) -> str:
         """The first cause, in one sentence; the object's own message where nothing more is known."""
         deployment = self._deployment(unready)
         if deployment is None:
@@ -40,10 +40,10 @@ class OperandDiagnosis:
             return cause
         return _cause(deployment, await self._surroundings(deployment.metadata.namespace)) or unready.why
 
-    def _deployment(self, unready: UnreadyObject) -> Unstructured | None:
-        if unready.address.resource != Deployment.resource:
+    def _deployment(self, unready: Unready) -> Unstructured | None:
+        if unready.ref.gvk != Deployment.resource.gvk:
             return None
-        return self.observer.caches.resources[Deployment.resource].store.get(unready.address.key)
+        return self.observer.caches.resources[Deployment.resource].store.get(unready.ref.key)
 
     async def _surroundings(self, namespace: str) -> Surroundings:
         """The surrounding objects; nothing where they may not be read, because a diagnosis is not worth a failure."""

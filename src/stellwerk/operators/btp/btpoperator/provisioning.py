@@ -24,7 +24,7 @@ from stellwerk.apply.set.model.owner import LabelOwner
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.apply.set.plan.actions import Action, Create, Remove, Update
-from stellwerk.apply.set.plan.stage import Throttled
+from stellwerk.apply.set.plan.stage import Throttled, Unready
 from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
@@ -72,20 +72,13 @@ def module_set(client: Client, observer: Observer, memory: ObservedState) -> Unt
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadyObject:
-    """The first object of the module that is not ready, and why."""
-
-    address: Address
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class ModuleProgress:
     """How far the module is. `written`: something was sent, so the caches do not show the last state yet."""
 
     release: ModuleRelease
     written: bool
-    unready: UnreadyObject | None
+    unready: Unready | None
+    """The first object of the module that is not ready."""
     changed: bool = False
     """Whether something was written that is no mere restoration of what others had changed or deleted."""
     held_until: float | None = None
@@ -355,12 +348,12 @@ class Provisioner:
 
     # Readiness
 
-    def _first_unready(self, wanted: Sequence[Desired]) -> UnreadyObject | None:
+    def _first_unready(self, wanted: Sequence[Desired]) -> Unready | None:
         live, now = self.observer.module(), self.observer.clock.now()
         for desired in wanted:
             verdict = _readiness(live.get(desired.address), now)
             if not verdict.is_ready:
-                return UnreadyObject(desired.address, str(verdict))
+                return Unready(desired.ref, str(verdict))
         return None
 
 

@@ -10,6 +10,7 @@ from math import inf
 import msgspec
 
 from stellwerk.api.core import Pod, Secret
+from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.delivery import reconcile_request
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
@@ -23,7 +24,7 @@ from stellwerk.operators.btp.btpoperator.deprovisioning import Removal
 from stellwerk.operators.btp.btpoperator.diagnose import OperandDiagnosis
 from stellwerk.operators.btp.btpoperator.observe import Observer
 from stellwerk.operators.btp.btpoperator.plan import Snapshot, Step
-from stellwerk.operators.btp.btpoperator.provisioning import ModuleProgress, Provisioner, UnreadyObject
+from stellwerk.operators.btp.btpoperator.provisioning import ModuleProgress, Provisioner
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
 from stellwerk.operators.btp.errors import (
@@ -221,7 +222,7 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         return self._status(seen, Reason.ReconcileSucceeded, CHART_SUCCEEDED)
 
     async def _wait_for_module(
-        self, seen: Snapshot, progress: ModuleProgress, unready: UnreadyObject
+        self, seen: Snapshot, progress: ModuleProgress, unready: Unready
     ) -> Next[BtpOperatorStatus]:
         """The module is applied and not ready yet: report what it waits for, and give up for now after ReadyTimeout."""
         waited, timeout = self._waited_seconds(seen), self.observer.settings().ready_timeout.total_seconds()
@@ -230,10 +231,10 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             why = await self.diagnosis.why(unready)
             if waited >= timeout:
                 self.memos.of(seen.operator.key).waiting_since = None
-                raise NotReadyInTime(unready.address.ref, why)
+                raise NotReadyInTime(unready.ref, why)
             again = timeout - waited
             if seen.state is not State.Ready:
-                message = plan.waiting_message(seen.message, str(unready.address), why)
+                message = plan.waiting_message(seen.message, str(unready.ref), why)
                 status = self._status(seen, Reason(seen.reason), message)
         held = self._no_later_than_held(progress, again)
         return Next.after(held, status).with_events(*events.of_progress(progress))

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 import msgspec
 import yaml
 
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.manifests import read_value
@@ -35,10 +37,9 @@ CREDENTIALS_SECRET = "credentialsSecret"  # noqa: S105  # a key
 CREDENTIALS_MOVES = "credentialsMoves"
 """Ours: to which namespaces the credentials began to move since, separated by commas. A later move may overtake one."""
 
-_DEFINITION = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-USERS_DEFINITIONS = (
-    ObjectRef(_DEFINITION, ObjectKey("", f"serviceinstances.{api.SERVICES_GROUP}")),
-    ObjectRef(_DEFINITION, ObjectKey("", f"servicebindings.{api.SERVICES_GROUP}")),
+USERS_DEFINITIONS = tuple(
+    ObjectRef(CustomResourceDefinition.resource.gvk, ObjectKey("", kind.resource.group_resource))
+    for kind in (ServiceInstance, ServiceBinding)
 )
 """What must outlive every version change while users have instances or bindings."""
 
