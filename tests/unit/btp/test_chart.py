@@ -15,7 +15,6 @@ from stellwerk.operators.btp import errors
 from stellwerk.operators.btp.api import State
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials
 from stellwerk.operators.btp.module import chart, release
-from stellwerk.operators.btp.module.chart import Order
 from stellwerk.operators.btp.module.release import SHIPPED, Places
 from stellwerk.operators.btp.settings import ModuleSource, Settings
 from stellwerk.render.errors import InvalidValues, SourceError
@@ -34,7 +33,7 @@ CREDENTIALS = BtpCredentials(
     cluster_id="cluster-one",
     operand_data={"clientid": encoded("id"), "clientsecret": encoded("canary"), "sm_url": "/w==", "other": "x"},
 )
-ORDER = Order.of("btpoperator", "kyma-system", CREDENTIALS)
+LAYERS = chart.layers(CREDENTIALS)
 
 
 def rendered(*objects: JsonObject) -> Rendered:
@@ -58,16 +57,16 @@ def places(tmp_path: Path) -> Places:
 
 
 def test_credentials_become_values_and_what_is_no_text_is_left_out() -> None:
-    merged = values.merge(ORDER.layers())
+    merged = values.merge(LAYERS)
 
     secret = {"clientid": "id", "clientsecret": "canary", "sm_url": "", "tokenurl": ""}
     assert merged == {"manager": {"secret": secret}, "cluster": {"id": "cluster-one"}}
 
 
 def test_credentials_are_hidden_in_what_is_told() -> None:
-    assert "canary" in values.secret_words(ORDER.layers())
-    assert "cluster-one" not in values.secret_words(ORDER.layers())
-    assert "canary" not in repr(ORDER)
+    assert "canary" in values.secret_words(LAYERS)
+    assert "cluster-one" not in values.secret_words(LAYERS)
+    assert "canary" not in repr(LAYERS)
 
 
 # ---- objects

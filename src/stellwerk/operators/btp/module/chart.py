@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from stellwerk.apply.objects import json_edit
@@ -49,29 +48,13 @@ HOOKS_PREFIX = "hooks.btp-manager.kyma-project.io"
 _SECRET_KEYS = ("clientid", "clientsecret", "sm_url", "tokenurl")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a chart is rendered for."""
-
-    name: str
-    """Of the release: that of the CR."""
-    namespace: str
-    values: tuple[tuple[str, str], ...] = field(repr=False)
-    cluster_id: str
-
-    @classmethod
-    def of(cls, name: str, namespace: str, credentials: BtpCredentials) -> Order:
-        """From a CR and the required Secret."""
-        texts = {key: text(credentials.operand_data, key) for key in _SECRET_KEYS}
-        return cls(name=name, namespace=namespace, values=tuple(texts.items()), cluster_id=credentials.cluster_id)
-
-    def layers(self) -> tuple[Layer, ...]:
-        """The values that we set, over those of the files."""
-        secret: JsonObject = dict(self.values)
-        return (
-            Layer("the required Secret", {"manager": {"secret": secret}}, secret=True),
-            Layer("the cluster id", {"cluster": {"id": self.cluster_id}}),
-        )
+def layers(credentials: BtpCredentials) -> tuple[Layer, ...]:
+    """The values that we set, over those of the files."""
+    secret: JsonObject = {key: text(credentials.operand_data, key) for key in _SECRET_KEYS}
+    return (
+        Layer("the required Secret", {"manager": {"secret": secret}}, secret=True),
+        Layer("the cluster id", {"cluster": {"id": credentials.cluster_id}}),
+    )
 
 
 class ReleaseSupplier:
@@ -86,7 +69,7 @@ class ReleaseSupplier:
         self._renderer = renderer
         self._client = client
         self._folders = Loader()
-        self._known: tuple[Places, Stamp, Order] | None = None
+        self._known: tuple[Places, Stamp, Installation, tuple[Layer, ...]] | None = None
         self._release: ModuleRelease | None = None
 
     @property
@@ -105,29 +88,29 @@ class ReleaseSupplier:
             return self._folders.load(places)
         if not settings.chart_path:
             raise ChartPathEmpty("set ChartPath, or set ModuleSource to resources")
-        order = Order.of(operator.metadata.name, settings.chart_namespace, credentials)
-        known = places, stamp(places), order
+        installation = Installation(operator.metadata.name, settings.chart_namespace)
+        known = places, stamp(places), installation, layers(credentials)
         if self._release is None or known != self._known:
             self._release = None
-            self._release = await self._rendered(places, order)
+            self._release = await self._rendered(places, installation, layers(credentials))
             self._known = known
         return self._release
 
-    async def _rendered(self, places: Places, order: Order) -> ModuleRelease:
+    async def _rendered(self, places: Places, installation: Installation, own: tuple[Layer, ...]) -> ModuleRelease:
         chart = places.chart
         try:
             files, overrides = await asyncio.to_thread(read, chart)
-            layers = (Layer(OVERRIDES_FILE, overrides), *order.layers())
+            merged = (Layer(OVERRIDES_FILE, overrides), *own)
             request = RenderRequest(
                 files=files,
                 generator="helm",
                 prefix=HOOKS_PREFIX,
                 delete_hooks="omit",
-                release=Installation(order.name, order.namespace),
-                values=values.merge(layers),
+                release=installation,
+                values=values.merge(merged),
                 cluster=await facts_of(self._client),
                 tenant=api.OPERATOR_NAME,
-                secrets=lambda: values.secret_words(layers),
+                secrets=lambda: values.secret_words(merged),
             )
             with traces.within("render") as span:
                 rendered = await self._renderer.render(request)
