@@ -143,53 +143,7 @@ class VirtualService(Kind, frozen=True, kw_only=True):
 # ---- DestinationRule
 
 
-class StickyCookieAttribute(Record, frozen=True, kw_only=True):
-    """An attribute of a cookie, such as SameSite."""
-
-    name: str = ""
-    value: str = ""
-
-
-class StickyCookie(Record, frozen=True, kw_only=True):
-    """The cookie whose value chooses the pod. `ttl` is a duration such as `0s`, which means a session cookie."""
-
-    name: str = ""
-    path: str = ""
-    ttl: str = ""
-    attributes: tuple[StickyCookieAttribute, ...] = ()
-
-
-class ConsistentHash(Record, frozen=True, kw_only=True):
-    """What chooses the pod of a request. Exactly one of these."""
-
-    http_header_name: str = ""
-    http_cookie: StickyCookie | None = None
-    use_source_ip: bool = False
-    http_query_parameter_name: str = ""
-
-
-class LoadBalancer(Record, frozen=True, kw_only=True):
-    """How requests are distributed."""
-
-    consistent_hash: ConsistentHash | None = None
-
-
-class TrafficPolicy(Record, frozen=True, kw_only=True):
-    """Rules for the connections to a Service."""
-
-    load_balancer: LoadBalancer | None = None
-
-
-class DestinationRuleSpec(Record, frozen=True, kw_only=True):
-    """A Service, and the rules for connections to it."""
-
-    host: str = ""
-    traffic_policy: TrafficPolicy | None = None
-
-
 class DestinationRule(Kind, frozen=True, kw_only=True):
     """Rules for the connections to a Service."""
 
     resource: ClassVar[Resource] = Resource(GROUP, VERSION, "DestinationRule", "destinationrules", namespaced=True)
-
-    spec: DestinationRuleSpec = DestinationRuleSpec()

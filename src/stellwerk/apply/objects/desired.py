@@ -91,6 +91,15 @@ class Desired:
     """Normalised; shared, so treat it as read-only."""
     origin: Origin = field(default_factory=Origin)
 
+    @classmethod
+    def of(cls, resource: Resource, key: ObjectKey, content: JsonObject) -> Desired:
+        """The namespaced object of this name. `content` may have further metadata."""
+        given = content.get("metadata")
+        metadata: JsonObject = {"name": key.name, "namespace": key.namespace}
+        metadata |= given if isinstance(given, dict) else {}
+        body: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind, **content, "metadata": metadata}
+        return cls(Address(resource, key), body)
+
     @property
     def resource(self) -> Resource:
         """Where the object is served."""

@@ -405,6 +405,11 @@ def to_json_object(value: msgspec.Struct) -> JsonObject:
     return body
 
 
+def plain_json(value: msgspec.Struct) -> JsonObject:
+    """A model as a JSON object in the order of its fields, without its default values; keys of mappings are sorted."""
+    return decode_json(msgspec.json.encode(value, order="deterministic"))
+
+
 def trimmed(body: JsonObject) -> Unstructured:
     """Wrap an object that came from the server, without the parts that only the server needs.
 

@@ -9,53 +9,42 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.unit.cap.routing.given import version
 
-from stellwerk.api.istio import ConsistentHash, HeaderOperations, RouteHeaders, StickyCookie
+from stellwerk.api.istio import HeaderOperations, PortSelector, RouteDestination, RouteHeaders
+from stellwerk.kube.types.model import plain_json
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.routing import headers, stickiness, virtual_services
-from stellwerk.operators.cap.routing.virtual_services import (
-    ExposedRoute,
-    RoutedPort,
-    RouterVersion,
-    ServedDomain,
-    TenantRouting,
-)
+from stellwerk.operators.cap.kinds.version import DeploymentDetails, HttpCookie, Stickiness, StickinessHash
+from stellwerk.operators.cap.routing import headers, targets, virtual_services
+from stellwerk.operators.cap.routing.targets import RouterVersion, ServedDomain
 
 DOMAINS = (ServedDomain("app.example.com", "primary-x7k2p"), ServedDomain("all.example.com", "cap-system/all-a1b2c"))
 ADDED = RouteHeaders(request=HeaderOperations(set={"x-b": "<1>", "x-a": "2"}))
 
 
 def router(version: str, endpoint: str = "") -> RouterVersion:
-    port = RoutedPort(version=version, workload="App-Router", namespace="shop", port=5000)
-    return RouterVersion(router=port, logout_endpoint=endpoint)
+    host = f"{version}-app-router-svc.shop.svc.cluster.local"
+    target = RouteDestination(host=host, port=PortSelector(number=5000))
+    return RouterVersion(name=version, destination=target, logout_endpoint=endpoint)
 
 
 def test_a_tenant_is_routed_to_the_router_of_its_version() -> None:
-    spec = virtual_services.of_tenant(
-        TenantRouting(subdomain="acme", domains=DOMAINS, current=router("shop-v1"), headers=ADDED)
-    )
+    spec = virtual_services.of_tenant("acme", DOMAINS, router("shop-v1"), ADDED)
     text = (
         '{"hosts":["acme.app.example.com","acme.all.example.com"],"gateways":["primary-x7k2p","cap-system/all-a1b2c"],'
         '"http":[{"match":[{"uri":{"prefix":"/"}}],"route":[{"destination":'
         '{"host":"shop-v1-app-router-svc.shop.svc.cluster.local","port":{"number":5000}},"weight":100,'
         '"headers":{"request":{"set":{"x-a":"2","x-b":"\\u003c1\\u003e"}}}}]}]}'
     )
-    assert virtual_services.body(spec) == json.loads(text)
+    assert plain_json(spec) == json.loads(text)
     assert virtual_services.spec_hash(spec) == hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.req("CAP-42")
 def test_with_affinity_and_a_previous_version_there_are_five_routes_in_order() -> None:
-    spec = virtual_services.of_tenant(
-        TenantRouting(
-            subdomain="acme",
-            domains=DOMAINS[:1],
-            current=router("shop-v2", "/do/log.out"),
-            previous=(router("shop.v1"),),
-            affinity=True,
-        )
-    )
-    found: Any = virtual_services.body(spec)["http"]
+    current, previous = router("shop-v2", "/do/log.out"), (router("shop.v1"),)
+    spec = virtual_services.of_tenant("acme", DOMAINS[:1], current, previous=previous)
+    found: Any = plain_json(spec)["http"]
     targets = [route["route"][0]["destination"]["host"].partition("-app-router")[0] for route in found]
     assert targets == ["shop.v1", "shop-v2", "shop.v1", "shop-v2", "shop-v2"]
     assert all(route["route"][0]["weight"] == 100 and "headers" not in route["route"][0] for route in found)
@@ -71,8 +60,7 @@ def test_with_affinity_and_a_previous_version_there_are_five_routes_in_order() -
 
 
 def test_the_expression_for_a_cookie_matches_that_version_alone() -> None:
-    routes = TenantRouting(subdomain="a", domains=(), current=router("shop.v1"), affinity=True)
-    (match,) = virtual_services.of_tenant(routes).http[1].match
+    (match,) = virtual_services.of_tenant("a", (), router("shop.v1"), previous=()).http[1].match
     expression = re.compile(match.headers["Cookie"].regex)
     assert expression.fullmatch("a=b; CAPOP_CAV=shop.v1; c=d")
     assert expression.fullmatch("CAPOP_CAV=shop.v1")
@@ -81,18 +69,15 @@ def test_the_expression_for_a_cookie_matches_that_version_alone() -> None:
 
 
 def test_headers_of_annotations_are_on_each_route_with_affinity() -> None:
-    spec = virtual_services.of_tenant(
-        TenantRouting(subdomain="a", domains=(), current=router("v1"), affinity=True, headers=ADDED)
-    )
+    spec = virtual_services.of_tenant("a", (), router("v1"), ADDED, previous=())
     assert [route.headers.request for route in spec.http if route.headers] == [ADDED.request] * 3
 
 
 def test_an_exposed_service_has_its_routes_in_the_given_order() -> None:
-    target = RoutedPort(version="shop-v1", workload="Api", namespace="shop", port=4004)
-    spec = virtual_services.of_exposure(
-        "api", DOMAINS[:1], [ExposedRoute(target=target, path="/v2"), ExposedRoute(target=target)], None
-    )
-    assert virtual_services.body(spec) == {
+    routes = [{"workloadName": "Api", "port": 4004, "path": "/v2"}, {"workloadName": "Api", "port": 4004}]
+    made = version(serviceExposures=[{"subDomain": "api", "routes": routes}])
+    spec = virtual_services.of_exposure(made, made.spec.service_exposures[0], DOMAINS[:1], None)
+    assert plain_json(spec) == {
         "hosts": ["api.app.example.com"],
         "gateways": ["primary-x7k2p"],
         "http": [
@@ -125,35 +110,36 @@ def test_headers_that_are_no_texts_are_refused(text: str) -> None:
         headers.of_annotations({names.REQUEST_HEADERS_ANNOTATION: text}, "shop.app")
 
 
-COOKIE = StickyCookie(name="c", path="/", ttl="0s")
+COOKIE = HttpCookie(name="c", path="/", ttl="0s")
+
+
+def details(type: str, stickiness: Stickiness | None) -> DeploymentDetails:
+    return DeploymentDetails(image="i", type=type, stickiness=stickiness)
 
 
 @pytest.mark.parametrize(
     ("given", "chosen"),
     [
-        (ConsistentHash(http_header_name="h", http_cookie=COOKIE), ConsistentHash(http_header_name="h")),
-        (ConsistentHash(http_cookie=COOKIE, use_source_ip=True), ConsistentHash(http_cookie=COOKIE)),
+        (StickinessHash(http_header_name="h", http_cookie=COOKIE), StickinessHash(http_header_name="h")),
+        (StickinessHash(http_cookie=COOKIE, use_source_ip=True), StickinessHash(http_cookie=COOKIE)),
         (
-            ConsistentHash(http_query_parameter_name="q", use_source_ip=True),
-            ConsistentHash(http_query_parameter_name="q"),
+            StickinessHash(http_query_parameter_name="q", use_source_ip=True),
+            StickinessHash(http_query_parameter_name="q"),
         ),
-        (ConsistentHash(use_source_ip=True), ConsistentHash(use_source_ip=True)),
-        (ConsistentHash(), None),
+        (StickinessHash(use_source_ip=True), StickinessHash(use_source_ip=True)),
+        (StickinessHash(use_source_ip=False), None),
+        (StickinessHash(), None),
+        (None, None),
     ],
 )
-def test_of_several_ways_to_choose_a_pod_the_first_counts(given: ConsistentHash, chosen: ConsistentHash | None) -> None:
-    assert stickiness.chosen(given, has_default=True) == chosen
+def test_of_several_ways_to_choose_a_pod_the_first_counts(
+    given: StickinessHash | None, chosen: StickinessHash | None
+) -> None:
+    assert targets.consistent_hash(details("Router", Stickiness(hash=given))) == chosen
 
 
 def test_clients_of_a_router_stay_on_a_pod_by_default() -> None:
-    found = stickiness.chosen(None, has_default=True)
-    assert found is not None
-    assert stickiness.chosen(None, has_default=False) is None
-    assert msgspec.to_builtins(stickiness.destination_rule("v1-router-svc", "shop", found)) == {
-        "host": "v1-router-svc.shop.svc.cluster.local",
-        "trafficPolicy": {
-            "loadBalancer": {
-                "consistentHash": {"httpCookie": {"name": "CAPOP_ROUTER_STICKY", "path": "/", "ttl": "0s"}}
-            }
-        },
+    assert targets.consistent_hash(details("CAP", None)) is None
+    assert msgspec.to_builtins(targets.consistent_hash(details("Router", None))) == {
+        "httpCookie": {"name": "CAPOP_ROUTER_STICKY", "path": "/", "ttl": "0s"}
     }

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 from tests.unit.cap.domain.given import cluster_domain, domain
+from tests.unit.cap.routing.given import version
 
-from stellwerk.api.istio import ConsistentHash, StickyCookie, VirtualServiceSpec
+from stellwerk.api.istio import PortSelector, VirtualServiceSpec
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
@@ -17,21 +18,10 @@ from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServices, CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainStatus
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantSpec
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, HttpCookie, StickinessHash
-from stellwerk.operators.cap.routing import objects, stickiness, targets, virtual_services
-from stellwerk.operators.cap.routing.targets import UnusableSubdomain
-from stellwerk.operators.cap.routing.virtual_services import ServedDomain
+from stellwerk.operators.cap.routing import objects, targets, virtual_services
+from stellwerk.operators.cap.routing.targets import ServedDomain, UnusableSubdomain
 
 SPEC = VirtualServiceSpec(hosts=("acme.app.example.com",), gateways=("primary",))
-
-
-def version(*workloads: dict[str, Any], **more: Any) -> CAPApplicationVersion:
-    """`shop-v1` with these workloads, as the API server has it."""
-    body = {
-        "metadata": {"name": "shop-v1", "namespace": "shop", "annotations": more.pop("annotations", {})},
-        "spec": {"capApplicationInstance": "shop", "version": "1.0.0", "workloads": [*workloads], **more},
-    }
-    return msgspec.convert(body, CAPApplicationVersion)
 
 
 def workload(name: str, type: str, *ports: int) -> dict[str, Any]:
@@ -64,10 +54,11 @@ def test_the_router_is_the_first_one_at_its_first_port() -> None:
         )
     )
     assert found is not None
-    assert (found.router.workload, found.router.port, found.logout_endpoint) == ("Router", 8080, "/bye")
+    assert (found.name, found.destination.port, found.logout_endpoint) == ("shop-v1", PortSelector(number=8080), "/bye")
+    assert found.destination.host == "shop-v1-router-svc.shop.svc.cluster.local"
     bare = targets.router_of(version(workload("router", "Router")))
     assert bare is not None
-    assert bare.router.port == 5000
+    assert bare.destination.port == PortSelector(number=5000)
     assert targets.router_of(version(workload("srv", "CAP"))) is None
 
 
@@ -77,9 +68,6 @@ def test_a_router_and_workloads_of_exposed_routes_may_be_reached() -> None:
         workload("router", "Router"), workload("api", "Service"), workload("job", "CAP"), serviceExposures=[exposure]
     )
     assert [targets.is_exposed(made, each) for each in made.spec.workloads] == [True, True, False]
-    (route,) = targets.routes_of(made, made.spec.service_exposures[0])
-    assert (route.path, route.target.port) == ("/v2", 4004)
-    assert route.target.destination.host == "shop-v1-api-svc.shop.svc.cluster.local"
 
 
 def test_hosts_of_domains_come_before_those_of_cluster_domains() -> None:
@@ -94,14 +82,6 @@ def test_hosts_of_domains_come_before_those_of_cluster_domains() -> None:
 
 def test_a_domain_without_a_gateway_so_far_has_no_route() -> None:
     assert targets.served_domains(APPLICATION, lambda reference: domain(), "cap-system") == ()
-
-
-def test_stickiness_is_what_the_workload_asks_for() -> None:
-    asked = StickinessHash(http_cookie=HttpCookie(name="c", path="/", ttl="1h"))
-    cookie = ConsistentHash(http_cookie=StickyCookie(name="c", path="/", ttl="1h"))
-    assert targets.consistent_hash(asked) == cookie
-    assert targets.consistent_hash(StickinessHash(use_source_ip=True)) == ConsistentHash(use_source_ip=True)
-    assert targets.consistent_hash(None) is None
 
 
 def test_the_virtual_service_of_a_tenant_has_its_name_and_labels() -> None:
@@ -142,15 +122,6 @@ def test_the_virtual_service_of_an_exposure_is_found_by_its_owner_and_its_first_
     assert objects.of_exposure(APPLICATION, "api", SPEC, "shop7x2kp").key == ObjectKey("shop", "shop7x2kp")
     assert objects.exposed_subdomain(["api.app.example.com"]) == "api"
     assert objects.exposed_subdomain(None) == objects.exposed_subdomain([7]) == objects.exposed_subdomain([]) == ""
-
-
-def test_a_destination_rule_has_no_labels() -> None:
-    chosen = stickiness.chosen(None, has_default=True)
-    assert chosen is not None
-    made = objects.destination_rule(
-        ObjectKey("shop", "shop-v1-router"), stickiness.destination_rule("svc", "shop", chosen)
-    )
-    assert made.body["metadata"] == {"name": "shop-v1-router", "namespace": "shop"}
 
 
 def test_the_hash_is_that_of_the_spec_alone() -> None:

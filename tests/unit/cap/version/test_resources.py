@@ -198,7 +198,15 @@ def test_users_stay_on_one_pod_of_a_router() -> None:
     of_router, of_server = (beside(version(), name).get("DestinationRule") for name in ("app", "srv"))
     assert of_server is None
     assert of_router is not None
-    assert of_router.body["spec"]["host"] == "bookshop-v1-app-svc.shop.svc.cluster.local"
+    assert of_router.body["metadata"] == {"name": "bookshop-v1-app", "namespace": "shop"}
+    assert of_router.body["spec"] == {
+        "host": "bookshop-v1-app-svc.shop.svc.cluster.local",
+        "trafficPolicy": {
+            "loadBalancer": {
+                "consistentHash": {"httpCookie": {"name": "CAPOP_ROUTER_STICKY", "path": "/", "ttl": "0s"}}
+            }
+        },
+    }
 
 
 def test_a_spread_without_a_selector_is_about_the_pods_of_one_template() -> None:

@@ -78,8 +78,7 @@ def routes(
     route_headers = headers.of_annotations(application.metadata.annotations, str(application.ref))
     for exposure in version.spec.service_exposures:
         targets.check_subdomain(exposure.sub_domain, str(version.ref))
-        targeted = targets.routes_of(version, exposure)
-        spec = virtual_services.of_exposure(exposure.sub_domain, domains, targeted, route_headers)
+        spec = virtual_services.of_exposure(version, exposure, domains, route_headers)
         existing = by_subdomain.get(exposure.sub_domain)
         name = existing.metadata.name if existing is not None else ""
         desired = objects.of_exposure(application, exposure.sub_domain, spec, name)

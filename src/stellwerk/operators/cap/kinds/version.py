@@ -225,9 +225,7 @@ class HttpCookie(Record, frozen=True, kw_only=True):
 
     name: Annotated[str, documented("Name of the cookie.", example="STICKY")] = ""
     path: Annotated[str, documented("Path of the cookie.", example="/")] = ""
-    ttl: Annotated[str | None, documented("How long the cookie lives; 0s: as long as the session.", example="1h")] = (
-        None
-    )
+    ttl: Annotated[str, documented("How long the cookie lives; 0s: as long as the session.", example="1h")] = ""
     attributes: Annotated[tuple[CookieAttribute, ...], documented("Attributes of the cookie.")] = ()
 
 

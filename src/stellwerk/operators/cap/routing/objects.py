@@ -1,22 +1,17 @@
-"""VirtualServices and DestinationRules as whole objects, with names and labels of the original. Pure.
+"""VirtualServices as whole objects, with names and labels of the original. Pure.
 
 Their owner reference and the hash annotation are the writer's: `ControllerOwner` with `names.RESOURCE_HASH_ANNOTATION`.
 """
 
 from __future__ import annotations
 
-from typing import cast
-
-import msgspec
-
-from stellwerk.api.istio import DestinationRule, DestinationRuleSpec, VirtualService, VirtualServiceSpec
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.api.istio import VirtualService, VirtualServiceSpec
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue, plain_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
-from stellwerk.operators.cap.routing import virtual_services
 
 _SUFFIX = 10
 
@@ -55,30 +50,8 @@ def exposed_subdomain(hosts: JsonValue) -> str:
     return first.partition(".")[0] if isinstance(first, str) else ""
 
 
-def destination_rule(key: ObjectKey, spec: DestinationRuleSpec) -> Desired:
-    """The DestinationRule of a workload, which has no labels."""
-    content = cast("JsonValue", msgspec.json.decode(msgspec.json.encode(spec, order="deterministic")))
-    resource = DestinationRule.resource
-    body: JsonObject = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": key.name, "namespace": key.namespace},
-        "spec": content,
-    }
-    return Desired(Address(resource, key), body)
-
-
 def _virtual_service(
     key: ObjectKey, spec: VirtualServiceSpec, labels: dict[str, str], annotations: dict[str, str]
 ) -> Desired:
-    resource = VirtualService.resource
-    metadata: JsonObject = {"name": key.name, "namespace": key.namespace, "labels": {**labels}}
-    if annotations:
-        metadata["annotations"] = {**annotations}
-    body: JsonObject = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": metadata,
-        "spec": virtual_services.body(spec),
-    }
-    return Desired(Address(resource, key), body)
+    metadata: JsonObject = {"labels": {**labels}, **({"annotations": {**annotations}} if annotations else {})}
+    return Desired.of(VirtualService.resource, key, {"metadata": metadata, "spec": plain_json(spec)})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from stellwerk.api.istio import ConsistentHash, StickyCookie, StickyCookieAttribute
+from stellwerk.api.istio import PortSelector, RouteDestination
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -16,19 +17,18 @@ from stellwerk.operators.cap.kinds.version import (
     DeploymentDetails,
     DeploymentType,
     HttpCookie,
-    ServiceExposure,
     StickinessHash,
     Workload,
     WorkloadPort,
 )
-from stellwerk.operators.cap.routing.virtual_services import ExposedRoute, RoutedPort, RouterVersion, ServedDomain
 
 DEFAULT_PORTS: Mapping[str, WorkloadPort] = {
     DeploymentType.ROUTER: WorkloadPort(name="router-svc-port", port=5000),
     DeploymentType.CAP: WorkloadPort(name="server-svc-port", port=4004, router_destination_name="srv-api"),
 }
 """The ports of workloads that name none."""
-
+ROUTER_COOKIE = HttpCookie(name="CAPOP_ROUTER_STICKY", path="/", ttl="0s")
+"""A router keeps sessions in memory, so its clients stay on one pod also where nothing is configured."""
 
 _LONGEST_SUBDOMAIN = 190
 _HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
@@ -36,6 +36,40 @@ _HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 
 class UnusableSubdomain(ValueError):
     """A subdomain cannot be a part of a host."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDomain:
+    """A host and the gateway that serves it, as VirtualServices name it."""
+
+    host: str
+    gateway: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterVersion:
+    """The router of a version."""
+
+    name: str
+    """Of the CAPApplicationVersion."""
+    destination: RouteDestination
+    logout_endpoint: str = ""
+    """A part of the path at which users log out; empty for the usual words."""
+
+
+def service_name(version: CAPApplicationVersion, workload: str) -> str:
+    """The name of a workload's Service."""
+    return f"{version.metadata.name}-{workload.lower()}-svc"
+
+
+def service_host(version: CAPApplicationVersion, workload: str) -> str:
+    """The host of a workload's Service, as Istio names it."""
+    return f"{service_name(version, workload)}.{version.metadata.namespace}.svc.cluster.local"
+
+
+def destination(version: CAPApplicationVersion, workload: str, port: int) -> RouteDestination:
+    """A port of a workload's Service as the destination of a route."""
+    return RouteDestination(host=service_host(version, workload), port=PortSelector(number=port))
 
 
 def ports_of(deployment: DeploymentDetails) -> tuple[WorkloadPort, ...]:
@@ -49,18 +83,10 @@ def router_of(version: CAPApplicationVersion) -> RouterVersion | None:
     for workload in version.spec.workloads:
         deployment = workload.deployment
         if deployment is not None and deployment.type == DeploymentType.ROUTER:
-            port = ports_of(deployment)[0].port
+            target = destination(version, workload.name, ports_of(deployment)[0].port)
             endpoint = version.metadata.annotations.get(names.LOGOUT_ENDPOINT_ANNOTATION, "")
-            return RouterVersion(router=_port(version, workload.name, port), logout_endpoint=endpoint)
+            return RouterVersion(name=version.metadata.name, destination=target, logout_endpoint=endpoint)
     return None
-
-
-def routes_of(version: CAPApplicationVersion, exposure: ServiceExposure) -> tuple[ExposedRoute, ...]:
-    """The routes of a subdomain under which a version exposes services, in the given order."""
-    return tuple(
-        ExposedRoute(target=_port(version, route.workload_name, route.port), path=route.path)
-        for route in exposure.routes
-    )
 
 
 def is_exposed(version: CAPApplicationVersion, workload: Workload) -> bool:
@@ -79,12 +105,13 @@ def served_domains(
     `find` returns the object of a reference. A domain without a gateway so far is left out.
     """
     references = application.spec.domain_refs
-    ordered = [*_of_kind(references, DomainKind.DOMAIN), *_of_kind(references, DomainKind.CLUSTER_DOMAIN)]
-    found = (find(reference) for reference in ordered)
     return tuple(
         ServedDomain(domain.spec.domain, gateway)
-        for domain in found
-        if domain is not None and (gateway := naming.gateway_reference(domain, operator_namespace))
+        for kind in (DomainKind.DOMAIN, DomainKind.CLUSTER_DOMAIN)
+        for reference in references
+        if reference.kind == kind
+        and (domain := find(reference)) is not None
+        and (gateway := naming.gateway_reference(domain, operator_namespace))
     )
 
 
@@ -114,27 +141,18 @@ def unready(application: CAPApplication, reference: DomainRef, domain: AnyDomain
     return "" if is_ready else f"{reference.kind} {reference.name} of {application.ref} is not Ready"
 
 
-def consistent_hash(asked: StickinessHash | None) -> ConsistentHash | None:
-    """What a workload asks for, as Istio spells it; None where it asks for nothing."""
-    if asked is None:
-        return None
-    return ConsistentHash(
-        http_header_name=asked.http_header_name,
-        http_cookie=_cookie(asked.http_cookie) if asked.http_cookie is not None else None,
-        use_source_ip=bool(asked.use_source_ip),
-        http_query_parameter_name=asked.http_query_parameter_name,
-    )
+def consistent_hash(deployment: DeploymentDetails) -> StickinessHash | None:
+    """What chooses the pod of a request, in the shape that Istio has, too; None: each may go to another one.
 
-
-def _of_kind(references: Iterable[DomainRef], kind: DomainKind) -> Iterable[DomainRef]:
-    return (reference for reference in references if reference.kind == kind)
-
-
-def _port(version: CAPApplicationVersion, workload: str, port: int) -> RoutedPort:
-    metadata = version.metadata
-    return RoutedPort(version=metadata.name, workload=workload, namespace=metadata.namespace, port=port)
-
-
-def _cookie(cookie: HttpCookie) -> StickyCookie:
-    attributes = tuple(StickyCookieAttribute(name=each.name, value=each.value) for each in cookie.attributes)
-    return StickyCookie(name=cookie.name, path=cookie.path, ttl=cookie.ttl or "", attributes=attributes)
+    Of several ways the first counts: header, cookie, parameter of the query, address of the client.
+    """
+    if deployment.stickiness is None:
+        return StickinessHash(http_cookie=ROUTER_COOKIE) if deployment.type == DeploymentType.ROUTER else None
+    asked = deployment.stickiness.hash or StickinessHash()
+    if asked.http_header_name:
+        return StickinessHash(http_header_name=asked.http_header_name)
+    if asked.http_cookie is not None:
+        return StickinessHash(http_cookie=asked.http_cookie)
+    if asked.http_query_parameter_name:
+        return StickinessHash(http_query_parameter_name=asked.http_query_parameter_name)
+    return StickinessHash(use_source_ip=True) if asked.use_source_ip else None

@@ -13,24 +13,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
-
-import msgspec
 
 from stellwerk.api.istio import (
     HttpMatch,
     HttpRoute,
     HttpRouteDestination,
-    PortSelector,
-    RouteDestination,
     RouteHeaders,
     StringMatch,
     VirtualServiceSpec,
 )
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import plain_json
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, ServiceExposure
 from stellwerk.operators.cap.names import go_json, sha256
 from stellwerk.operators.cap.routing import headers as route_headers
+from stellwerk.operators.cap.routing import targets
+from stellwerk.operators.cap.routing.targets import RouterVersion, ServedDomain
 
 COOKIE = "CAPOP_CAV"
 _WEIGHT = 100
@@ -38,91 +35,42 @@ _LOGOUT = "logout|logoff"
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 
-@dataclass(frozen=True, slots=True)
-class ServedDomain:
-    """A host and the gateway that serves it, as VirtualServices name it."""
+def of_tenant(
+    subdomain: str,
+    domains: Sequence[ServedDomain],
+    current: RouterVersion,
+    headers: RouteHeaders | None = None,
+    *,
+    previous: Sequence[RouterVersion] | None = None,
+) -> VirtualServiceSpec:
+    """The spec of a tenant's VirtualService, with `headers` of annotations (`headers.of_annotations`).
 
-    host: str
-    gateway: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutedPort:
-    """A port of a workload's Service."""
-
-    version: str
-    """The name of the CAPApplicationVersion."""
-    workload: str
-    namespace: str
-    port: int
-
-    @property
-    def destination(self) -> RouteDestination:
-        """As a destination of a route."""
-        host = f"{self.version}-{self.workload.lower()}-svc.{self.namespace}.svc.cluster.local"
-        return RouteDestination(host=host, port=PortSelector(number=self.port))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouterVersion:
-    """The router of a version."""
-
-    router: RoutedPort
-    logout_endpoint: str = ""
-    """A part of the path at which users log out; empty for the usual words."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantRouting:
-    """What the routes of a tenant depend on."""
-
-    subdomain: str
-    domains: Sequence[ServedDomain]
-    """The Domains first, then the ClusterDomains."""
-    current: RouterVersion
-    headers: RouteHeaders | None = None
-    """Of annotations (`headers.of_annotations`)."""
-    affinity: bool = False
-    previous: Sequence[RouterVersion] = ()
-    """With affinity: the previous versions that still exist and have a router, the oldest first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExposedRoute:
-    """A path under which a workload is exposed."""
-
-    target: RoutedPort
-    path: str = ""
-
-
-def of_tenant(routing: TenantRouting) -> VirtualServiceSpec:
-    """The spec of a tenant's VirtualService."""
-    routes = _affine(routing) if routing.affinity else (_plain(routing),)
-    return _spec(routing.subdomain, routing.domains, routes)
+    `previous` asks for version affinity: the previous versions that still exist and have a router, the oldest first.
+    """
+    if previous is not None:
+        return _spec(subdomain, domains, _affine(current, previous, headers))
+    target = HttpRouteDestination(destination=current.destination, weight=_WEIGHT, headers=headers)
+    return _spec(subdomain, domains, (HttpRoute(match=(_prefix("/"),), route=(target,)),))
 
 
 def of_exposure(
-    subdomain: str, domains: Sequence[ServedDomain], routes: Sequence[ExposedRoute], headers: RouteHeaders | None
+    version: CAPApplicationVersion,
+    exposure: ServiceExposure,
+    domains: Sequence[ServedDomain],
+    headers: RouteHeaders | None,
 ) -> VirtualServiceSpec:
     """The spec of the VirtualService of a subdomain under which services are exposed."""
-    exposed = tuple(
-        HttpRoute(
-            match=(HttpMatch(uri=StringMatch(prefix=route.path or "/")),),
-            route=(HttpRouteDestination(destination=route.target.destination, headers=headers),),
-        )
-        for route in routes
-    )
-    return _spec(subdomain, domains, exposed)
-
-
-def body(spec: VirtualServiceSpec) -> JsonObject:
-    """The spec as JSON, in the order of Istio's protobuf messages."""
-    return cast("JsonObject", msgspec.json.decode(msgspec.json.encode(spec, order="deterministic")))
+    routes = []
+    for route in exposure.routes:
+        destination = targets.destination(version, route.workload_name, route.port)
+        target = HttpRouteDestination(destination=destination, headers=headers)
+        routes.append(HttpRoute(match=(_prefix(route.path or "/"),), route=(target,)))
+    return _spec(exposure.sub_domain, domains, tuple(routes))
 
 
 def spec_hash(spec: VirtualServiceSpec) -> str:
-    """The value of the hash annotation."""
-    return sha256(go_json(body(spec)))
+    """The value of the hash annotation: of JSON in the order of Istio's protobuf messages."""
+    return sha256(go_json(plain_json(spec)))
 
 
 def _spec(subdomain: str, domains: Sequence[ServedDomain], routes: tuple[HttpRoute, ...]) -> VirtualServiceSpec:
@@ -133,30 +81,28 @@ def _spec(subdomain: str, domains: Sequence[ServedDomain], routes: tuple[HttpRou
     )
 
 
-def _plain(routing: TenantRouting) -> HttpRoute:
-    target = HttpRouteDestination(
-        destination=routing.current.router.destination, weight=_WEIGHT, headers=routing.headers
-    )
-    return HttpRoute(match=(HttpMatch(uri=StringMatch(prefix="/")),), route=(target,))
+def _prefix(path: str) -> HttpMatch:
+    return HttpMatch(uri=StringMatch(prefix=path))
 
 
-def _affine(routing: TenantRouting) -> tuple[HttpRoute, ...]:
-    versions = (*routing.previous, routing.current)
-    cookie = f"{COOKIE}={routing.current.router.version};Path=/;HttpOnly;Secure"
+def _affine(
+    current: RouterVersion, previous: Sequence[RouterVersion], headers: RouteHeaders | None
+) -> tuple[HttpRoute, ...]:
+    versions = (*previous, current)
+    cookie = f"{COOKIE}={current.name};Path=/;HttpOnly;Secure"
     default = HttpRoute(
-        route=(_weighted(routing.current),),
-        headers=route_headers.with_response(routing.headers, add={"Set-Cookie": cookie}),
+        route=(_weighted(current),), headers=route_headers.with_response(headers, add={"Set-Cookie": cookie})
     )
     return (
-        *(_logout(version, routing.headers) for version in versions),
-        *(_sticky(version, routing.headers) for version in versions),
+        *(_logout(version, headers) for version in versions),
+        *(_sticky(version, headers) for version in versions),
         default,
     )
 
 
 def _logout(version: RouterVersion, headers: RouteHeaders | None) -> HttpRoute:
     words = _quoted(version.logout_endpoint) if version.logout_endpoint else _LOGOUT
-    expired = f"{COOKIE}={version.router.version};Path=/;HttpOnly;Secure;Max-Age=0"
+    expired = f"{COOKIE}={version.name};Path=/;HttpOnly;Secure;Max-Age=0"
     match = HttpMatch(uri=StringMatch(regex=f"^|.*({words}).*"), headers={"Cookie": _cookie(version)})
     return HttpRoute(
         match=(match,),
@@ -171,11 +117,11 @@ def _sticky(version: RouterVersion, headers: RouteHeaders | None) -> HttpRoute:
 
 
 def _cookie(version: RouterVersion) -> StringMatch:
-    return StringMatch(regex=rf"(^|.*; ){COOKIE}={_quoted(version.router.version)}($|; .*)")
+    return StringMatch(regex=rf"(^|.*; ){COOKIE}={_quoted(version.name)}($|; .*)")
 
 
 def _weighted(version: RouterVersion) -> HttpRouteDestination:
-    return HttpRouteDestination(destination=version.router.destination, weight=_WEIGHT)
+    return HttpRouteDestination(destination=version.destination, weight=_WEIGHT)
 
 
 def _quoted(text: str) -> str:

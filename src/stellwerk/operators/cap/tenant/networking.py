@@ -24,8 +24,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
-from stellwerk.operators.cap.routing.targets import UnusableSubdomain
-from stellwerk.operators.cap.routing.virtual_services import ServedDomain, TenantRouting
+from stellwerk.operators.cap.routing.targets import ServedDomain, UnusableSubdomain
 from stellwerk.runtime.cache.informer import Informer
 
 
@@ -200,14 +199,11 @@ def routes(
     former = (find_version(ObjectKey(namespace, name)) for name in left)
     previous = (targets.router_of(each) for each in former if each is not None and each.key != version.key)
     spec = virtual_services.of_tenant(
-        TenantRouting(
-            subdomain=tenant.spec.sub_domain,
-            domains=hosts.domains,
-            current=router,
-            headers=route_headers,
-            affinity=is_sticky,
-            previous=tuple(each for each in previous if each is not None) if is_sticky else (),
-        )
+        tenant.spec.sub_domain,
+        hosts.domains,
+        router,
+        route_headers,
+        previous=[each for each in previous if each is not None] if is_sticky else None,
     )
     spec = hosts.added_to(spec, tenant.spec.sub_domain)
     return objects.of_tenant(tenant, spec), virtual_services.spec_hash(spec)

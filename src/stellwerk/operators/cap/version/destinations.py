@@ -9,7 +9,7 @@ import msgspec
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.names import go_json
-from stellwerk.operators.cap.routing.targets import ports_of
+from stellwerk.operators.cap.routing.targets import ports_of, service_name
 
 VARIABLE = "destinations"
 _ORDER = (
@@ -51,7 +51,7 @@ def _urls(version: CAPApplicationVersion) -> list[tuple[str, str]]:
     for workload in version.spec.workloads:
         for port in ports_of(workload.deployment) if workload.deployment is not None else ():
             if port.router_destination_name:
-                host = f"{version.metadata.name}-{workload.name.lower()}-svc"
+                host = service_name(version, workload.name)
                 found.append((port.router_destination_name, f"http://{host}:{port.port}"))
     return found
 

@@ -16,6 +16,7 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, DeletionMetric, MetricType
+from stellwerk.operators.cap.routing.targets import service_name
 from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.operators.cap.version.plan import uses
@@ -86,7 +87,7 @@ def questions(version: CAPApplicationVersion) -> Sequence[Question]:
             continue
         if expression := rules.expression.strip():
             found.append(Question(query=expression))
-        service = f"{version.metadata.name}-{workload.name.lower()}-svc"
+        service = service_name(version, workload.name)
         found += [_about(metric, service, version.metadata.namespace) for metric in rules.metrics]
     return found
 

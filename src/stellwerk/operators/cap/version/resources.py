@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
+from stellwerk.api.istio import DestinationRule
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue, plain_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import (
@@ -24,8 +25,7 @@ from stellwerk.operators.cap.kinds.version import (
 )
 from stellwerk.operators.cap.pods import workload_pods
 from stellwerk.operators.cap.reasons import VersionReason
-from stellwerk.operators.cap.routing import objects as routing_objects
-from stellwerk.operators.cap.routing import stickiness, targets
+from stellwerk.operators.cap.routing import targets
 from stellwerk.operators.cap.version import destinations
 from stellwerk.operators.cap.watches import AUTOSCALER, BUDGET
 
@@ -106,12 +106,12 @@ class VersionObjects:
         if details.pod_disruption_budget is not None:
             spec = {**details.pod_disruption_budget, "selector": {"matchLabels": {**labels}}}
             yield self._object(BUDGET, name, spec, labels, annotations)
-        given = details.stickiness
-        asked = targets.consistent_hash(given.hash if given is not None else None)
-        chosen = stickiness.chosen(asked, has_default=details.type == DeploymentType.ROUTER and given is None)
-        if chosen is not None:
-            rule = stickiness.destination_rule(self._service(workload), self.version.metadata.namespace, chosen)
-            yield routing_objects.destination_rule(ObjectKey(self.version.metadata.namespace, name), rule)
+        if (chosen := targets.consistent_hash(details)) is not None:
+            spec = {
+                "host": targets.service_host(self.version, workload.name),
+                "trafficPolicy": {"loadBalancer": {"consistentHash": plain_json(chosen)}},
+            }
+            yield self._object(DestinationRule.resource, name, spec, {}, {})
 
     def services(self, workload: Workload) -> Iterable[Desired]:
         """The Service of a workload with ports."""
@@ -178,7 +178,7 @@ class VersionObjects:
         return f"{self.version.metadata.name}-{workload.name.lower()}"
 
     def _service(self, workload: Workload) -> str:
-        return f"{self.name(workload)}-svc"
+        return targets.service_name(self.version, workload.name)
 
     def _labels(self, workload: Workload, category: str = _WORKLOAD, name: str = "") -> dict[str, str]:
         """The labels of an object: those of the workload, the operator's, and those of the owner."""
@@ -205,11 +205,9 @@ class VersionObjects:
     def _object(
         self, resource: Resource, name: str, spec: JsonObject, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> Desired:
-        namespace = self.version.metadata.namespace
-        metadata: JsonObject = {"name": name, "namespace": namespace}
-        metadata |= workload_pods.given(labels={**labels}, annotations={**annotations})
-        body: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        return Desired(Address(resource, ObjectKey(namespace, name)), {**body, "spec": spec})
+        metadata = workload_pods.given(labels={**labels}, annotations={**annotations})
+        key = ObjectKey(self.version.metadata.namespace, name)
+        return Desired.of(resource, key, {"metadata": metadata, "spec": spec})
 
 
 def _details(workload: Workload) -> DeploymentDetails:
