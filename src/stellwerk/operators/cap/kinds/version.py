@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -25,7 +25,6 @@ from stellwerk.operators.cap.kinds.status import (
     columns,
 )
 
-_CORE = "io.k8s.api.core.v1."
 _AUTOSCALING = "io.k8s.api.autoscaling.v2."
 _SEMANTIC_VERSION = (
     r"^(0|[1-9]\d*)(\.(0|[1-9]\d*)(\.(0|[1-9]\d*)"
@@ -35,15 +34,29 @@ _SEMANTIC_VERSION = (
 _DURATION = r"^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"
 """A duration of Prometheus."""
 
+
+def _core(type: str, text: str) -> msgspec.Meta:
+    """A field with JSON of a type of Kubernetes' core group."""
+    return documented(text, definition=f"io.k8s.api.core.v1.{type}")
+
+
+def _fields_set(number: Literal["exactly one", "at most one"], *fields: str) -> ValidationRule:
+    """How many of the fields an object has."""
+    size, verb = ("== 1", "must") if number == "exactly one" else ("<= 1", "may")
+    listed = ",".join(f"has(self.{field})" for field in fields)
+    return ValidationRule(
+        rule=f"[{listed}].filter(x,x==true).size() {size}",
+        message=f"{number} of the fields in [{' '.join(fields)}] {verb} be set",
+    )
+
+
 PodPart: TypeAlias = dict[str, Any]
-EnvVar: TypeAlias = Annotated[PodPart, documented("A variable.", definition=f"{_CORE}EnvVar")]
-Container: TypeAlias = Annotated[PodPart, documented("A container.", definition=f"{_CORE}Container")]
-Toleration: TypeAlias = Annotated[PodPart, documented("A toleration.", definition=f"{_CORE}Toleration")]
-SpreadConstraint: TypeAlias = Annotated[
-    PodPart, documented("A constraint.", definition=f"{_CORE}TopologySpreadConstraint")
-]
-Volume: TypeAlias = Annotated[PodPart, documented("A volume.", definition=f"{_CORE}Volume")]
-VolumeMount: TypeAlias = Annotated[PodPart, documented("A mount.", definition=f"{_CORE}VolumeMount")]
+EnvVar: TypeAlias = Annotated[PodPart, _core("EnvVar", "A variable.")]
+Container: TypeAlias = Annotated[PodPart, _core("Container", "A container.")]
+Toleration: TypeAlias = Annotated[PodPart, _core("Toleration", "A toleration.")]
+SpreadConstraint: TypeAlias = Annotated[PodPart, _core("TopologySpreadConstraint", "A constraint.")]
+Volume: TypeAlias = Annotated[PodPart, _core("Volume", "A volume.")]
+VolumeMount: TypeAlias = Annotated[PodPart, _core("VolumeMount", "A mount.")]
 MetricSpec: TypeAlias = Annotated[PodPart, documented("A metric.", definition=f"{_AUTOSCALING}MetricSpec")]
 
 
@@ -102,21 +115,15 @@ class PodDetails(Record, frozen=True, kw_only=True):
     volumes: Annotated[tuple[Volume, ...], documented("Volumes of the pod.")] = ()
     volume_mounts: Annotated[tuple[VolumeMount, ...], documented("Mounts of the container.")] = ()
     service_account_name: Annotated[str, documented("Service account of the pod.", example="shop")] = ""
-    resources: Annotated[
-        PodPart | None, documented("Resources of the container.", definition=f"{_CORE}ResourceRequirements")
-    ] = None
-    security_context: Annotated[
-        PodPart | None, documented("Security context of the container.", definition=f"{_CORE}SecurityContext")
-    ] = None
-    pod_security_context: Annotated[
-        PodPart | None, documented("Security context of the pod.", definition=f"{_CORE}PodSecurityContext")
-    ] = None
+    resources: Annotated[PodPart | None, _core("ResourceRequirements", "Resources of the container.")] = None
+    security_context: Annotated[PodPart | None, _core("SecurityContext", "Security context of the container.")] = None
+    pod_security_context: Annotated[PodPart | None, _core("PodSecurityContext", "Security context of the pod.")] = None
     node_name: Annotated[str, documented("Node of the pod.")] = ""
     node_selector: Annotated[Mapping[str, str] | None, documented("Labels of the nodes that the pod may run on.")] = (
         None
     )
     priority_class_name: Annotated[str, documented("Priority class of the pod.")] = ""
-    affinity: Annotated[PodPart | None, documented("Affinity of the pod.", definition=f"{_CORE}Affinity")] = None
+    affinity: Annotated[PodPart | None, _core("Affinity", "Affinity of the pod.")] = None
     tolerations: Annotated[tuple[Toleration, ...], documented("Tolerations of the pod.")] = ()
     topology_spread_constraints: Annotated[
         tuple[SpreadConstraint, ...],
@@ -130,9 +137,7 @@ class PodDetails(Record, frozen=True, kw_only=True):
     termination_grace_period_seconds: Annotated[
         int | None, documented("How long the pod may take to end.", unit="seconds")
     ] = None
-    lifecycle: Annotated[
-        PodPart | None, documented("Lifecycle hooks of the container.", definition=f"{_CORE}Lifecycle")
-    ] = None
+    lifecycle: Annotated[PodPart | None, _core("Lifecycle", "Lifecycle hooks of the container.")] = None
 
 
 class WorkloadPort(Record, frozen=True, kw_only=True):
@@ -166,12 +171,6 @@ class DeletionMetric(Record, frozen=True, kw_only=True):
     ]
 
 
-_ONE_RULE = ValidationRule(
-    rule="[has(self.metrics),has(self.expression)].filter(x,x==true).size() == 1",
-    message="exactly one of the fields in [metrics expression] must be set",
-)
-
-
 class DeletionRules(Record, frozen=True, kw_only=True):
     """When a version that no tenant uses may be deleted."""
 
@@ -180,7 +179,7 @@ class DeletionRules(Record, frozen=True, kw_only=True):
         str, documented("A PromQL expression whose result is the scalar 1.", example="scalar(x) > bool 2")
     ] = ""
 
-    crd_rules: ClassVar[tuple[ValidationRule, ...]] = (_ONE_RULE,)
+    crd_rules: ClassVar[tuple[ValidationRule, ...]] = (_fields_set("exactly one", "metrics", "expression"),)
 
 
 class ScrapeConfig(Record, frozen=True, kw_only=True):
@@ -238,15 +237,7 @@ class StickinessHash(Record, frozen=True, kw_only=True):
     http_query_parameter_name: Annotated[str, documented("A parameter of the query.", example="user")] = ""
 
     crd_rules: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            rule=(
-                "[has(self.httpHeaderName),has(self.httpCookie),has(self.useSourceIp),"
-                "has(self.httpQueryParameterName)].filter(x,x==true).size() <= 1"
-            ),
-            message=(
-                "at most one of the fields in [httpHeaderName httpCookie useSourceIp httpQueryParameterName] may be set"
-            ),
-        ),
+        _fields_set("at most one", "httpHeaderName", "httpCookie", "useSourceIp", "httpQueryParameterName"),
     )
 
 
@@ -265,15 +256,9 @@ class DeploymentDetails(PodDetails, frozen=True, kw_only=True):
         tuple[WorkloadPort, ...],
         documented("Ports.", otherwise="4004 for CAP, 5000 for Router, none for other types"),
     ] = ()
-    liveness_probe: Annotated[
-        PodPart | None, documented("Liveness probe of the container.", definition=f"{_CORE}Probe")
-    ] = None
-    readiness_probe: Annotated[
-        PodPart | None, documented("Readiness probe of the container.", definition=f"{_CORE}Probe")
-    ] = None
-    startup_probe: Annotated[
-        PodPart | None, documented("Startup probe of the container.", definition=f"{_CORE}Probe")
-    ] = None
+    liveness_probe: Annotated[PodPart | None, _core("Probe", "Liveness probe of the container.")] = None
+    readiness_probe: Annotated[PodPart | None, _core("Probe", "Readiness probe of the container.")] = None
+    startup_probe: Annotated[PodPart | None, _core("Probe", "Startup probe of the container.")] = None
     monitoring: Annotated[Monitoring | None, documented("Metrics of the workload.")] = None
     pod_disruption_budget: Annotated[
         PodPart | None,
@@ -318,10 +303,7 @@ class Workload(Record, frozen=True, kw_only=True):
     )
 
     crd_rules: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            rule="[has(self.deploymentDefinition),has(self.jobDefinition)].filter(x,x==true).size() == 1",
-            message="exactly one of the fields in [deploymentDefinition jobDefinition] must be set",
-        ),
+        _fields_set("exactly one", "deploymentDefinition", "jobDefinition"),
     )
 
 
