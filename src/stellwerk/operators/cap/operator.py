@@ -11,7 +11,7 @@ from stellwerk.operators.cap.webhooks.spec import SERVER as WEBHOOKS
 
 with lazy_imports(__name__):
     from stellwerk.operators.cap import controllers, installation, settings, variables
-    from stellwerk.operators.cap.chart import controller, operator
+    from stellwerk.operators.cap.chart import values
     from stellwerk.operators.cap.insight import by_kind, help_topics, monitoring
 
 
@@ -42,8 +42,8 @@ OPERATOR = OperatorSpec(
     start=lambda process, own, environment: controllers.launch(process, own, environment),
     installation=lambda: installation.INSTALLATION,
     process=lambda: variables.process(leader_elect=True),
-    chart_part=lambda: controller.PART,
-    chart=lambda: operator.CHART,
+    chart_part=lambda: values.CONTROLLER,
+    chart=lambda: values.CHART,
     servers=(SUBSCRIPTIONS, WEBHOOKS),
     help=lambda: help_topics.HELP,
     insight=lambda: by_kind.INSIGHT,

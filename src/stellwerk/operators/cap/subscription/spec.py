@@ -7,7 +7,7 @@ from stellwerk.lazy_imports import lazy_imports
 
 with lazy_imports(__name__):
     from stellwerk.operators.cap import variables
-    from stellwerk.operators.cap.chart import server
+    from stellwerk.operators.cap.chart import values
     from stellwerk.operators.cap.subscription import installation, process, settings
 
 SERVER = ServerSpec(
@@ -18,5 +18,5 @@ SERVER = ServerSpec(
     start=lambda base, own, environment: process.launch(base, own, environment),
     installation=lambda: installation.INSTALLATION,
     process=lambda: variables.process(),
-    chart_part=lambda: server.PART,
+    chart_part=lambda: values.SERVER,
 )
