@@ -8,15 +8,20 @@ from typing import Any
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
-from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
-from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import DomainSettings, DomainSnapshot, World
 from stellwerk.operators.cap.domain.resources import DomainResource
+from stellwerk.operators.cap.kinds.application import (
+    ApplicationSpec,
+    ApplicationStatus,
+    BtpServices,
+    CAPApplication,
+)
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainSpec, DomainStatus
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -51,9 +56,14 @@ def cluster_domain(host: str = "app.example.com", **changes: Any) -> ClusterDoma
     return ClusterDomain(metadata=metadata("everywhere", ""), spec=spec(host, **changes))
 
 
-def reference(name: str = "app", namespace: str = "shop", *subdomains: str, created: str = "1") -> Reference:
+def reference(name: str = "app", namespace: str = "shop", *subdomains: str, hour: int = 1) -> CAPApplication:
     """An application that refers to the domain."""
-    return Reference(key=ObjectKey(namespace, name), uid=f"uid-{name}", created=created, subdomains=subdomains)
+    meta = ObjectMeta(name=name, namespace=namespace, uid=f"uid-{name}", creation_timestamp=NOW.replace(hour=hour))
+    return CAPApplication(
+        metadata=meta,
+        spec=ApplicationSpec(btp_app_name=name, btp=BtpServices(services=())),
+        status=ApplicationStatus(observed_subdomains=subdomains),
+    )
 
 
 def live(owner: AnyDomain, resource: DomainResource, **metadata_changes: Any) -> tuple[Address, Live]:

@@ -19,7 +19,7 @@ def custom(*templates: tuple[str, str]) -> object:
 
 
 def test_a_subdomain_belongs_to_the_oldest_application_that_has_it() -> None:
-    young, old = reference("a", "shop", "one", "two", created="2"), reference("b", "shop", "one", created="1")
+    young, old = reference("a", "shop", "one", "two", hour=2), reference("b", "shop", "one", hour=1)
     assigned = dns.subdomains(HOST, [young, old])
     assert {name: owner.key.name for name, owner in assigned.owners.items()} == {"one": "b", "two": "a"}
     assert assigned.conflicts == ((young, "one"),)
@@ -48,7 +48,7 @@ def test_a_template_with_the_subdomain_in_its_name_makes_a_record_for_each_one()
         domain(dns_mode="Custom", dns_templates=templates),
         dns.subdomains(HOST, [reference("a", "s", "one")]),
     )
-    texts = dns.texts(owner, "lb", assigned)
+    texts = dns.texts(owner, "lb", assigned.owners)
     assert texts is not None
     assert [row["subDomain"] for row in texts.rows] == ["", "one"]
     executed = [
@@ -73,7 +73,7 @@ def test_a_text_that_is_no_record_is_refused_and_its_template_named(name: str, t
 
 def test_two_templates_must_not_lead_one_name_to_two_targets() -> None:
     owner = domain(dns_mode="Custom", dns_templates=custom(("a", "b"), ("a", "c")))
-    texts = dns.texts(owner, "lb", NOBODY)
+    texts = dns.texts(owner, "lb", ())
     assert texts is not None
     with pytest.raises(DomainProblem, match="different targets"):
         dns.custom_records(owner, NOBODY, [dict(texts.templates)])
@@ -98,7 +98,7 @@ def test_a_host_that_is_no_dns_name_is_the_fault_of_the_domain(host: str) -> Non
 def test_templates_and_records_are_bounded_before_the_work() -> None:
     large = domain(dns_mode="Custom", dns_templates=custom(("a", "b" * dns.MOST_TEMPLATE_BYTES)))
     with pytest.raises(DomainProblem, match="KiB"):
-        dns.texts(large, "lb", NOBODY)
+        dns.texts(large, "lb", ())
     many = dns.subdomains(HOST, [reference("a", "shop", *(f"t{number}" for number in range(dns.MOST_RECORDS + 1)))])
     with pytest.raises(DomainProblem, match="Wildcard"):
         dns.records(domain(dns_mode="Subdomain"), "lb", many)

@@ -7,14 +7,15 @@ domain, any other one record. Fixed modes need no template engine.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stellwerk.apply.objects import name_validation
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.errors import DomainProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.resources import DnsRecord
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DNSMode
 from stellwerk.render.request.request import Texts
 
@@ -29,43 +30,28 @@ _VARIABLE = re.compile(r"\{\{\s*\.(\w+)\s*\}\}")
 _SAMPLE_SUBDOMAIN, _SAMPLE_TARGET = "sample", "sample.example.com"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """An application that refers to the domain."""
-
-    key: ObjectKey
-    uid: str
-    created: str
-    """When it was created, as text that sorts."""
-    subdomains: tuple[str, ...] = ()
-    """The subdomains of its tenants and service exposures."""
-
-
-_SAMPLE_REFERENCE = Reference(key=ObjectKey("", ""), uid="", created="")
-
-
 @dataclass(frozen=True, slots=True)
 class Subdomains:
     """Which application each subdomain belongs to."""
 
-    owners: Mapping[str, Reference]
-    conflicts: tuple[tuple[Reference, str], ...] = ()
+    owners: Mapping[str, CAPApplication]
+    conflicts: tuple[tuple[CAPApplication, str], ...] = ()
     """Applications with a subdomain that an older application has."""
-    invalid: tuple[tuple[Reference, str], ...] = ()
+    invalid: tuple[tuple[CAPApplication, str], ...] = ()
     """Applications with a subdomain that cannot be a part of a DNS name. They cost only themselves a record."""
 
 
-def subdomains(host: str, references: Iterable[Reference]) -> Subdomains:
-    """Assign each subdomain to the oldest application that has it."""
-    owners: dict[str, Reference] = {}
-    conflicts: list[tuple[Reference, str]] = []
-    invalid: list[tuple[Reference, str]] = []
-    for reference in sorted(references, key=lambda each: (each.created, each.key)):
-        for subdomain in reference.subdomains:
+def subdomains(host: str, references: Iterable[CAPApplication]) -> Subdomains:
+    """Assign each subdomain of tenants and service exposures to the oldest application that has it."""
+    owners: dict[str, CAPApplication] = {}
+    conflicts: list[tuple[CAPApplication, str]] = []
+    invalid: list[tuple[CAPApplication, str]] = []
+    for application in sorted(references, key=lambda each: (naming.created(each), each.key)):
+        for subdomain in application.status.observed_subdomains:
             if not name_validation.is_subdomain(f"{subdomain}.{host}"):
-                invalid.append((reference, subdomain))
-            elif owners.setdefault(subdomain, reference) is not reference:
-                conflicts.append((reference, subdomain))
+                invalid.append((application, subdomain))
+            elif owners.setdefault(subdomain, application) is not application:
+                conflicts.append((application, subdomain))
     return Subdomains(owners, tuple(conflicts), tuple(invalid))
 
 
@@ -85,14 +71,14 @@ def records(domain: AnyDomain, target: str, assigned: Subdomains) -> tuple[DnsRe
         case DNSMode.SUBDOMAIN:
             _check_count(len(assigned.owners), domain)
             return tuple(
-                DnsRecord(f"{subdomain}.{host}", target, owner.uid)
+                DnsRecord(f"{subdomain}.{host}", target, owner.metadata.uid)
                 for subdomain, owner in sorted(assigned.owners.items())
             )
         case _:
             return ()
 
 
-def texts(domain: AnyDomain, target: str, assigned: Subdomains) -> Texts | None:
+def texts(domain: AnyDomain, target: str, subdomains: Collection[str]) -> Texts | None:
     """What is to be executed for the mode Custom; None for other modes. Raises DomainProblem where it is too much."""
     if domain.spec.dns_mode != DNSMode.CUSTOM or not domain.spec.dns_templates:
         return None
@@ -100,9 +86,14 @@ def texts(domain: AnyDomain, target: str, assigned: Subdomains) -> Texts | None:
     if sum(len(each.name.encode()) + len(each.target.encode()) for each in templates) > MOST_TEMPLATE_BYTES:
         raise DomainProblem(f"spec.dnsTemplates has more than {MOST_TEMPLATE_BYTES >> 10} KiB: shorten the templates")
     single = sum(_PER_SUBDOMAIN not in each.name for each in templates)
-    _check_count(single + (len(templates) - single) * len(assigned.owners), domain)
-    rows = [_variables(domain, target, subdomain) for subdomain in ("", *sorted(assigned.owners))]
-    named = {_label(number, part): text for number, part, text in _parts(domain)}
+    _check_count(single + (len(templates) - single) * len(subdomains), domain)
+    rows = [
+        {"domain": domain.spec.domain, "dnsTarget": target, "subDomain": subdomain}
+        for subdomain in ("", *sorted(subdomains))
+    ]
+    named: dict[str, str] = {}
+    for number, template in enumerate(templates):
+        named |= {_label(number, "name"): template.name, _label(number, "target"): template.target}
     return Texts(templates=named, rows=rows, tenant=domain.metadata.namespace)
 
 
@@ -116,9 +107,9 @@ def custom_records(
         is_expanded = _PER_SUBDOMAIN in template.name
         for subdomain in sorted(assigned.owners) if is_expanded else ("",):
             texts_of_row = rows[subdomain]
-            uid = assigned.owners[subdomain].uid if is_expanded else ""
+            uid = assigned.owners[subdomain].metadata.uid if is_expanded else ""
             record = DnsRecord(texts_of_row[_label(number, "name")], texts_of_row[_label(number, "target")], uid)
-            _checked(record, f"spec.dnsTemplates[{number}]")
+            _check(record, number)
             if found.setdefault(record.name, record).target != record.target:  # whose subdomain it is changes nothing
                 raise DomainProblem(
                     f"spec.dnsTemplates make {record.name} with different targets: make the names differ"
@@ -133,10 +124,10 @@ def problem_of_templates(domain: AnyDomain) -> str:
     a template has nothing but variables in it, as nearly all have.
     """
     try:
-        texts_of_sample = texts(domain, _SAMPLE_TARGET, Subdomains({_SAMPLE_SUBDOMAIN: _SAMPLE_REFERENCE}))
-        if texts_of_sample is None:
+        sampled = texts(domain, _SAMPLE_TARGET, (_SAMPLE_SUBDOMAIN,))
+        if sampled is None:
             return ""
-        once, expanded = texts_of_sample.rows
+        once, expanded = sampled.rows
         for number, template in enumerate(domain.spec.dns_templates):
             variables = expanded if _PER_SUBDOMAIN in template.name else once
             name = _sampled(template.name, variables, f"spec.{_label(number, 'name')}")
@@ -144,7 +135,7 @@ def problem_of_templates(domain: AnyDomain) -> str:
             record = DnsRecord(
                 domain.spec.domain if name is None else name, _SAMPLE_TARGET if target is None else target
             )
-            _checked(record, f"spec.dnsTemplates[{number}]")
+            _check(record, number)
     except DomainProblem as problem:
         return str(problem)
     return ""
@@ -164,18 +155,8 @@ def _sampled(text: str, variables: Mapping[str, str], source: str) -> str | None
     return sampled
 
 
-def _parts(domain: AnyDomain) -> Iterable[tuple[int, str, str]]:
-    for number, template in enumerate(domain.spec.dns_templates):
-        yield number, "name", template.name
-        yield number, "target", template.target
-
-
 def _label(number: int, part: str) -> str:
     return f"dnsTemplates[{number}].{part}"
-
-
-def _variables(domain: AnyDomain, target: str, subdomain: str) -> dict[str, str]:
-    return {"domain": domain.spec.domain, "dnsTarget": target, "subDomain": subdomain}
 
 
 def _check_count(count: int, domain: AnyDomain) -> None:
@@ -185,16 +166,13 @@ def _check_count(count: int, domain: AnyDomain) -> None:
         )
 
 
-def _checked(record: DnsRecord, source: str) -> DnsRecord:
-    """The record itself. Raises DomainProblem where it is no DNS name or has no target."""
-    host = record.name.removeprefix("*.")
-    if len(record.name) > LONGEST_NAME or not name_validation.is_subdomain(host):
-        raise DomainProblem(f"{source} makes {_shown(record.name)}, which is not a DNS name")
-    if not record.target or len(record.target) > LONGEST_NAME:
-        raise DomainProblem(
-            f"{source} makes the target {_shown(record.target)}: it must have 1 to {LONGEST_NAME} characters"
-        )
-    return record
+def _check(record: DnsRecord, number: int) -> None:
+    """Raise DomainProblem where the record of a template is no DNS name or has no target."""
+    made = f"spec.dnsTemplates[{number}] makes"
+    if len(record.name) > LONGEST_NAME or not name_validation.is_subdomain(record.name.removeprefix("*.")):
+        raise DomainProblem(f"{made} {_shown(record.name)}, which is not a DNS name")
+    if not 0 < len(record.target) <= LONGEST_NAME:
+        raise DomainProblem(f"{made} the target {_shown(record.target)}: it must have 1 to {LONGEST_NAME} characters")
 
 
 def _shown(text: str) -> str:

@@ -30,6 +30,12 @@ def owner_id(domain: AnyDomain) -> str:
     return f"ClusterDomain.{domain.metadata.name}"
 
 
+def created(obj: CAPApplication | AnyDomain) -> str:
+    """When an object was created, as text that sorts."""
+    moment = obj.metadata.creation_timestamp
+    return moment.isoformat() if moment else ""
+
+
 def referenced_by(application: CAPApplication) -> Iterable[str]:
     """The owner ids of the domains that an application refers to."""
     namespace = application.metadata.namespace

@@ -28,11 +28,11 @@ from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.kube.types.object_meta import OwnerReference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming, readiness, resources
-from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainReason
 from stellwerk.operators.cap.domain.resources import Credential, DnsRecord, DomainResource
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DomainState
 from stellwerk.operators.cap.kinds.status import GROUP
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -87,7 +87,8 @@ class DomainSnapshot:
     domain: AnyDomain
     duplicates: tuple[AnyDomain, ...] = ()
     """Other domains with the same host."""
-    references: tuple[Reference, ...] = ()
+    references: tuple[CAPApplication, ...] = ()
+    """The applications that refer to the domain, those that are being deleted included."""
     hidden: tuple[ObjectKey, ...] = ()
     """Applications that cannot be read, and may refer to the domain."""
     live: Mapping[Address, Live]
@@ -127,7 +128,7 @@ class Maintain:
 class Block:
     """Deleted, but applications refer to it, or may. Next: Release, when the last one goes."""
 
-    references: tuple[Reference, ...]
+    references: tuple[CAPApplication, ...]
     hidden: tuple[ObjectKey, ...] = ()
 
 
@@ -277,12 +278,12 @@ def failed_names(live: Mapping[Address, Live], wanted: Iterable[DomainResource])
     )
 
 
-def former_entries(domain: AnyDomain, references: Iterable[Reference], listed: Iterable[Live]) -> Sequence[Live]:
+def former_entries(domain: AnyDomain, references: Iterable[CAPApplication], listed: Iterable[Live]) -> Sequence[Live]:
     """Of `listed`, the DNS entries that a release before Domain made for applications of the domain, or their tenants.
 
     They have DNS names that the domain needs now, and Gardener serves one entry for each.
     """
-    applications = {reference.uid for reference in references}
+    applications = {application.metadata.uid for application in references}
     return [
         each
         for each in listed
@@ -343,13 +344,9 @@ def _credential(world: World, issuer: CertManager) -> Credential:
 
 def _older(world: World) -> AnyDomain | None:
     """The domain to which the Secret of the certificate belongs, where that is another one: the oldest of all."""
-    oldest = min((world.snapshot.domain, *world.namesakes), key=_age)
-    return None if oldest is world.snapshot.domain else oldest
-
-
-def _age(domain: AnyDomain) -> tuple[str, str]:
-    created = domain.metadata.creation_timestamp
-    return created.isoformat() if created else "", naming.owner_id(domain)
+    domain = world.snapshot.domain
+    oldest = min((domain, *world.namesakes), key=lambda each: (naming.created(each), naming.owner_id(each)))
+    return None if oldest is domain else oldest
 
 
 def _certificate(world: World, credential: Credential) -> DomainResource:
@@ -381,7 +378,7 @@ def _only_key(world: World, resource: Resource, part: str, problems: list[str]) 
 
 def _network_policies(world: World) -> Iterable[DomainResource]:
     domain = world.snapshot.domain
-    for namespace in sorted({reference.key.namespace for reference in world.snapshot.references}):
+    for namespace in sorted({each.metadata.namespace for each in world.snapshot.references}):
         existing = sorted(address.key for address, _ in _owned(world, NetworkPolicy.resource, namespace))
         key = existing[0] if existing else ObjectKey(namespace, naming.child_name(domain, "network policy"))
         yield resources.network_policy(domain, key)

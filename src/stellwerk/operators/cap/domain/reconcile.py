@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import msgspec
 
@@ -38,6 +39,7 @@ from stellwerk.operators.cap.domain.reasons import DomainEvent, DomainReason
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DNSMode, DomainState, DomainStatus
 from stellwerk.operators.cap.kinds.status import READY, condition
 from stellwerk.render.errors import Unrenderable
@@ -55,6 +57,9 @@ REFUSED_SECONDS = 60.0
 """How soon to try again to write a network policy that was refused: nothing shows when a quota has room."""
 _TEMPLATES = "dnsTemplates"
 
+Reported: TypeAlias = frozenset[tuple[DomainEvent, str, str]]
+"""What an Event was sent about: its reason, the uid of the application, and the cause."""
+
 
 @dataclass(slots=True)
 class DomainMemo:
@@ -63,12 +68,12 @@ class DomainMemo:
     observed: ObservedState = field(default_factory=ObservedState)
     executed: tuple[object, Sequence[Mapping[str, str]]] | None = None
     """The templates and variables that were executed last, and their texts."""
-    reported: frozenset[tuple[str, str, str]] = frozenset()
-    """Subdomains that an Event was sent about: reason, uid of the application, subdomain."""
     missing_since: float | None = None
     """When the ingress gateway was not found any more, on the clock's seconds; None while it is found."""
-    refused: frozenset[tuple[str, str]] = frozenset()
-    """Network policies that an Event was sent about: uid of the application, cause."""
+    subdomains: Reported = frozenset()
+    """Each with its application."""
+    policies: Reported = frozenset()
+    """Network policies that were refused: each cause with its application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +158,7 @@ class DomainPass:
     def _blocked(self, block: Block) -> DomainStatus:
         """The status of a domain that stays as it is although it is deleted."""
         if block.references:
-            named = conditions.first_of([f"CAPApplication {reference.key}" for reference in block.references])
+            named = conditions.first_of([application.ref for application in block.references])
             verb = "refers" if len(block.references) == 1 else "refer"
             message = f"{named} {verb} to {self._domain.ref}: remove it from spec.domainRefs"
         else:
@@ -238,7 +243,7 @@ class DomainPass:
         if domain.spec.dns_mode in (DNSMode.SUBDOMAIN, DNSMode.CUSTOM):
             self._report_subdomains(assigned)
         try:
-            texts = dns.texts(domain, target, assigned)
+            texts = dns.texts(domain, target, assigned.owners)
             if texts is None:
                 return dns.records(domain, target, assigned)
             return dns.custom_records(domain, assigned, await self._executed(texts))
@@ -266,7 +271,7 @@ class DomainPass:
         if not failed or names.MIGRATED_ANNOTATION not in self._domain.metadata.annotations:
             return False
         former: list[tuple[Address, Live]] = []
-        for namespace in sorted({reference.key.namespace for reference in snapshot.references}):
+        for namespace in sorted({each.metadata.namespace for each in snapshot.references}):
             listed = (await self._parts.client.list(unstructured(DnsEntry.resource), namespace)).items
             named = [each for each in listed if each.at("spec", "dnsName") in failed]
             found = plan.former_entries(self._domain, snapshot.references, named)
@@ -318,33 +323,34 @@ class DomainPass:
 
     def _report_policies(self, snapshot: DomainSnapshot, refused: Mapping[str, str]) -> None:
         """Send an Event about each application that the ingress gateway may not reach, once for each cause."""
+        text = "the ingress gateway may not reach the workloads of the namespace: "
         reports = [
-            (reference, why)
-            for reference in snapshot.references
-            if (why := refused.get(reference.key.namespace)) is not None
+            (DomainEvent.NetworkPolicyRefused, application, why, text + why)
+            for application in snapshot.references
+            if (why := refused.get(application.metadata.namespace)) is not None
         ]
-        for reference, why in reports:
-            application = self._parts.caches.applications.store.get(reference.key)
-            if (reference.uid, why) not in self._memo.refused and application is not None:
-                message = f"the ingress gateway may not reach the workloads of the namespace: {why}"
-                self._send(application, DomainEvent.NetworkPolicyRefused, message, self._domain.ref)
-        self._memo.refused = frozenset((reference.uid, why) for reference, why in reports)
+        self._memo.policies = self._report_once(self._memo.policies, reports)
 
     def _report_subdomains(self, assigned: Subdomains) -> None:
         """Send an Event about each application with a subdomain that it cannot have, once."""
-        reports = [
-            *((DomainEvent.SubdomainAlreadyInUse, *each) for each in assigned.conflicts),
-            *((DomainEvent.SubdomainInvalid, *each) for each in assigned.invalid),
+        host = self._domain.spec.domain
+        used = [
+            (DomainEvent.SubdomainAlreadyInUse, *each, f"is used by {assigned.owners[each[1]].key} already")
+            for each in assigned.conflicts
         ]
-        for reason, reference, subdomain in reports:
-            application = self._parts.caches.applications.store.get(reference.key)
-            if (reason, reference.uid, subdomain) in self._memo.reported or application is None:
-                continue
-            what = (
-                f"is used by {assigned.owners[subdomain].key} already"
-                if reason is DomainEvent.SubdomainAlreadyInUse
-                else "cannot be a part of a DNS name"
-            )
-            message = f"the subdomain {subdomain[:63]!r} {what}: it gets no DNS record in {self._domain.spec.domain}"
-            self._send(application, reason, message, self._domain.ref)
-        self._memo.reported = frozenset((reason, reference.uid, subdomain) for reason, reference, subdomain in reports)
+        invalid = [(DomainEvent.SubdomainInvalid, *each, "cannot be a part of a DNS name") for each in assigned.invalid]
+        reports = [
+            (reason, application, subdomain, f"the subdomain {subdomain[:63]!r} {why}: it gets no DNS record in {host}")
+            for reason, application, subdomain, why in (*used, *invalid)
+        ]
+        self._memo.subdomains = self._report_once(self._memo.subdomains, reports)
+
+    def _report_once(
+        self, reported: Reported, reports: Sequence[tuple[DomainEvent, CAPApplication, str, str]]
+    ) -> Reported:
+        """Send an Event about each application, unless it is in `reported`. Returns what is then."""
+        found = frozenset((reason, application.metadata.uid, cause) for reason, application, cause, _ in reports)
+        for reason, application, cause, message in reports:
+            if (reason, application.metadata.uid, cause) not in reported:
+                self._send(application, reason, message, self._domain.ref)
+        return found

@@ -24,7 +24,6 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import ingress, naming, resources
-from stellwerk.operators.cap.domain.dns import Reference
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import (
@@ -86,7 +85,7 @@ class DomainCaches:
         return DomainSnapshot(
             domain=domain,
             duplicates=tuple(other for other in others if other.metadata.uid != domain.metadata.uid),
-            references=tuple(map(reference_of, self.applications_of(domain))),
+            references=tuple(self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))),
             hidden=self._hidden(domain),
             live=self.live(domain),
         )
@@ -107,10 +106,6 @@ class DomainCaches:
         """Where the pods of a domain's ingress gateway are, as far as they are watched already."""
         informer = self._pods.get(ingress.selector_text(domain))
         return {pod.metadata.namespace for pod in informer.store.all()} if informer is not None else set()
-
-    def applications_of(self, domain: AnyDomain) -> Sequence[CAPApplication]:
-        """The applications that refer to a domain, those that are being deleted included."""
-        return self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))
 
     def _hidden(self, domain: AnyDomain) -> tuple[ObjectKey, ...]:
         """Applications that could not be read so far: they may refer to any domain in reach."""
@@ -320,17 +315,6 @@ def _owner_of(obj: HasMetadata) -> Iterable[str]:
 def _relevant(application: CAPApplication) -> tuple[object, ...]:
     status = application.status
     return naming.referenced_by(application), status.observed_subdomains
-
-
-def reference_of(application: CAPApplication) -> Reference:
-    """An application as a domain sees it."""
-    created, status = application.metadata.creation_timestamp, application.status
-    return Reference(
-        key=application.key,
-        uid=application.metadata.uid,
-        created=created.isoformat() if created else "",
-        subdomains=status.observed_subdomains,
-    )
 
 
 async def _settled(informer: Informer[T]) -> None:

@@ -27,7 +27,6 @@ from stellwerk.operators.cap.domain.errors import DomainProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings, DomainSnapshot, World
 from stellwerk.operators.cap.domain.resources import DnsRecord
-from stellwerk.operators.cap.domain.watches import reference_of
 from stellwerk.operators.cap.domain.writer import owner_of
 from stellwerk.operators.cap.hashed_objects import ORIGINAL
 from stellwerk.operators.cap.insight.previews import surroundings
@@ -134,7 +133,7 @@ async def _snapshot(client: Client, domain: AnyDomain, live: dict[Address, Live]
     return DomainSnapshot(
         domain=domain,
         duplicates=tuple(each for each in same_host if each.ref != domain.ref),
-        references=tuple(map(reference_of, users)),
+        references=tuple(users),
         live=live,
     )
 
@@ -175,7 +174,7 @@ async def _records(request: PreviewRequest, world: World, target: str) -> tuple[
     if world.settings.dns_manager is not DnsManager.GARDENER:
         return ()
     assigned = dns.subdomains(domain.spec.domain, world.snapshot.references)
-    texts = dns.texts(domain, target, assigned)
+    texts = dns.texts(domain, target, assigned.owners)
     if texts is None:
         return dns.records(domain, target, assigned)
     return dns.custom_records(domain, assigned, await request.renderer.texts(texts))
