@@ -59,9 +59,15 @@ def deleted(*, reason: str = "", **changes: Any) -> Domain:
 
 def test_the_first_steps_are_the_finalizer_the_label_and_the_state() -> None:
     bare = domain(meta={"finalizers": (), "labels": {}})
-    assert plan.next_step(snapshot(bare)) == Prepare(finalizer=True, label=names.sha1("app.example.com"))
+    lacking: JsonObject = {
+        "finalizers": [names.DOMAIN_FINALIZER],
+        "labels": {names.HOST_HASH_LABEL: names.sha1("app.example.com")},
+    }
+    assert plan.next_step(snapshot(bare)) == Prepare(lacking)
     moved = domain("new.example.com", meta={"labels": {names.HOST_HASH_LABEL: "old"}})
-    assert plan.next_step(snapshot(moved)) == Prepare(finalizer=False, label=names.sha1("new.example.com"))
+    assert plan.next_step(snapshot(moved)) == Prepare(
+        {"labels": {names.HOST_HASH_LABEL: names.sha1("new.example.com")}}
+    )
     assert plan.next_step(snapshot(domain(state=""))) == Begin()
     assert plan.next_step(snapshot(domain())) == Maintain()
 

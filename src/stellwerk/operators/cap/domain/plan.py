@@ -24,7 +24,7 @@ from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import Unstructured, dig
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 from stellwerk.kube.types.object_meta import OwnerReference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming, readiness, resources
@@ -34,8 +34,9 @@ from stellwerk.operators.cap.domain.reasons import DomainReason
 from stellwerk.operators.cap.domain.resources import Credential, DnsRecord, DomainResource
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DomainState
-from stellwerk.operators.cap.kinds.status import GROUP
+from stellwerk.operators.cap.kinds.status import GROUP, READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.runtime import conditions
 from stellwerk.runtime.control import finalizer
 
 
@@ -102,11 +103,9 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Set the finalizer and the label with the host. Next: ReportDuplicates or Maintain."""
+    """Set the finalizer and the label with the host, as far as they lack. Next: ReportDuplicates or Maintain."""
 
-    finalizer: bool
-    label: str
-    """Empty where the label is right."""
+    lacking: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +155,27 @@ _WITHOUT_OWNER = CERTIFICATES | {Secret.resource}
 
 def next_step(snapshot: DomainSnapshot) -> Step:
     """The step that a domain needs now."""
-    domain = snapshot.domain
-    shown = domain.status.state
+    domain, status = snapshot.domain, snapshot.domain.status
+    is_held = finalizer.present(domain, names.DOMAIN_FINALIZER)
     if domain.metadata.is_terminating:
-        if not finalizer.present(domain, names.DOMAIN_FINALIZER):
+        if not is_held:
             return Rest()
         if snapshot.references or snapshot.hidden:
             return Block(snapshot.references, snapshot.hidden)
-        if shown != DomainState.DELETING or _reason(domain) != DomainReason.Deleting:
+        ready = conditions.find(status.conditions, READY)
+        if status.state != DomainState.DELETING or ready is None or ready.reason != DomainReason.Deleting:
             return BeginDeletion()
         live = snapshot.live.items()
         return Release(tuple((address, obj) for address, obj in live if is_kept_by_label(address.resource)))
+    lacking: JsonObject = {}
+    if not is_held:
+        lacking["finalizers"] = [*domain.metadata.finalizers, names.DOMAIN_FINALIZER]
     label = naming.host_hash(domain)
-    is_labelled = domain.metadata.labels.get(names.HOST_HASH_LABEL) == label
-    is_held = finalizer.present(domain, names.DOMAIN_FINALIZER)
-    if not (is_labelled and is_held):
-        return Prepare(finalizer=not is_held, label="" if is_labelled else label)
-    if not shown:
+    if domain.metadata.labels.get(names.HOST_HASH_LABEL) != label:  # that of a former host is corrected
+        lacking["labels"] = {names.HOST_HASH_LABEL: label}
+    if lacking:
+        return Prepare(lacking)
+    if not status.state:
         return Begin()
     return ReportDuplicates() if snapshot.duplicates else Maintain()
 
@@ -180,11 +183,6 @@ def next_step(snapshot: DomainSnapshot) -> Step:
 def is_kept_by_label(resource: Resource) -> bool:
     """Whether objects of a kind have no owner reference, so that only their label assigns them to a domain."""
     return resource in _WITHOUT_OWNER
-
-
-def _reason(domain: AnyDomain) -> str:
-    conditions = domain.status.conditions
-    return next((each.reason for each in conditions if each.type == "Ready"), "")
 
 
 # ---- the objects
@@ -239,11 +237,15 @@ def plan(world: World) -> DomainPlan:
     secret = resources.ca_secret(domain, credential)
     if secret is not None and older is None:
         wanted.append(secret)
+    is_issued = _is_issued(world, wanted)
     gateway_name = ""
     if served(Gateway.resource):
-        key = _only_key(world, Gateway.resource, "gateway", problems)
+        key, *further = _keys(world, Gateway.resource, _home(world), "gateway")
+        if further:
+            named = ", ".join(map(str, [key, *further][:5]))
+            problems.append(f"more than one Gateway belongs to {naming.owner_id(domain)} ({named}): delete all but one")
         gateway_name = key.name
-        former = _former_credential(world, wanted)
+        former = None if is_issued else _former_credential(world)
         wanted.append(resources.gateway(domain, key, former or credential))
         authority = resources.ca_secret(domain, former) if former is not None else None
         if authority is not None:
@@ -253,7 +255,7 @@ def plan(world: World) -> DomainPlan:
         wanted += _dns_entries(world)
     return DomainPlan(
         resources=tuple(wanted),
-        obsolete=_obsolete(world, wanted),
+        obsolete=_obsolete(world, wanted, is_issued=is_issued),
         problems=tuple(problems),
         gateway_name=gateway_name,
     )
@@ -264,8 +266,7 @@ def unready(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> S
     objects = [live.get(resource.address) for resource in wanted if resource.address.resource in _REPORTING]
     found = [readiness.of(obj) for obj in objects if isinstance(obj, Unstructured)]
     waiting = [each for each in found if each.progress is not Progress.READY]
-    order = {Progress.FAILED: 0, Progress.WAITING: 1, Progress.READY: 2}
-    return sorted(waiting, key=lambda each: (order[each.progress], each.ref.gvk.kind, each.ref.key))
+    return sorted(waiting, key=lambda each: (each.progress is not Progress.FAILED, each.ref.gvk.kind, each.ref.key))
 
 
 def failed_names(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> frozenset[str]:
@@ -307,10 +308,8 @@ def _is_issued(world: World, wanted: Iterable[DomainResource]) -> bool:
     return any(isinstance(obj, Unstructured) and readiness.of(obj).progress is Progress.READY for obj in found)
 
 
-def _former_credential(world: World, wanted: Iterable[DomainResource]) -> Credential | None:
-    """The Secret of another issuer that the Gateway uses still: the certificate of the named one is not Ready."""
-    if _is_issued(world, wanted):
-        return None
+def _former_credential(world: World) -> Credential | None:
+    """The Secret of another issuer that the Gateway uses still, while the certificate of the named one is not Ready."""
     used = _used_credentials(world)
     others = (_credential(world, each) for each in CertManager if each is not world.settings.cert_manager)
     return next((each for each in others if each.name in used), None)
@@ -353,51 +352,29 @@ def _certificate(world: World, credential: Credential) -> DomainResource:
     domain = world.snapshot.domain
     if world.settings.cert_manager is CertManager.CERT_MANAGER:
         return resources.cert_manager_certificate(domain, credential)
-    namespace = naming.resource_namespace(domain, world.settings.namespace)
-    existing = [
-        (live.metadata.creation_timestamp, address.key)
-        for address, live in _live(world, GardenerCertificate.resource, namespace)
-        if not live.metadata.is_terminating
-    ]
-    key = max(existing, default=(None, ObjectKey(namespace, naming.child_name(domain, "certificate"))))[1]
+    existing = _present(world, GardenerCertificate.resource, _home(world))
+    newest = max(((live.metadata.creation_timestamp, key) for key, live in existing), default=None)
+    key = newest[1] if newest is not None else _new_key(world, _home(world), "certificate")
     return resources.gardener_certificate(domain, key, credential)
 
 
-def _only_key(world: World, resource: Resource, part: str, problems: list[str]) -> ObjectKey:
-    """The key of the one object of a kind: of the one that exists, or of a new one."""
-    domain = world.snapshot.domain
-    namespace = naming.resource_namespace(domain, world.settings.namespace)
-    existing = sorted(address.key for address, live in _owned(world, resource, namespace))
-    if len(existing) > 1:
-        named = ", ".join(map(str, existing[:5]))
-        problems.append(
-            f"more than one {resource.kind} belongs to {naming.owner_id(domain)} ({named}): delete all but one"
-        )
-    return existing[0] if existing else ObjectKey(namespace, naming.child_name(domain, part))
-
-
 def _network_policies(world: World) -> Iterable[DomainResource]:
-    domain = world.snapshot.domain
     for namespace in sorted({each.metadata.namespace for each in world.snapshot.references}):
-        existing = sorted(address.key for address, _ in _owned(world, NetworkPolicy.resource, namespace))
-        key = existing[0] if existing else ObjectKey(namespace, naming.child_name(domain, "network policy"))
-        yield resources.network_policy(domain, key)
+        key = _keys(world, NetworkPolicy.resource, namespace, "network policy")[0]
+        yield resources.network_policy(world.snapshot.domain, key)
 
 
 def _dns_entries(world: World) -> Iterable[DomainResource]:
-    domain = world.snapshot.domain
-    namespace = naming.resource_namespace(domain, world.settings.namespace)
     existing: dict[str, ObjectKey] = {}
-    for address, live in sorted(_owned(world, DnsEntry.resource, namespace), key=lambda each: each[0].key):
-        name = live.at("spec", "dnsName") if isinstance(live, Unstructured) else None
-        if isinstance(name, str):
-            existing.setdefault(name, address.key)
+    for key, live in _present(world, DnsEntry.resource, _home(world)):
+        if isinstance(live, Unstructured):
+            existing.setdefault(str(live.at("spec", "dnsName")), key)
     for record in world.records or ():
-        key = existing.get(record.name) or ObjectKey(namespace, naming.child_name(domain, f"dns {record.name}"))
-        yield resources.dns_entry(domain, key, record)
+        key = existing.get(record.name) or _new_key(world, _home(world), f"dns {record.name}")
+        yield resources.dns_entry(world.snapshot.domain, key, record)
 
 
-def _obsolete(world: World, wanted: Sequence[DomainResource]) -> tuple[tuple[Address, Live], ...]:
+def _obsolete(world: World, wanted: Iterable[DomainResource], *, is_issued: bool) -> tuple[tuple[Address, Live], ...]:
     """The domain's objects that it does not need. Several gateways in the namespace of its objects all stay: users
     decide. What an application needs stays while it is unknown what applications need. What a former setting has made
     stays until the certificate by the present setting is Ready and no Gateway uses the other one: a mistaken setting
@@ -406,62 +383,64 @@ def _obsolete(world: World, wanted: Sequence[DomainResource]) -> tuple[tuple[Add
     One that another client deletes and that our finalizer holds goes as well: until then it cannot be made again.
     """
     kept = {resource.address for resource in wanted}
-    home = naming.resource_namespace(world.snapshot.domain, world.settings.namespace)
+    home = _home(world)
     unknown: set[Resource] = set()
     if _older(world) is not None:  # with a certificate its Secret would go, and that is in use
         unknown |= _WITHOUT_OWNER
-    is_issued, present = _is_issued(world, wanted), _credential(world, world.settings.cert_manager).name
-    has_gateway = any(_owned(world, Gateway.resource, home))
-    used, are_known = _used_credentials(world), is_issued and Gateway.resource not in world.unserved
-
-    def may_be_used(address: Address, live: Live) -> bool:
-        if address.resource not in _WITHOUT_OWNER or (name := _credential_of(address, live)) == present:
-            return False
-        return name in used or not are_known
-
     if world.records is None or world.snapshot.hidden:
         unknown.add(DnsEntry.resource)
     if world.snapshot.hidden:
         unknown.add(NetworkPolicy.resource)
-    return tuple(
-        (address, live)
+    present = _credential(world, world.settings.cert_manager).name
+    has_gateway = any(_present(world, Gateway.resource, home))
+    used, are_known = _used_credentials(world), is_issued and Gateway.resource not in world.unserved
+
+    def may_be_used(address: Address, live: Live) -> bool:
+        if address.resource == Gateway.resource:
+            return address.key.namespace == home or not is_issued or not has_gateway
+        if not is_kept_by_label(address.resource) or (name := _credential_of(address, live)) == present:
+            return False
+        return name in used or not are_known
+
+    def goes(address: Address, live: Live) -> bool:
+        if live.metadata.is_terminating:
+            return is_kept_by_label(address.resource) and finalizer.present(live, names.DOMAIN_FINALIZER)
+        is_needed = address in kept or address.resource in unknown or may_be_used(address, live)
+        return not is_needed and _belongs(world, address, live)
+
+    return tuple((address, live) for address, live in world.snapshot.live.items() if goes(address, live))
+
+
+def _home(world: World) -> str:
+    """The namespace of the domain's objects."""
+    return naming.resource_namespace(world.snapshot.domain, world.settings.namespace)
+
+
+def _present(world: World, resource: Resource, namespace: str) -> Sequence[tuple[ObjectKey, Live]]:
+    """The objects of a kind in a namespace that belong to this very domain and stay, in the order of their names."""
+    found = [
+        (address.key, live)
         for address, live in world.snapshot.live.items()
-        if (
-            address not in kept
-            and address.resource not in unknown
-            and not may_be_used(address, live)
-            and not (
-                address.resource == Gateway.resource
-                and (address.key.namespace == home or not is_issued or not has_gateway)
-            )
-            and not live.metadata.is_terminating
-            and (is_kept_by_label(address.resource) or _is_controlled(world.snapshot.domain, live))
-        )
-        or _is_held_by_us(address, live)
-    )
+        if address.resource == resource
+        and address.key.namespace == namespace
+        and _belongs(world, address, live)
+        and not live.metadata.is_terminating
+    ]
+    return sorted(found, key=lambda each: each[0])
 
 
-def _is_held_by_us(address: Address, live: Live) -> bool:
-    """Whether an object is being deleted, and cannot go while it has our finalizer."""
-    held = live.metadata.is_terminating and finalizer.present(live, names.DOMAIN_FINALIZER)
-    return held and is_kept_by_label(address.resource)
+def _keys(world: World, resource: Resource, namespace: str, part: str) -> Sequence[ObjectKey]:
+    """The keys of these objects; of a new one where there are none."""
+    return [key for key, _ in _present(world, resource, namespace)] or [_new_key(world, namespace, part)]
 
 
-def _live(world: World, resource: Resource, namespace: str) -> Iterable[tuple[Address, Live]]:
-    return (
-        (address, live)
-        for address, live in world.snapshot.live.items()
-        if address.resource == resource and address.key.namespace == namespace
-    )
+def _new_key(world: World, namespace: str, part: str) -> ObjectKey:
+    return ObjectKey(namespace, naming.child_name(world.snapshot.domain, part))
 
 
-def _owned(world: World, resource: Resource, namespace: str) -> Iterable[tuple[Address, Live]]:
-    """The objects that this very domain controls, and that stay."""
-    return (
-        (address, live)
-        for address, live in _live(world, resource, namespace)
-        if _is_controlled(world.snapshot.domain, live) and not live.metadata.is_terminating
-    )
+def _belongs(world: World, address: Address, live: Live) -> bool:
+    """Whether an object with the domain's label is not that of a former domain with its name."""
+    return is_kept_by_label(address.resource) or _is_controlled(world.snapshot.domain, live)
 
 
 def _is_controlled(domain: AnyDomain, live: Live) -> bool:

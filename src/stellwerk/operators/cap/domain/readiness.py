@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonValue, Unstructured
-
-_GARDENER_FAILURES = ("Error", "Invalid")
+from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.runtime import conditions
 
 
 class Progress(Enum):
-    """How far an object is."""
+    """How far an object is; the values are the words of messages."""
 
     READY = "ready"
-    WAITING = "waiting"
-    FAILED = "failed"
+    WAITING = "not ready yet"
+    FAILED = "in error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,54 +30,31 @@ class Readiness:
     message: str = ""
 
     def __str__(self) -> str:
-        return f"{self.ref} is {_WORDS[self.progress]}" + (f": {self.message}" if self.message else "")
+        return f"{self.ref} is {self.progress.value}" + (f": {self.message}" if self.message else "")
 
 
-_WORDS = {Progress.READY: "ready", Progress.WAITING: "not ready yet", Progress.FAILED: "in error"}
+_OF_STATE: Mapping[str, Progress] = {"Ready": Progress.READY, "Error": Progress.FAILED, "Invalid": Progress.FAILED}
+_OF_CONDITION: Mapping[str, Progress] = {"True": Progress.READY, "False": Progress.FAILED}
 
 
 def of(obj: Unstructured) -> Readiness:
-    """The readiness of a Certificate, of Gardener or cert-manager, or of a DNSEntry."""
+    """The readiness of a Certificate, of Gardener or cert-manager, or of a DNSEntry.
+
+    Gardener's controllers report by `status.state`, cert-manager by the condition Ready.
+    """
+    observed: JsonValue
     if obj.gvk.group == CertManagerCertificate.resource.group:
-        return _of_condition(obj)
-    return _of_state(obj)
-
-
-def _of_state(obj: Unstructured) -> Readiness:
-    """By `status.state`, as Gardener's controllers report."""
-    state, message = _text(obj.at("status", "state")), _text(obj.at("status", "message"))
-    if _is_outdated(obj, obj.at("status", "observedGeneration")):
+        ready = conditions.find(conditions.listed_in(obj.body), READY)
+        if ready is None:
+            return Readiness(obj.ref, Progress.WAITING)
+        progress, message, observed = _OF_CONDITION.get(ready.status), ready.message, ready.observed_generation
+    else:
+        state = _text(obj.at("status", "state"))
+        progress, message = _OF_STATE.get(state), _text(obj.at("status", "message")) or state
+        observed = obj.at("status", "observedGeneration")
+    if _is_outdated(obj, observed):
         return Readiness(obj.ref, Progress.WAITING, "its last change is not processed yet")
-    if state == "Ready":
-        return Readiness(obj.ref, Progress.READY)
-    if state in _GARDENER_FAILURES:
-        return Readiness(obj.ref, Progress.FAILED, message or state)
-    return Readiness(obj.ref, Progress.WAITING, message or state)
-
-
-def _of_condition(obj: Unstructured) -> Readiness:
-    """By the condition Ready, as cert-manager reports."""
-    listed = obj.at("status", "conditions")
-    found = (
-        next(
-            (each for each in listed if isinstance(each, dict) and each.get("type") == "Ready"),
-            None,
-        )
-        if isinstance(listed, list)
-        else None
-    )
-    if found is None:
-        return Readiness(obj.ref, Progress.WAITING)
-    message = _text(found.get("message"))
-    if _is_outdated(obj, found.get("observedGeneration")):
-        return Readiness(obj.ref, Progress.WAITING, "its last change is not processed yet")
-    match found.get("status"):
-        case "True":
-            return Readiness(obj.ref, Progress.READY)
-        case "False":
-            return Readiness(obj.ref, Progress.FAILED, message)
-        case _:
-            return Readiness(obj.ref, Progress.WAITING, message)
+    return Readiness(obj.ref, progress or Progress.WAITING, message)
 
 
 def _is_outdated(obj: Unstructured, observed: JsonValue) -> bool:

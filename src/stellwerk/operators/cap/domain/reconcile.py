@@ -14,7 +14,7 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
-from stellwerk.kube.types.model import JsonObject, Kind, unstructured
+from stellwerk.kube.types.model import Kind, unstructured
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.domain import dns, ingress, naming, plan
 from stellwerk.operators.cap.domain.dns import Subdomains
@@ -111,7 +111,7 @@ class DomainPass:
         snapshot = self._parts.caches.snapshot(self._domain)
         step = plan.next_step(snapshot)
         if isinstance(step, Prepare):
-            self._domain = await self._prepare(step)
+            self._domain = await preparation.write(self._parts.client, self._domain, step.lacking)
             snapshot = replace(snapshot, domain=self._domain)
             step = plan.next_step(snapshot)
         match step:
@@ -138,14 +138,6 @@ class DomainPass:
         if self._domain.metadata.is_terminating:
             return self._status(DomainState.DELETING, DomainReason.Deleting, str(failure))
         return self._status(DomainState.ERROR, DomainReason.ProcessingError, str(failure))
-
-    async def _prepare(self, step: Prepare) -> AnyDomain:
-        lacking: JsonObject = {}
-        if step.finalizer:
-            lacking["finalizers"] = [*self._domain.metadata.finalizers, names.DOMAIN_FINALIZER]
-        if step.label:  # kept in step with the host, so that a former value is corrected
-            lacking["labels"] = {names.HOST_HASH_LABEL: step.label}
-        return await preparation.write(self._parts.client, self._domain, lacking)
 
     def _duplicates(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
         host = self._domain.spec.domain
