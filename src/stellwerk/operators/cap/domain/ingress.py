@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from stellwerk.api.core import Service
 from stellwerk.api.discovery import SERVICE_NAME_LABEL, EndpointSlice
@@ -45,25 +45,19 @@ def namespace(domain: AnyDomain, pods: Iterable[HasMetadata], allowed: Collectio
     selected = {pod.metadata.namespace for pod in pods}
     namespaces = {each for each in selected if (each in allowed if allowed else each not in SYSTEM_NAMESPACES)}
     if not selected:
-        raise IngressProblem(
-            _failed(domain, f"no matching ingress gateway pods found matching selector from {naming.owner_id(domain)}")
-        )
+        why = f"no matching ingress gateway pods found matching selector from {naming.owner_id(domain)}"
+        raise _problem(domain, why)
     if not namespaces:
-        raise IngressProblem(
-            _failed(
-                domain,
-                f"its pods are in namespace {', '.join(sorted(selected)[:5])}, which is not allowed for ingress "
-                "gateways: correct spec.ingressSelector, or have an administrator name the namespace in "
-                "INGRESS_NAMESPACES",
-            )
+        raise _problem(
+            domain,
+            f"its pods are in namespace {', '.join(sorted(selected)[:5])}, which is not allowed for ingress gateways: "
+            "correct spec.ingressSelector, or have an administrator name the namespace in INGRESS_NAMESPACES",
         )
     if len(namespaces) > 1:
-        raise IngressProblem(
-            _failed(
-                domain,
-                "more than one matching ingress gateway namespace found matching selector from "
-                f"{naming.owner_id(domain)}: {', '.join(sorted(namespaces)[:5])}",
-            )
+        raise _problem(
+            domain,
+            "more than one matching ingress gateway namespace found matching selector from "
+            f"{naming.owner_id(domain)}: {', '.join(sorted(namespaces)[:5])}",
         )
     return namespaces.pop()
 
@@ -93,17 +87,15 @@ def target(
     annotation: str,
 ) -> str:
     """The DNS name on the load balancer whose endpoints are the gateway's pods. Raises IngressProblem."""
-    names = _names_of_services(slices, {pod.key for pod in pods})
+    names = _services(slices, {pod.key for pod in pods})
     for service in sorted(services, key=lambda each: each.key):
         found = service.metadata.annotations.get(annotation, "").partition(",")[0].strip()
         if service.spec.type == "LoadBalancer" and service.key in names and found:
             return normalized(found)
-    raise IngressProblem(
-        _failed(
-            domain,
-            f"no Service of type LoadBalancer with the annotation {annotation} leads to the pods of its ingress "
-            "gateway: set spec.dnsTarget",
-        )
+    raise _problem(
+        domain,
+        f"no Service of type LoadBalancer with the annotation {annotation} leads to the pods of its ingress gateway: "
+        "set spec.dnsTarget",
     )
 
 
@@ -112,20 +104,19 @@ def normalized(target: str) -> str:
     return target.replace("*", "x")
 
 
-def _names_of_services(slices: Iterable[EndpointSlice], pods: set[ObjectKey]) -> Mapping[ObjectKey, None]:
-    found: dict[ObjectKey, None] = {}
-    for part in slices:
-        for endpoint in part.endpoints or ():
-            reference = endpoint.target_ref
-            if (
-                reference is not None
-                and reference.kind == "Pod"
-                and ObjectKey(reference.namespace, reference.name) in pods
-            ):
-                found[ObjectKey(part.metadata.namespace, part.metadata.labels.get(SERVICE_NAME_LABEL, ""))] = None
-                break
-    return found
+def _services(slices: Iterable[EndpointSlice], pods: set[ObjectKey]) -> set[ObjectKey]:
+    """The Services with one of these pods as an endpoint."""
+
+    def leads(part: EndpointSlice) -> bool:
+        references = [each.target_ref for each in part.endpoints or () if each.target_ref is not None]
+        return any(each.kind == "Pod" and ObjectKey(each.namespace, each.name) in pods for each in references)
+
+    return {
+        ObjectKey(part.metadata.namespace, part.metadata.labels.get(SERVICE_NAME_LABEL, ""))
+        for part in slices
+        if leads(part)
+    }
 
 
-def _failed(domain: AnyDomain, why: str) -> str:
-    return f"failed to get ingress information for {naming.owner_id(domain)}: {why}"
+def _problem(domain: AnyDomain, why: str) -> IngressProblem:
+    return IngressProblem(f"failed to get ingress information for {naming.owner_id(domain)}: {why}")

@@ -80,6 +80,12 @@ class DomainSettings:
         """The kind of the certificates."""
         return CERTIFICATE_KINDS[self.cert_manager]
 
+    @property
+    def target_annotation(self) -> str:
+        """The annotation with the DNS name of a load balancer."""
+        is_gardener = self.dns_manager is DnsManager.GARDENER
+        return names.DNS_NAMES_ANNOTATION if is_gardener else names.EXTERNAL_DNS_ANNOTATION
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainSnapshot:

@@ -220,9 +220,7 @@ class DomainPass:
         if target := ingress.own_target(domain, settings.dns_target):
             return namespace, target
         services, slices = await caches.load_balancers(namespace)
-        is_gardener = settings.dns_manager is DnsManager.GARDENER
-        annotation = names.DNS_NAMES_ANNOTATION if is_gardener else names.EXTERNAL_DNS_ANNOTATION
-        return namespace, ingress.target(domain, pods, services, slices, annotation)
+        return namespace, ingress.target(domain, pods, services, slices, settings.target_annotation)
 
     async def _records(
         self, snapshot: DomainSnapshot, target: str, problems: list[str]

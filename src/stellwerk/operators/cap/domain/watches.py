@@ -78,13 +78,9 @@ class DomainCaches:
         """A domain and its neighbours. Raises DomainProblem where the applications cannot be watched."""
         if self.applications.parked is not None:
             raise DomainProblem(f"CAPApplications cannot be watched: {self.applications.parked.why}")
-        others: list[AnyDomain] = [
-            *self.domains.store.by(_BY_HOST, domain.spec.domain),
-            *self.cluster_domains.store.by(_BY_HOST, domain.spec.domain),
-        ]
         return DomainSnapshot(
             domain=domain,
-            duplicates=tuple(other for other in others if other.metadata.uid != domain.metadata.uid),
+            duplicates=tuple(self._others(domain, _BY_HOST, domain.spec.domain)),
             references=tuple(self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))),
             hidden=self._hidden(domain),
             live=self.live(domain),
@@ -92,15 +88,18 @@ class DomainCaches:
 
     def namesakes(self, domain: AnyDomain, ingress_namespace: str) -> tuple[AnyDomain, ...]:
         """Other domains whose Secret has the same name, in the same namespace of an ingress gateway."""
-        return tuple(
-            other
-            for other in self._with_credential(domain)
-            if other.metadata.uid != domain.metadata.uid and ingress_namespace in self._ingress_namespaces(other)
-        )
+        others = self._with_credential(domain)
+        return tuple(other for other in others if ingress_namespace in self._ingress_namespaces(other))
+
+    def _by(self, index: str, value: str) -> Sequence[AnyDomain]:
+        return (*self.domains.store.by(index, value), *self.cluster_domains.store.by(index, value))
+
+    def _others(self, domain: AnyDomain, index: str, value: str) -> Sequence[AnyDomain]:
+        return [other for other in self._by(index, value) if other.metadata.uid != domain.metadata.uid]
 
     def _with_credential(self, domain: AnyDomain) -> Sequence[AnyDomain]:
-        base = resources.credential_base(domain, self.settings.namespace)
-        return (*self.domains.store.by(_BY_CREDENTIAL, base), *self.cluster_domains.store.by(_BY_CREDENTIAL, base))
+        """Other domains whose Secret has the same name."""
+        return self._others(domain, _BY_CREDENTIAL, resources.credential_base(domain, self.settings.namespace))
 
     def _ingress_namespaces(self, domain: AnyDomain) -> set[str]:
         """Where the pods of a domain's ingress gateway are, as far as they are watched already."""
@@ -221,7 +220,7 @@ class DomainCaches:
         """An object of a domain has changed."""
         sides = [side for side in (delta.old, delta.new) if side is not None]
         for value in {side.metadata.labels.get(names.OWNER_HASH_LABEL, "") for side in sides}:
-            self.wake((*self.domains.store.by(_BY_OWNER, value), *self.cluster_domains.store.by(_BY_OWNER, value)))
+            self.wake(self._by(_BY_OWNER, value))
 
     def on_application(self, delta: Delta[CAPApplication]) -> None:
         """An application has other domains, or other subdomains."""
@@ -238,20 +237,14 @@ class DomainCaches:
         """
         old, new = delta.old, delta.new
         if old is None or new is None or old.spec.ingress_selector != new.spec.ingress_selector:
-            changed = delta.latest
-            self.wake(each for each in self._with_credential(changed) if each.metadata.uid != changed.metadata.uid)
+            self.wake(self._with_credential(delta.latest))
             if old is not None:  # a new domain needs no less than before
                 self._release_unused(old)
         if old is not None and new is not None and old.spec.domain == new.spec.domain:
             return
         for side in (old, new):
             if side is not None:
-                host, uid = side.spec.domain, side.metadata.uid
-                others: list[AnyDomain] = [
-                    *self.domains.store.by(_BY_HOST, host),
-                    *self.cluster_domains.store.by(_BY_HOST, host),
-                ]
-                self.wake(other for other in others if other.metadata.uid != uid)
+                self.wake(self._others(side, _BY_HOST, side.spec.domain))
 
     def _on_pod(self, selector: str, delta: Delta[PartialObjectMetadata]) -> None:
         """Pods of an ingress gateway came or went. What else changes of a pod concerns no domain."""
@@ -277,7 +270,7 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
     found = DomainCaches(manager, settings, domains, cluster_domains, applications, children)
     applications.store.add_index(BY_DOMAIN, naming.referenced_by)
     for informer in children.values():
-        informer.store.add_index(_BY_OWNER, _owner_of)
+        informer.store.add_index(_BY_OWNER, lambda each: (each.metadata.labels.get(names.OWNER_HASH_LABEL, ""),))
     _index(domains, settings)
     _index(cluster_domains, settings)
     return found
@@ -296,25 +289,12 @@ def wire(found: DomainCaches) -> None:
 
 def _index(informer: Informer[Domain] | Informer[ClusterDomain], settings: DomainSettings) -> None:
     informer.store.add_index(_BY_CREDENTIAL, lambda each: (resources.credential_base(each, settings.namespace),))
-    informer.store.add_index(_BY_HOST, _host_of)
-    informer.store.add_index(_BY_OWNER, _own_hash)
-
-
-def _host_of(domain: AnyDomain) -> Iterable[str]:
-    return (domain.spec.domain,)
-
-
-def _own_hash(domain: AnyDomain) -> Iterable[str]:
-    return (naming.owner_hash(domain),)
-
-
-def _owner_of(obj: HasMetadata) -> Iterable[str]:
-    return (obj.metadata.labels.get(names.OWNER_HASH_LABEL, ""),)
+    informer.store.add_index(_BY_HOST, lambda each: (each.spec.domain,))
+    informer.store.add_index(_BY_OWNER, lambda each: (naming.owner_hash(each),))
 
 
 def _relevant(application: CAPApplication) -> tuple[object, ...]:
-    status = application.status
-    return naming.referenced_by(application), status.observed_subdomains
+    return naming.referenced_by(application), application.status.observed_subdomains
 
 
 async def _settled(informer: Informer[T]) -> None:

@@ -163,9 +163,7 @@ async def _ingress(client: Client, domain: AnyDomain, settings: DomainSettings) 
         return namespace, target
     services = await surroundings.listed(client, Service, namespace)
     slices = await surroundings.listed(client, EndpointSlice, namespace)
-    is_gardener = settings.dns_manager is DnsManager.GARDENER
-    annotation = names.DNS_NAMES_ANNOTATION if is_gardener else names.EXTERNAL_DNS_ANNOTATION
-    return namespace, ingress.target(domain, pods, services, slices, annotation)
+    return namespace, ingress.target(domain, pods, services, slices, settings.target_annotation)
 
 
 async def _records(request: PreviewRequest, world: World, target: str) -> tuple[DnsRecord, ...]:
