@@ -9,9 +9,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
-
-import msgspec
 
 from stellwerk.api import cert_manager
 from stellwerk.api.cert_manager import CertManagerCertificate, CertManagerCertificateSpec
@@ -21,7 +18,7 @@ from stellwerk.api.istio import Gateway, GatewayPort, GatewayServer, GatewaySpec
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import JsonObject, plain_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -35,7 +32,6 @@ CA_KEY = "ca.crt"
 _TTL_SECONDS = 600
 _LOOKUP_SECONDS = 30
 _TLS_MODES: Mapping[str, str] = {TLSMode.MUTUAL: "MUTUAL", TLSMode.OPTIONAL_MUTUAL: "OPTIONAL_MUTUAL"}
-_PLAIN_TLS = "SIMPLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +95,7 @@ def gardener_certificate(domain: AnyDomain, key: ObjectKey, credential: Credenti
         secret_ref=SecretReference(name=credential.name, namespace=credential.namespace),
     )
     found = sha256(domain.spec.domain, credential.name, credential.namespace)
-    return _resource(domain, GardenerCertificate.resource, key, {"spec": _json(spec)}, found, holds=True)
+    return _resource(domain, GardenerCertificate.resource, key, {"spec": plain_json(spec)}, found, holds=True)
 
 
 def cert_manager_certificate(domain: AnyDomain, credential: Credential) -> DomainResource:
@@ -118,7 +114,7 @@ def cert_manager_certificate(domain: AnyDomain, credential: Credential) -> Domai
     # A long name of a domain is cut, and Kubernetes refuses one that ends in '-'.
     name = credential.name.removesuffix("-cert-manager").rstrip("-.")
     key = ObjectKey(credential.namespace, name)
-    return _resource(domain, CertManagerCertificate.resource, key, {"spec": _json(spec)}, found, holds=True)
+    return _resource(domain, CertManagerCertificate.resource, key, {"spec": plain_json(spec)}, found, holds=True)
 
 
 def ca_secret(domain: AnyDomain, credential: Credential) -> DomainResource | None:
@@ -141,17 +137,17 @@ def gateway(domain: AnyDomain, key: ObjectKey, credential: Credential) -> Domain
     server = GatewayServer(
         port=GatewayPort(number=443, protocol="HTTPS", name="https"),
         hosts=(f"{namespaces}/*.{domain.spec.domain}",),
-        tls=GatewayTls(mode=_TLS_MODES.get(domain.spec.tls_mode, _PLAIN_TLS), credential_name=credential.name),
+        tls=GatewayTls(mode=_TLS_MODES.get(domain.spec.tls_mode, "SIMPLE"), credential_name=credential.name),
     )
     spec = GatewaySpec(servers=(server,), selector=dict(domain.spec.ingress_selector))
-    return _resource(domain, Gateway.resource, key, {"spec": _json(spec)}, sha256(go_json(_json(spec))))
+    return _resource(domain, Gateway.resource, key, {"spec": plain_json(spec)}, sha256(go_json(plain_json(spec))))
 
 
 def network_policy(domain: AnyDomain, key: ObjectKey) -> DomainResource:
     """Allows the ingress gateway to reach the exposed workloads of a namespace."""
     exposed: JsonObject = {names.CATEGORY_LABEL: "Workload", names.EXPOSED_LABEL: "true"}
     source: JsonObject = {
-        "podSelector": {"matchLabels": _sorted(domain.spec.ingress_selector)},
+        "podSelector": {"matchLabels": dict(sorted(domain.spec.ingress_selector.items()))},
         "namespaceSelector": {},
     }
     spec: JsonObject = {
@@ -167,12 +163,16 @@ def dns_entry(domain: AnyDomain, key: ObjectKey, record: DnsRecord) -> DomainRes
     spec = DnsEntrySpec(
         dns_name=record.name, targets=(record.target,), ttl=_TTL_SECONDS, cname_lookup_interval=_LOOKUP_SECONDS
     )
-    metadata: JsonObject = {
-        "labels": {names.DNS_NAME_HASH_LABEL: sha1(record.name)},
-        "annotations": {names.DNS_CLASS_ANNOTATION: "garden"},
-    }
     found = sha256(record.name, record.target, record.application_uid)
-    return _resource(domain, DnsEntry.resource, key, {"metadata": metadata, "spec": _json(spec)}, found)
+    return _resource(
+        domain,
+        DnsEntry.resource,
+        key,
+        {"spec": plain_json(spec)},
+        found,
+        labels={names.DNS_NAME_HASH_LABEL: sha1(record.name)},
+        annotations={names.DNS_CLASS_ANNOTATION: "garden"},
+    )
 
 
 def _issuer(domain: AnyDomain) -> cert_manager.IssuerReference:
@@ -184,40 +184,20 @@ def _issuer(domain: AnyDomain) -> cert_manager.IssuerReference:
 
 
 def _resource(
-    domain: AnyDomain, resource: Resource, key: ObjectKey, content: JsonObject, found: str, *, holds: bool = False
+    domain: AnyDomain,
+    resource: Resource,
+    key: ObjectKey,
+    content: JsonObject,
+    found: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    holds: bool = False,
 ) -> DomainResource:
     """The object with what all objects of a domain carry; `holds`: it has our finalizer."""
     metadata: JsonObject = {
-        "name": key.name,
-        "namespace": key.namespace,
-        "labels": {
-            **_strings(dig(content, "metadata", "labels")),
-            names.OWNER_GENERATION_LABEL: str(domain.metadata.generation),
-        },
-        "annotations": {
-            **_strings(dig(content, "metadata", "annotations")),
-            names.OWNER_ANNOTATION: naming.owner_id(domain),
-        },
+        "labels": {**(labels or {}), names.OWNER_GENERATION_LABEL: str(domain.metadata.generation)},
+        "annotations": {**(annotations or {}), names.OWNER_ANNOTATION: naming.owner_id(domain)},
+        **({"finalizers": [names.DOMAIN_FINALIZER]} if holds else {}),
     }
-    if holds:
-        metadata["finalizers"] = [names.DOMAIN_FINALIZER]
-    body: JsonObject = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        **content,
-        "metadata": metadata,
-    }
-    return DomainResource(Desired(Address(resource, key), body), found)
-
-
-def _json(value: msgspec.Struct) -> JsonValue:
-    """In the order of the fields; the keys of mappings are sorted."""
-    return cast("JsonValue", msgspec.json.decode(msgspec.json.encode(value, order="deterministic")))
-
-
-def _strings(value: JsonValue) -> dict[str, JsonValue]:
-    return value if isinstance(value, dict) else {}
-
-
-def _sorted(words: Mapping[str, str]) -> JsonObject:
-    return dict(sorted(words.items()))
+    return DomainResource(Desired.of(resource, key, {**content, "metadata": metadata}), found)

@@ -20,7 +20,7 @@ from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live, live_view
-from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import ingress, naming, resources
@@ -82,7 +82,7 @@ class DomainCaches:
             domain=domain,
             duplicates=tuple(self._others(domain, _BY_HOST, domain.spec.domain)),
             references=tuple(self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))),
-            hidden=self._hidden(domain),
+            hidden=tuple(key for key in self.applications.hidden if domain.metadata.namespace in ("", key.namespace)),
             live=self.live(domain),
         )
 
@@ -105,11 +105,6 @@ class DomainCaches:
         """Where the pods of a domain's ingress gateway are, as far as they are watched already."""
         informer = self._pods.get(ingress.selector_text(domain))
         return {pod.metadata.namespace for pod in informer.store.all()} if informer is not None else set()
-
-    def _hidden(self, domain: AnyDomain) -> tuple[ObjectKey, ...]:
-        """Applications that could not be read so far: they may refer to any domain in reach."""
-        namespace = domain.metadata.namespace
-        return tuple(key for key in self.applications.hidden if namespace in ("", key.namespace))
 
     def check_complete(self) -> None:
         """Raise DomainProblem where objects that only their label assigns to a domain may exist unseen."""

@@ -7,7 +7,7 @@ deleted by the controller. Whether an object must be written is decided by the h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from stellwerk.api.networking import NetworkPolicy
@@ -62,31 +62,18 @@ class DomainWriter:
             wanted = {each.address: (each.desired, each.hash) for each in part}
             owner = owner_of(domain, kept_by_label=kept_by_label)
             await self.objects.apply(owner, wanted, live, memory, written)
-        for policy in policies:
-            await self._apply_policy(domain, live, policy, memory, written)
+        for policy in policies:  # each by itself: many namespaces share a ClusterDomain, and one may refuse it
+            alone, owner = Written(), owner_of(domain, kept_by_label=False)
+            await self.objects.apply(owner, {policy.address: (policy.desired, policy.hash)}, live, memory, alone)
+            written.is_changed |= alone.is_changed
+            if alone.problems and not alone.obstacles & _NAMESPACE_GOES:  # nothing is reached in a namespace that goes
+                written.refused_policies[policy.address.key.namespace] = "; ".join(alone.problems)
         return written
 
-    async def _apply_policy(
-        self,
-        domain: AnyDomain,
-        live: Mapping[Address, Live],
-        policy: DomainResource,
-        memory: ObservedState,
-        written: DomainWritten,
-    ) -> None:
-        """Each by itself: many namespaces share a ClusterDomain, and what one refuses must not cost the others."""
-        alone, owner = Written(), owner_of(domain, kept_by_label=False)
-        await self.objects.apply(owner, {policy.address: (policy.desired, policy.hash)}, live, memory, alone)
-        written.is_changed |= alone.is_changed
-        if alone.problems and not alone.obstacles & _NAMESPACE_GOES:  # nothing is reached in a namespace that goes
-            written.refused_policies[policy.address.key.namespace] = "; ".join(alone.problems)
-
-    async def delete(self, objects: Iterable[tuple[Address, Live]]) -> bool:
+    async def delete(self, objects: Collection[tuple[Address, Live]]) -> bool:
         """Delete these very objects, without their finalizer of ours. Returns whether there were any."""
-        is_changed = False
         for address, live in objects:
             view, key = metadata_of(address.resource), address.key
-            is_changed = True
             try:
                 await finalizer.remove_from(self.client, view, live, names.DOMAIN_FINALIZER)
                 await self.client.delete(view, key.name, key.namespace, uid=live.metadata.uid)
@@ -95,7 +82,7 @@ class DomainWriter:
             except Conflict:
                 if await self.client.find(view, key.name, key.namespace) is not None:
                     raise
-        return is_changed
+        return bool(objects)
 
 
 def owner_of(domain: AnyDomain, *, kept_by_label: bool) -> Ownership:
