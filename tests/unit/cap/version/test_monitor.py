@@ -23,7 +23,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version.monitor import VersionMonitor
 from stellwerk.operators.cap.version.monitoring import Answer
-from stellwerk.operators.cap.version.prometheus import PrometheusAccess, PrometheusFailed, PrometheusUnreachable
+from stellwerk.operators.cap.version.prometheus import Ask, PrometheusAccess, PrometheusFailed, PrometheusUnreachable
 from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reconciler import Notice
@@ -109,9 +109,9 @@ class Server:
     sessions: int = 0
 
     @asynccontextmanager
-    async def connected(self, address: str) -> AsyncIterator[Server]:
+    async def connected(self, address: str) -> AsyncIterator[Ask]:
         self.sessions += 1
-        yield self
+        yield self.ask
 
     async def ask(self, query: str) -> Answer:
         self.asked += 1

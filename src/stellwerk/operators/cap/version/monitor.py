@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError, Conflict, NotFound
@@ -17,8 +15,8 @@ from stellwerk.operators.cap.kinds.tenant import hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import monitoring
-from stellwerk.operators.cap.version.monitoring import Answer, UnusableRule
-from stellwerk.operators.cap.version.prometheus import PrometheusAccess, PrometheusFailed, PrometheusLeftAlone
+from stellwerk.operators.cap.version.monitoring import UnusableRule
+from stellwerk.operators.cap.version.prometheus import Ask, PrometheusAccess, PrometheusFailed, PrometheusLeftAlone
 from stellwerk.operators.cap.watches import BY_APPLICATION, Caches
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.reconciler import Notice
@@ -27,9 +25,6 @@ from stellwerk.runtime.supervision.tasks import Border
 _log = logging.getLogger(__name__)
 
 NAME = "version-monitor"
-
-Ask: TypeAlias = Callable[[str], Awaitable[Answer]]
-"""Asks Prometheus a query. Raises PrometheusFailed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -53,40 +53,29 @@ class _Body(msgspec.Struct):
     data: _Result = msgspec.field(default_factory=_Result)
 
 
-class Prometheus:
-    """One server. `address` is its URL, with or without a path."""
-
-    def __init__(self, address: str, session: aiohttp.ClientSession) -> None:
-        self._url = address.rstrip("/") + "/api/v1/query"
-        self._session = session
-
-    @classmethod
-    @asynccontextmanager
-    async def connected(cls, address: str) -> AsyncIterator[Prometheus]:
-        """A server for some questions."""
-        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
-            yield cls(address, session)
-
-    async def ask(self, query: str) -> Answer:
-        """The answer to a query at this moment. Raises PrometheusFailed, PrometheusUnreachable."""
-        try:
-            async with self._session.post(self._url, data={"query": query}, allow_redirects=False) as response:
-                return _answer(await bounded_body(response, MOST_BYTES), response.status)
-        except Unavailable as error:
-            raise PrometheusFailed(error.why) from None
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            no_connection = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
-            failure = PrometheusUnreachable if isinstance(error, no_connection) else PrometheusFailed
-            raise failure(f"Prometheus does not answer: {str(error) or type(error).__name__}") from error
+Ask: TypeAlias = Callable[[str], Awaitable[Answer]]
+"""Asks for the answer to a query at this moment. Raises PrometheusFailed, PrometheusUnreachable."""
 
 
-class PrometheusServer(Protocol):
-    """What answers questions; `Prometheus` is one."""
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[Ask]:
+    """A server for some questions. `address` is its URL, with or without a path."""
+    url = address.rstrip("/") + "/api/v1/query"
+    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, connect=CONNECT_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
 
-    async def ask(self, query: str) -> Answer:
-        """As `Prometheus.ask`."""
-        ...
+        async def ask(query: str) -> Answer:
+            try:
+                async with session.post(url, data={"query": query}, allow_redirects=False) as response:
+                    return _answer(await bounded_body(response, MOST_BYTES), response.status)
+            except Unavailable as error:
+                raise PrometheusFailed(error.why) from None
+            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                no_connection = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+                failure = PrometheusUnreachable if isinstance(error, no_connection) else PrometheusFailed
+                raise failure(f"Prometheus does not answer: {str(error) or type(error).__name__}") from error
+
+        yield ask
 
 
 @dataclass(slots=True)
@@ -97,14 +86,14 @@ class PrometheusAccess:
     retry_delay: timedelta
     """How long a server that could not be reached is left alone."""
     clock: Clock
-    connect: Callable[[str], AbstractAsyncContextManager[PrometheusServer]] = Prometheus.connected
+    connect: Callable[[str], AbstractAsyncContextManager[Ask]] = connected
     _left_alone_until: float = -math.inf
 
     @asynccontextmanager
-    async def look(self) -> AsyncIterator[Callable[[str], Awaitable[Answer]]]:
+    async def look(self) -> AsyncIterator[Ask]:
         """Ask within one look, by one session, which the first question opens."""
         async with AsyncExitStack() as sessions:
-            opened: PrometheusServer | None = None
+            opened: Ask | None = None
 
             async def ask(query: str) -> Answer:
                 nonlocal opened
@@ -113,7 +102,7 @@ class PrometheusAccess:
                 if opened is None:
                     opened = await sessions.enter_async_context(self.connect(self.address))
                 try:
-                    return await opened.ask(query)
+                    return await opened(query)
                 except PrometheusUnreachable:
                     self._left_alone_until = self.clock.monotonic() + self.retry_delay.total_seconds()
                     raise
