@@ -39,9 +39,11 @@ class VersionChildren:
         return self.informers[desired.resource].store.get(desired.key)
 
     async def keep(self, owner: CAPApplicationVersion, wanted: Sequence[Desired]) -> None:
-        """Have all these objects. Raises BelongsToAnother, ApiError."""
+        """Have all these objects, as far as their kinds are served. Raises BelongsToAnother, ApiError."""
         absent: list[Desired] = []
         for desired in wanted:
+            if not self.is_served(desired.resource):
+                continue
             live = self.find(desired)
             if live is None:
                 absent.append(desired)

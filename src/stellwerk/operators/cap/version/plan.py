@@ -71,7 +71,7 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Show this in the status and wait, unless `again`."""
+    """Show this in the status."""
 
     state: VersionState
     reason: VersionReason
@@ -81,9 +81,8 @@ class Report:
     """A content job that has ended just now."""
     unfinished: str = ""
     """A content job that has failed: the original records it as finished."""
-    again: bool = False
-    again_seconds: float = 0.0
-    """When another pass is due, with `again`."""
+    again_seconds: float | None = None
+    """When another pass is due; None: when something changes."""
     retry: RetryProgress | None = None
     """The retry of a content job that has to be recorded."""
 
@@ -104,7 +103,7 @@ def next_action(seen: VersionSnapshot) -> Action:
     if application is None:
         key = f"{version.metadata.namespace}/{version.spec.application}"
         message = f"waiting for CAPApplication {key}, which does not exist: create it"
-        return Report(state=VersionState.PROCESSING, reason=VersionReason.InvalidReference, message=message)
+        return _waiting(VersionReason.InvalidReference, message)
     spec = application.spec
     lacking = preparation.absent(
         version,
@@ -116,13 +115,14 @@ def next_action(seen: VersionSnapshot) -> Action:
     )
     if lacking is not None:
         return Prepare(lacking)
-    if seen.unknown_secrets and not is_ready(version):
-        message = f"{seen.unknown_secrets}. {GRANT_SECRETS}"
-        return Report(state=VersionState.PROCESSING, reason=VersionReason.WaitingForSecrets, message=message)
-    if seen.missing_secrets and not is_ready(version):
+    if is_ready(version):
+        return RunWorkloads()
+    if seen.unknown_secrets:
+        return _waiting(VersionReason.WaitingForSecrets, f"{seen.unknown_secrets}. {GRANT_SECRETS}")
+    if seen.missing_secrets:
         named = f"{conditions.first_of(seen.missing_secrets)} in namespace {version.metadata.namespace}"
         message = f"Missing secrets; {named}: create the service bindings that write them"
-        return Report(state=VersionState.PROCESSING, reason=VersionReason.WaitingForSecrets, message=message)
+        return _waiting(VersionReason.WaitingForSecrets, message)
     return RunWorkloads()
 
 
@@ -177,7 +177,7 @@ def record(content_job: str) -> Report:
         reason=VersionReason.ReadyForProcessing,
         message=f"content job {content_job} completed",
         finished=content_job,
-        again=True,
+        again_seconds=0.0,
     )
 
 
@@ -188,7 +188,6 @@ def run_again(job: str, retry: RetryProgress, cause: str, now: datetime) -> Repo
         state=VersionState.PROCESSING,
         reason=VersionReason.ReadyForProcessing,
         message=f"content job {job}: attempt {retry.attempts} follows{asked}: {cause}",
-        again=True,
         again_seconds=retries.seconds_left(retry, now),
         retry=retry,
         unfinished=job,
@@ -244,13 +243,12 @@ def _deletion(seen: VersionSnapshot) -> Action:
         return Release()
     else:
         message = "the version is being deleted"
-    shown = conditions.find(version.status.conditions, READY)
     return Report(
         state=VersionState.DELETING,
         reason=VersionReason.DeleteTriggered,
         message=message,
-        is_ready=shown is not None and shown.is_true,
-        again=not users and not seen.hidden_tenants,
+        is_ready=conditions.is_true(version.status.conditions, READY),
+        again_seconds=None if users or seen.hidden_tenants else 0.0,
     )
 
 

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from stellwerk.api.batch import Job
 from stellwerk.api.prometheus_operator import ServiceMonitor
-from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
@@ -56,14 +55,10 @@ _USABLE_LATER = (SecretMissing, CredentialsUnusable, NameTaken, BelongsToAnother
 class VersionFailed(ReconcileError):
     """An object of the version cannot be created."""
 
-    def __init__(self, reason: VersionReason, error: Exception) -> None:
-        super().__init__(str(error))
+    def __init__(self, reason: VersionReason, cause: Exception | str) -> None:
+        super().__init__(str(cause))
         self.reason = reason
-        self.retry = Retry.WHEN_CHANGED if isinstance(error, _OF_THE_SPEC) else Retry.BACKOFF
-
-
-class TenantsUnseen(Exception):
-    """Whether tenants use a version that is being deleted is not known."""
+        self.retry = Retry.WHEN_CHANGED if isinstance(cause, _OF_THE_SPEC) else Retry.BACKOFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,32 +112,31 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     async def _snapshot(self, version: CAPApplicationVersion) -> VersionSnapshot:
         caches, namespace = self.caches, version.metadata.namespace
         if version.metadata.is_terminating and (unseen := caches.unseen_tenants):
-            raise VersionFailed(VersionReason.DeleteTriggered, TenantsUnseen(unseen))
+            raise VersionFailed(VersionReason.DeleteTriggered, unseen)
         key = ObjectKey(namespace, version.spec.application)
-        application = caches.applications.store.get(key)
-        unknown = await caches.unknown_secrets(namespace) if application is not None else ""
-        missing = await caches.missing_secrets(application) if application is not None and not unknown else ()
+        application, uid = caches.applications.store.get(key), version.metadata.uid
+        unknown, unready = "", ""
+        missing: Sequence[str] = ()
+        if application is not None:
+            unknown = await caches.unknown_secrets(namespace)
+            missing = () if unknown else await caches.missing_secrets(application)
+            unready = unready_domain(application, lambda reference: caches.domain(namespace, reference))
         return VersionSnapshot(
             version=version,
             application=application,
             missing_secrets=missing,
             unknown_secrets=unknown,
-            jobs=caches.content_jobs.store.by(BY_OWNER, version.metadata.uid),
-            deployments=caches.deployments.store.by(BY_OWNER, version.metadata.uid),
+            jobs=caches.content_jobs.store.by(BY_OWNER, uid),
+            deployments=caches.deployments.store.by(BY_OWNER, uid),
             tenants=caches.tenants.store.by(BY_APPLICATION, str(key)),
             hidden_tenants=caches.hidden_tenants(namespace),
             versions=caches.versions.store.by(BY_APPLICATION, str(key)),
-            unready_domain=self._unready_domain(application, namespace),
+            unready_domain=unready,
         )
-
-    def _unready_domain(self, application: CAPApplication | None, namespace: str) -> str:
-        if application is None:
-            return ""
-        return unready_domain(application, lambda reference: self.caches.domain(namespace, reference))
 
     def _answer(self, seen: VersionSnapshot, report: Report) -> Answer:
         status = plan.status_of(seen.version, report, self.clock.now())
-        answer = Next.after(report.again_seconds, status) if report.again else Next.done(status)
+        answer = Next(status, report.again_seconds)
         if report.state == VersionState.ERROR:
             return replace(answer, severity=Severity.WARNING)
         return answer if report.is_ready else answer.without_event()
@@ -197,12 +191,12 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             services = [each for _, workload in workloads for each in objects.services(workload)]
             if self.children.is_served(ServiceMonitor.resource):
                 services += [each for _, workload in workloads for each in objects.monitors(workload)]
-            await self._keep(objects.version, services)
+            await self.children.keep(objects.version, services)
         for reason, workload in workloads:
             if reason == late:
                 await self._deploy(objects, reason, workload)
         with _failing(VersionReason.ErrorInNetworkPolicy):
-            await self._keep(objects.version, [*objects.policies()])
+            await self.children.keep(objects.version, [*objects.policies()])
 
     async def _deploy(self, objects: VersionObjects, reason: VersionReason, workload: Workload) -> None:
         """Have the Deployment of a workload and its companions. Its credentials are made only for a new one."""
@@ -214,10 +208,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
                 name = objects.name(workload)
                 secret = await self.credentials.keep(version, name, objects.application, workload)
                 deployment = objects.deployment(workload, secret)
-            await self._keep(version, [deployment, *objects.companions(workload)])
-
-    async def _keep(self, version: CAPApplicationVersion, wanted: Sequence[Desired]) -> None:
-        await self.children.keep(version, [each for each in wanted if self.children.is_served(each.resource)])
+            await self.children.keep(version, [deployment, *objects.companions(workload)])
 
     # ---- content jobs
 
