@@ -5,7 +5,7 @@ Parts of pods are JSON here and go into Deployments and Jobs as they are; their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
@@ -364,6 +364,11 @@ class VersionSpec(Record, frozen=True, kw_only=True):
     service_exposures: Annotated[
         tuple[ServiceExposure, ...], documented("Subdomains under which workloads are reached without a tenant.")
     ] = ()
+
+    @property
+    def deployments(self) -> Sequence[tuple[Workload, DeploymentDetails]]:
+        """The workloads that run as Deployments."""
+        return [(each, each.deployment) for each in self.workloads if each.deployment is not None]
 
 
 class VersionStatus(ReconciledStatus, frozen=True, kw_only=True):

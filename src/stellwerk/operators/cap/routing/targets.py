@@ -80,9 +80,8 @@ def ports_of(deployment: DeploymentDetails) -> tuple[WorkloadPort, ...]:
 
 def router_of(version: CAPApplicationVersion) -> RouterVersion | None:
     """The first router of a version, at its first port; None where it has no router."""
-    for workload in version.spec.workloads:
-        deployment = workload.deployment
-        if deployment is not None and deployment.type == DeploymentType.ROUTER:
+    for workload, deployment in version.spec.deployments:
+        if deployment.type == DeploymentType.ROUTER:
             target = destination(version, workload.name, ports_of(deployment)[0].port)
             endpoint = version.metadata.annotations.get(names.LOGOUT_ENDPOINT_ANNOTATION, "")
             return RouterVersion(name=version.metadata.name, destination=target, logout_endpoint=endpoint)

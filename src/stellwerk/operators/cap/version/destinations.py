@@ -47,13 +47,12 @@ def _value(version: CAPApplicationVersion, given: JsonObject | None) -> str:
 
 
 def _urls(version: CAPApplicationVersion) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for workload in version.spec.workloads:
-        for port in ports_of(workload.deployment) if workload.deployment is not None else ():
-            if port.router_destination_name:
-                host = service_name(version, workload.name)
-                found.append((port.router_destination_name, f"http://{host}:{port.port}"))
-    return found
+    return [
+        (port.router_destination_name, f"http://{service_name(version, workload.name)}:{port.port}")
+        for workload, details in version.spec.deployments
+        for port in ports_of(details)
+        if port.router_destination_name
+    ]
 
 
 def _entries(text: JsonValue) -> dict[str, JsonObject]:

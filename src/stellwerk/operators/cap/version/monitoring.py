@@ -80,9 +80,8 @@ def candidates(
 def questions(version: CAPApplicationVersion) -> Sequence[Question]:
     """What must be asked about a version; nothing where no Deployment has rules. Raises UnusableRule."""
     found: list[Question] = []
-    for workload in version.spec.workloads:
-        monitoring = workload.deployment.monitoring if workload.deployment is not None else None
-        rules = monitoring.deletion_rules if monitoring is not None else None
+    for workload, details in version.spec.deployments:
+        rules = details.monitoring.deletion_rules if details.monitoring is not None else None
         if rules is None:
             continue
         if expression := rules.expression.strip():

@@ -27,7 +27,7 @@ from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version.content import recorded_as
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
-from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, RestartJob, StepDecision
+from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, StepDecision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Prepare:
 class Report:
     """Show this in the status."""
 
-    state: VersionState
+    state: VersionState = VersionState.PROCESSING
     reason: VersionReason
     message: str
     is_ready: bool = False
@@ -103,7 +103,7 @@ def next_action(seen: VersionSnapshot) -> Action:
     if application is None:
         key = f"{version.metadata.namespace}/{version.spec.application}"
         message = f"waiting for CAPApplication {key}, which does not exist: create it"
-        return _waiting(VersionReason.InvalidReference, message)
+        return Report(reason=VersionReason.InvalidReference, message=message)
     spec = application.spec
     lacking = preparation.absent(
         version,
@@ -118,11 +118,11 @@ def next_action(seen: VersionSnapshot) -> Action:
     if is_ready(version):
         return RunWorkloads()
     if seen.unknown_secrets:
-        return _waiting(VersionReason.WaitingForSecrets, f"{seen.unknown_secrets}. {GRANT_SECRETS}")
+        return Report(reason=VersionReason.WaitingForSecrets, message=f"{seen.unknown_secrets}. {GRANT_SECRETS}")
     if seen.missing_secrets:
         named = f"{conditions.first_of(seen.missing_secrets)} in namespace {version.metadata.namespace}"
         message = f"Missing secrets; {named}: create the service bindings that write them"
-        return _waiting(VersionReason.WaitingForSecrets, message)
+        return Report(reason=VersionReason.WaitingForSecrets, message=message)
     return RunWorkloads()
 
 
@@ -147,12 +147,14 @@ def progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments:
         failed = shown[name].condition("ReplicaFailure") if name in shown else None
         if failed is not None and failed.is_true:
             return _failure(f"Deployment {version.metadata.namespace}/{name} cannot create pods: {failed.message}")
-    waits = [f"content job {content.job.metadata.name}"] if isinstance(content, AwaitJob | RestartJob) else []
+    waits = [f"content job {content.job.metadata.name}"] if isinstance(content, AwaitJob) else []
     waits += [f"Deployment {name}" for name in names_of_deployments if not _is_available(shown.get(name))]
     if waits:
-        return _waiting(VersionReason.WaitingForWorkloads, f"waiting for {conditions.first_of(waits)}")
+        message = f"waiting for {conditions.first_of(waits)}"
+        return Report(reason=VersionReason.WaitingForWorkloads, message=message)
     if version.spec.service_exposures and seen.unready_domain:
-        return _waiting(VersionReason.WaitingForServiceDNSEntries, f"waiting for domains: {seen.unready_domain}")
+        message = f"waiting for domains: {seen.unready_domain}"
+        return Report(reason=VersionReason.WaitingForServiceDNSEntries, message=message)
     return _ready(seen)
 
 
@@ -172,20 +174,14 @@ def renews_credentials(seen: VersionSnapshot) -> bool:
 
 def record(content_job: str) -> Report:
     """What is reported when a content job has ended: the next one is due."""
-    return Report(
-        state=VersionState.PROCESSING,
-        reason=VersionReason.ReadyForProcessing,
-        message=f"content job {content_job} completed",
-        finished=content_job,
-        again_seconds=0.0,
-    )
+    message = f"content job {content_job} completed"
+    return Report(reason=VersionReason.ReadyForProcessing, message=message, finished=content_job, again_seconds=0.0)
 
 
 def run_again(job: str, retry: RetryProgress, cause: str, now: datetime) -> Report:
     """What is reported of a content job that runs again: this is recorded before the failed Job is deleted."""
     asked = " on request" if retry.next_attempt_time is None else ""
     return Report(
-        state=VersionState.PROCESSING,
         reason=VersionReason.ReadyForProcessing,
         message=f"content job {job}: attempt {retry.attempts} follows{asked}: {cause}",
         again_seconds=retries.seconds_left(retry, now),
@@ -217,10 +213,6 @@ def _ready(seen: VersionSnapshot) -> Report:
 
 def _failure(message: str) -> Report:
     return Report(state=VersionState.ERROR, reason=VersionReason.ErrorInWorkloadStatus, message=message)
-
-
-def _waiting(reason: VersionReason, message: str) -> Report:
-    return Report(state=VersionState.PROCESSING, reason=reason, message=message)
 
 
 def _is_available(deployment: Deployment | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stellwerk.api.apps import Deployment
@@ -30,12 +30,12 @@ from stellwerk.operators.cap.version import destinations
 from stellwerk.operators.cap.watches import AUTOSCALER, BUDGET
 
 _WORKLOAD, _SERVICE, _MONITOR = "Workload", "Service", "ServiceMonitor"
-_ORDER: Sequence[tuple[VersionReason, Sequence[DeploymentType]]] = (
-    (VersionReason.ErrorInServiceDeployment, (DeploymentType.SERVICE,)),
-    (VersionReason.ErrorInAppRouterDeployment, (DeploymentType.ROUTER,)),
-    (VersionReason.ErrorInServerDeployment, (DeploymentType.CAP,)),
-    (VersionReason.ErrorInJobWorkerDeployment, (DeploymentType.ADDITIONAL,)),
-)
+_REASONS: Mapping[DeploymentType, VersionReason] = {
+    DeploymentType.SERVICE: VersionReason.ErrorInServiceDeployment,
+    DeploymentType.ROUTER: VersionReason.ErrorInAppRouterDeployment,
+    DeploymentType.CAP: VersionReason.ErrorInServerDeployment,
+    DeploymentType.ADDITIONAL: VersionReason.ErrorInJobWorkerDeployment,
+}
 """The reason that a failure of a Deployment has, by its type, in the order in which they are created."""
 
 
@@ -57,9 +57,9 @@ class VersionObjects:
 
         A version has one router: further ones are ignored, as the original does.
         """
-        for reason, types in _ORDER:
-            listed = [each for each in self.version.spec.workloads if each.deployment and each.deployment.type in types]
-            yield from ((reason, each) for each in (listed[:1] if DeploymentType.ROUTER in types else listed))
+        for type, reason in _REASONS.items():
+            listed = [workload for workload, details in self.version.spec.deployments if details.type == type]
+            yield from ((reason, each) for each in (listed[:1] if type is DeploymentType.ROUTER else listed))
 
     def check(self, workload: Workload) -> None:
         """Raise ReservedVariable where the Deployment of a workload may not be created."""
@@ -155,11 +155,10 @@ class VersionObjects:
         """Pods of the version accept connections of each other, and from everywhere at ports that ask for it."""
         own: JsonObject = {"matchLabels": {**self._marks(_WORKLOAD)}}
         yield self._policy(self.version.metadata.name, own, {"from": [{"podSelector": own}]})
-        for workload in self.version.spec.workloads:
-            details = workload.deployment
-            ports = targets.ports_of(details) if details is not None else ()
+        for workload, details in self.version.spec.deployments:
+            ports = targets.ports_of(details)
             is_open = [port.port for port in ports if port.network_policy == NetworkPolicyScope.CLUSTER]
-            if details is not None and is_open:
+            if is_open:
                 marks = self._marks(_WORKLOAD, details.type, self.name(workload))
                 ingress: JsonObject = {
                     "from": [{"namespaceSelector": {}}],
