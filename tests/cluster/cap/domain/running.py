@@ -10,7 +10,6 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import controllers
-from stellwerk.operators.cap.domain.controllers import DomainControllers
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.render.worker.renderer import Renderer
@@ -28,7 +27,7 @@ class RunningDomains(OperatorHarness):
 
     namespace: str
     """The operator's own."""
-    _domains: DomainControllers | None = field(default=None, init=False)
+    _domains: Sequence[Controller[Any, Any]] = field(default=(), init=False)
 
     async def start(self, **settings: Any) -> None:
         """Start, and return when they lead with full caches."""
@@ -54,5 +53,4 @@ class RunningDomains(OperatorHarness):
     @property
     def controllers(self) -> Sequence[Controller[Any, Any]]:
         """Those of Domains and ClusterDomains."""
-        assert self._domains is not None
-        return (self._domains.domains, self._domains.cluster_domains)
+        return self._domains

@@ -11,7 +11,6 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.cap import controllers, names
 from stellwerk.operators.cap.controllers import ApplicationControllers
 from stellwerk.operators.cap.domain import controllers as domain_controllers
-from stellwerk.operators.cap.domain.controllers import DomainControllers
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.installation import NAMESPACE
 from stellwerk.operators.cap.metrics import CapMetrics
@@ -29,7 +28,7 @@ class WholeOperator(OperatorHarness):
     settings: dict[str, Any] = field(default_factory=dict)
     dns_target: str = ""
     """Of domains that name none."""
-    _domains: DomainControllers | None = field(default=None, init=False)
+    _domains: Sequence[Controller[Any, Any]] = field(default=(), init=False)
     _applications: ApplicationControllers | None = field(default=None, init=False)
 
     async def start(self) -> None:
@@ -60,14 +59,6 @@ class WholeOperator(OperatorHarness):
     @property
     def controllers(self) -> Sequence[Controller[Any, Any]]:
         """All that the operator has."""
-        assert self._domains is not None
         assert self._applications is not None
-        cap, domains = self._applications, self._domains
-        return (
-            domains.domains,
-            domains.cluster_domains,
-            cap.applications,
-            cap.versions,
-            cap.tenants,
-            cap.operations,
-        )
+        cap = self._applications
+        return (*self._domains, cap.applications, cap.versions, cap.tenants, cap.operations)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import reasons, watches
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.domain.reconcile import DomainReconciler
-from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
 from stellwerk.operators.cap.hashed_objects import HashedObjects
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainStatus
@@ -24,15 +23,6 @@ from stellwerk.runtime.process.manager import Manager
 K = TypeVar("K", Domain, ClusterDomain)
 
 
-@dataclass(frozen=True, slots=True)
-class DomainControllers:
-    """The parts that others may ask for."""
-
-    domains: Controller[Domain, DomainStatus]
-    cluster_domains: Controller[ClusterDomain, DomainStatus]
-    caches: DomainCaches
-
-
 def install(
     manager: Manager,
     settings: DomainSettings,
@@ -42,26 +32,24 @@ def install(
     recorder: EventSink | None = None,
     workers: int = 1,
     cluster_workers: int = 1,
-) -> DomainControllers:
+) -> Sequence[Controller[Any, Any]]:
     """Give both controllers to a manager. `renderer` executes DNS templates, and stays the caller's to close."""
     caches = watches.caches(manager, settings)
-
     client, clock = manager.client.with_field_manager(names.OPERATOR_NAME), manager.clock
+    writer = DomainWriter(HashedObjects(client=client, clock=clock, informers=caches.children))
 
-    def controller(name: str, primary: Informer[K], count: int) -> Controller[K, DomainStatus]:
+    def add(primary: Informer[K], count: int) -> None:
         reconciler = DomainReconciler(
             client=client,
             clock=clock,
             caches=caches,
-            writer=DomainWriter(
-                client=client, objects=HashedObjects(client=client, clock=clock, informers=caches.children)
-            ),
+            writer=writer,
             settings=settings,
             renderer=renderer,
             recorder=recorder,
         )
         made: Controller[K, DomainStatus] = Controller(
-            name,
+            primary.view.resource.kind,
             primary,
             Answering(reconciler),
             write_status=StatusWriter(client=client, clock=clock),
@@ -78,9 +66,8 @@ def install(
         made.ignore_updates(only_status_changed)
         caches.controllers.append(made)
         manager.add_controller(made)
-        return made
 
-    domains = controller("Domain", caches.domains, workers)
-    cluster_domains = controller("ClusterDomain", caches.cluster_domains, cluster_workers)
+    add(caches.domains, workers)
+    add(caches.cluster_domains, cluster_workers)
     watches.wire(caches)
-    return DomainControllers(domains, cluster_domains, caches)
+    return caches.controllers

@@ -16,7 +16,6 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import ControllerOwner, LabelOwner, Ownership
 from stellwerk.apply.set.observed_state import ObservedState
-from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.model import metadata_of, owner_reference
 from stellwerk.operators.cap import names
@@ -38,11 +37,10 @@ class DomainWritten(Written):
     """By namespace, why its network policy cannot be as it should be. It costs the domain nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DomainWriter:
     """Applies and deletes the objects of domains."""
 
-    client: Client
     objects: HashedObjects
 
     async def apply(
@@ -72,15 +70,16 @@ class DomainWriter:
 
     async def delete(self, objects: Collection[tuple[Address, Live]]) -> bool:
         """Delete these very objects, without their finalizer of ours. Returns whether there were any."""
+        client = self.objects.client
         for address, live in objects:
             view, key = metadata_of(address.resource), address.key
             try:
-                await finalizer.remove_from(self.client, view, live, names.DOMAIN_FINALIZER)
-                await self.client.delete(view, key.name, key.namespace, uid=live.metadata.uid)
+                await finalizer.remove_from(client, view, live, names.DOMAIN_FINALIZER)
+                await client.delete(view, key.name, key.namespace, uid=live.metadata.uid)
             except NotFound:
                 continue
             except Conflict:
-                if await self.client.find(view, key.name, key.namespace) is not None:
+                if await client.find(view, key.name, key.namespace) is not None:
                     raise
         return bool(objects)
 
