@@ -20,20 +20,7 @@ from stellwerk.operators.cap.domain import dns, ingress, naming, plan
 from stellwerk.operators.cap.domain.dns import Subdomains
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem, NotWritten
 from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.domain.plan import (
-    Begin,
-    BeginDeletion,
-    Block,
-    DnsManager,
-    DomainSettings,
-    DomainSnapshot,
-    Maintain,
-    Prepare,
-    Release,
-    ReportDuplicates,
-    Rest,
-    World,
-)
+from stellwerk.operators.cap.domain.plan import DnsManager, DomainSettings, DomainSnapshot, World
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainEvent, DomainReason
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
@@ -110,24 +97,24 @@ class DomainPass:
         """Bring the domain one step closer to its spec. Raises DomainProblem and ApiError."""
         snapshot = self._parts.caches.snapshot(self._domain)
         step = plan.next_step(snapshot)
-        if isinstance(step, Prepare):
+        if isinstance(step, plan.Prepare):
             self._domain = await preparation.write(self._parts.client, self._domain, step.lacking)
             snapshot = replace(snapshot, domain=self._domain)
             step = plan.next_step(snapshot)
         match step:
-            case Rest() | Prepare():
+            case plan.Rest() | plan.Prepare():
                 return Next.done()
-            case Begin():
+            case plan.Begin():
                 return Next.now(self._status(DomainState.PROCESSING, DomainReason.Processing, PROCESSING))
-            case ReportDuplicates():
+            case plan.ReportDuplicates():
                 return self._duplicates(snapshot)
-            case Maintain():
+            case plan.Maintain():
                 return await self._maintain(snapshot)
-            case Block() as block:
+            case plan.Block() as block:
                 return Next.done(self._blocked(block))
-            case BeginDeletion():
+            case plan.BeginDeletion():
                 return Next.now(self._status(DomainState.DELETING, DomainReason.Deleting, "Deleting domain resources"))
-            case Release(objects):
+            case plan.Release(objects):
                 self._parts.caches.check_complete()
                 await self._parts.writer.delete(objects)
                 await finalizer.remove(self._parts.client, self._domain, names.DOMAIN_FINALIZER)
@@ -147,7 +134,7 @@ class DomainPass:
         status = self._status(DomainState.ERROR, DomainReason.DuplicateDomainHost, message)
         return Next(status, severity=Severity.WARNING)
 
-    def _blocked(self, block: Block) -> DomainStatus:
+    def _blocked(self, block: plan.Block) -> DomainStatus:
         """The status of a domain that stays as it is although it is deleted."""
         if block.references:
             named = conditions.first_of([application.ref for application in block.references])

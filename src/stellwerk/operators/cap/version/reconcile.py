@@ -33,15 +33,7 @@ from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control import jobs as job_steps
-from stellwerk.runtime.control.jobs import (
-    Advance,
-    AwaitJob,
-    JobStepFailed,
-    RestartJob,
-    StartJob,
-    StepDecision,
-    failure_message,
-)
+from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepDecision
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Severity, SimpleReconciler
 
@@ -154,7 +146,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
         now = self.clock.now()
         if failed is not None and (retry := self._retry(seen, failed, decision)) is not None:
-            cause = failure_message(failed) + await last_words(self.client, failed)
+            cause = job_steps.failure_message(failed) + await last_words(self.client, failed)
             return self._answer(seen, plan.run_again(failed.metadata.name, retry, cause, now))
         objects = VersionObjects(application=application, version=version)
         await self._create(objects)
