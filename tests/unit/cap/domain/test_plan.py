@@ -165,8 +165,7 @@ def credential_names(found: plan.DomainPlan) -> list[str]:
 def test_a_certificate_of_a_former_issuer_stays_in_use_until_the_other_one_is_ready() -> None:
     settings = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
     owner = domain(cert_config=CertificateConfig(additional_ca_certificate="pem"))
-    authority = resources.ca_secret(owner, CREDENTIAL)
-    assert authority is not None
+    (authority,) = resources.ca_secrets(owner, CREDENTIAL)
     in_use = resources.gateway(owner, KEY, CREDENTIAL)
     objects = [live(owner, CERTIFICATE), live(owner, authority)]
     before = plan.plan(world(owner, *objects, live(owner, in_use), settings=settings))

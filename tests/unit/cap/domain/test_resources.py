@@ -98,11 +98,10 @@ def test_a_name_that_is_cut_at_a_dash_is_one_that_kubernetes_accepts() -> None:
 
 def test_the_secret_with_further_authorities_has_the_hash_of_its_data() -> None:
     owner = domain(cert_config=CertificateConfig(additional_ca_certificate="pem"))
-    made = resources.ca_secret(owner, CREDENTIAL)
-    assert made is not None
+    (made,) = resources.ca_secrets(owner, CREDENTIAL)
     assert made.hash == sha256(f'{{"ca.crt":"{base64.b64encode(b"pem").decode()}"}}')
     assert made.address.key == ObjectKey("istio-system", "shop--primary--one-gardener-cacert")
-    assert resources.ca_secret(domain(), CREDENTIAL) is None
+    assert [*resources.ca_secrets(domain(), CREDENTIAL)] == []
 
 
 def test_a_network_policy_has_the_hash_of_its_spec() -> None:

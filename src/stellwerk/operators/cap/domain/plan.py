@@ -11,7 +11,7 @@ All objects are applied that can be, also where others cannot: the first problem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -25,7 +25,6 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
-from stellwerk.kube.types.object_meta import OwnerReference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming, readiness, resources
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -238,11 +237,10 @@ def plan(world: World) -> DomainPlan:
             f"the certificates of {naming.owner_id(domain)} and {naming.owner_id(older)} would use one Secret, "
             f"{credential.namespace}/{credential.name}: create one of the two under another name"
         )
-    elif served(settings.certificate_kind):
-        wanted.append(_certificate(world, credential))
-    secret = resources.ca_secret(domain, credential)
-    if secret is not None and older is None:
-        wanted.append(secret)
+    else:
+        if served(settings.certificate_kind):
+            wanted.append(_certificate(world, credential))
+        wanted += resources.ca_secrets(domain, credential)
     is_issued = _is_issued(world, wanted)
     gateway_name = ""
     if served(Gateway.resource):
@@ -253,9 +251,8 @@ def plan(world: World) -> DomainPlan:
         gateway_name = key.name
         former = None if is_issued else _former_credential(world)
         wanted.append(resources.gateway(domain, key, former or credential))
-        authority = resources.ca_secret(domain, former) if former is not None else None
-        if authority is not None:
-            wanted.append(authority)
+        if former is not None:
+            wanted += resources.ca_secrets(domain, former)
     wanted += _network_policies(world)
     if world.records and served(DnsEntry.resource):
         wanted += _dns_entries(world)
@@ -269,20 +266,22 @@ def plan(world: World) -> DomainPlan:
 
 def unready(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> Sequence[Readiness]:
     """The certificates and DNS entries that are not ready, failed ones first, then certificates."""
-    objects = [live.get(resource.address) for resource in wanted if resource.address.resource in _REPORTING]
-    found = [readiness.of(obj) for obj in objects if isinstance(obj, Unstructured)]
-    waiting = [each for each in found if each.progress is not Progress.READY]
+    waiting = [each for each in _readiness(live, wanted, _REPORTING) if each.progress is not Progress.READY]
     return sorted(waiting, key=lambda each: (each.progress is not Progress.FAILED, each.ref.gvk.kind, each.ref.key))
 
 
 def failed_names(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> frozenset[str]:
     """The DNS names of the entries that have failed."""
-    entries = [live.get(resource.address) for resource in wanted if resource.address.resource == DnsEntry.resource]
-    return frozenset(
-        str(entry.at("spec", "dnsName"))
-        for entry in entries
-        if isinstance(entry, Unstructured) and readiness.of(entry).progress is Progress.FAILED
-    )
+    entries = _readiness(live, wanted, (DnsEntry.resource,))
+    failed = {each.ref for each in entries if each.progress is Progress.FAILED}
+    return frozenset(str(dig(each.desired.body, "spec", "dnsName")) for each in wanted if each.address.ref in failed)
+
+
+def _readiness(
+    live: Mapping[Address, Live], wanted: Iterable[DomainResource], kinds: Collection[Resource]
+) -> Iterable[Readiness]:
+    objects = (live.get(each.address) for each in wanted if each.address.resource in kinds)
+    return (readiness.of(obj) for obj in objects if isinstance(obj, Unstructured))
 
 
 def former_entries(domain: AnyDomain, references: Iterable[CAPApplication], listed: Iterable[Live]) -> Sequence[Live]:
@@ -297,21 +296,17 @@ def former_entries(domain: AnyDomain, references: Iterable[CAPApplication], list
         if not each.metadata.is_terminating
         and each.metadata.labels.get(names.OWNER_HASH_LABEL) != naming.owner_hash(domain)
         and any(
-            owner.uid in applications or (owner.kind == CAPTenant.resource.kind and _is_ours(owner))
+            owner.uid in applications
+            or (owner.kind == CAPTenant.resource.kind and owner.api_version.startswith(f"{GROUP}/"))
             for owner in each.metadata.owner_references
         )
     ]
 
 
-def _is_ours(owner: OwnerReference) -> bool:
-    return owner.api_version.partition("/")[0] == GROUP
-
-
 def _is_issued(world: World, wanted: Iterable[DomainResource]) -> bool:
     """Whether the certificate that the domain should have is Ready."""
-    live = world.snapshot.live
-    found = [live.get(each.address) for each in wanted if each.address.resource == world.settings.certificate_kind]
-    return any(isinstance(obj, Unstructured) and readiness.of(obj).progress is Progress.READY for obj in found)
+    found = _readiness(world.snapshot.live, wanted, (world.settings.certificate_kind,))
+    return any(each.progress is Progress.READY for each in found)
 
 
 def _former_credential(world: World) -> Credential | None:

@@ -7,7 +7,7 @@ object as an annotation: an object of the original that carries the same hash is
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stellwerk.api import cert_manager
@@ -117,14 +117,14 @@ def cert_manager_certificate(domain: AnyDomain, credential: Credential) -> Domai
     return _resource(domain, CertManagerCertificate.resource, key, {"spec": plain_json(spec)}, found, holds=True)
 
 
-def ca_secret(domain: AnyDomain, credential: Credential) -> DomainResource | None:
-    """The Secret with the additional CA of clients, next to the key pair; None where the domain has none."""
+def ca_secrets(domain: AnyDomain, credential: Credential) -> Iterable[DomainResource]:
+    """The Secret with the additional CA of clients, next to the key pair, where the domain has one."""
     config = domain.spec.cert_config
     if config is None or not config.additional_ca_certificate:
-        return None
+        return
     data: JsonObject = {CA_KEY: base64.b64encode(config.additional_ca_certificate.encode()).decode()}
     key = ObjectKey(credential.namespace, f"{credential.name}{CA_SUFFIX}")
-    return _resource(domain, Secret.resource, key, {"type": "Opaque", "data": data}, sha256(go_json(data)))
+    yield _resource(domain, Secret.resource, key, {"type": "Opaque", "data": data}, sha256(go_json(data)))
 
 
 def gateway(domain: AnyDomain, key: ObjectKey, credential: Credential) -> DomainResource:
