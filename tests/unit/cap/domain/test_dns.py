@@ -7,6 +7,7 @@ from tests.unit.cap.domain.given import domain, reference
 
 from stellwerk.operators.cap.domain import dns
 from stellwerk.operators.cap.domain.errors import DomainProblem
+from stellwerk.operators.cap.domain.reasons import DomainEvent
 from stellwerk.operators.cap.domain.resources import DnsRecord
 from stellwerk.operators.cap.kinds.domain import DNSTemplate
 
@@ -22,14 +23,16 @@ def test_a_subdomain_belongs_to_the_oldest_application_that_has_it() -> None:
     young, old = reference("a", "shop", "one", "two", hour=2), reference("b", "shop", "one", hour=1)
     assigned = dns.subdomains(HOST, [young, old])
     assert {name: owner.key.name for name, owner in assigned.owners.items()} == {"one": "b", "two": "a"}
-    assert assigned.conflicts == ((young, "one"),)
+    refused = (DomainEvent.SubdomainAlreadyInUse, young, "one", "is used by shop/b already")
+    assert assigned.refused == (refused,)
 
 
 @pytest.mark.req("R-401")
 @pytest.mark.parametrize("subdomain", ["", "Upper", "a b", "-a", "{{ .domain }}", "a" * 250])
 def test_a_subdomain_that_is_no_part_of_a_dns_name_is_left_out(subdomain: str) -> None:
     assigned = dns.subdomains(HOST, [reference("a", "shop", subdomain, "fine")])
-    assert ([*assigned.owners], [name for _, name in assigned.invalid]) == (["fine"], [subdomain])
+    assert [*assigned.owners] == ["fine"]
+    assert [(reason, name) for reason, _, name, _ in assigned.refused] == [(DomainEvent.SubdomainInvalid, subdomain)]
 
 
 def test_a_mode_decides_which_records_there_are() -> None:

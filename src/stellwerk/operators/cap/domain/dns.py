@@ -14,6 +14,7 @@ from stellwerk.apply.objects import name_validation
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.errors import DomainProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.reasons import DomainEvent
 from stellwerk.operators.cap.domain.resources import DnsRecord
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DNSMode
@@ -35,24 +36,23 @@ class Subdomains:
     """Which application each subdomain belongs to."""
 
     owners: Mapping[str, CAPApplication]
-    conflicts: tuple[tuple[CAPApplication, str], ...] = ()
-    """Applications with a subdomain that an older application has."""
-    invalid: tuple[tuple[CAPApplication, str], ...] = ()
-    """Applications with a subdomain that cannot be a part of a DNS name. They cost only themselves a record."""
+    refused: tuple[tuple[DomainEvent, CAPApplication, str, str], ...] = ()
+    """Applications with a subdomain that they cannot have, and why. They cost only themselves a record."""
 
 
 def subdomains(host: str, references: Iterable[CAPApplication]) -> Subdomains:
     """Assign each subdomain of tenants and service exposures to the oldest application that has it."""
     owners: dict[str, CAPApplication] = {}
-    conflicts: list[tuple[CAPApplication, str]] = []
-    invalid: list[tuple[CAPApplication, str]] = []
+    refused: list[tuple[DomainEvent, CAPApplication, str, str]] = []
     for application in sorted(references, key=lambda each: (naming.created(each), each.key)):
         for subdomain in application.status.observed_subdomains:
             if not name_validation.is_subdomain(f"{subdomain}.{host}"):
-                invalid.append((application, subdomain))
-            elif owners.setdefault(subdomain, application) is not application:
-                conflicts.append((application, subdomain))
-    return Subdomains(owners, tuple(conflicts), tuple(invalid))
+                why = "cannot be a part of a DNS name"
+                refused.append((DomainEvent.SubdomainInvalid, application, subdomain, why))
+            elif (owner := owners.setdefault(subdomain, application)) is not application:
+                why = f"is used by {owner.key} already"
+                refused.append((DomainEvent.SubdomainAlreadyInUse, application, subdomain, why))
+    return Subdomains(owners, tuple(sorted(refused, key=lambda each: each[0])))
 
 
 def check_host(domain: AnyDomain) -> None:

@@ -311,14 +311,9 @@ class DomainPass:
     def _report_subdomains(self, assigned: Subdomains) -> None:
         """Send an Event about each application with a subdomain that it cannot have, once."""
         host = self._domain.spec.domain
-        used = [
-            (DomainEvent.SubdomainAlreadyInUse, *each, f"is used by {assigned.owners[each[1]].key} already")
-            for each in assigned.conflicts
-        ]
-        invalid = [(DomainEvent.SubdomainInvalid, *each, "cannot be a part of a DNS name") for each in assigned.invalid]
         reports = [
             (reason, application, subdomain, f"the subdomain {subdomain[:63]!r} {why}: it gets no DNS record in {host}")
-            for reason, application, subdomain, why in (*used, *invalid)
+            for reason, application, subdomain, why in assigned.refused
         ]
         self._memo.subdomains = self._report_once(self._memo.subdomains, reports)
 
