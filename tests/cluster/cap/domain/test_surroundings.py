@@ -178,7 +178,7 @@ async def test_objects_of_the_original_are_taken_over_without_a_write_and_a_chan
 
 async def _made_by_the_original(admin: Client, given: Given, domain: Domain) -> list[Unstructured]:
     """The objects as the original creates them: with generated names, by plain requests."""
-    credential = resources.gardener_credential(domain, given.namespace, given.ingress)
+    credential = resources.credential(domain, "gardener", given.namespace, given.ingress)
     key = ObjectKey(given.namespace, "primary-x7k2p")
     record = DnsRecord("*.taken.example.com", "lb.example.com")
     made = [

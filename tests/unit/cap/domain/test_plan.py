@@ -38,7 +38,7 @@ from stellwerk.operators.cap.domain.readiness import Progress
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.kinds.domain import CertificateConfig, Domain, DomainStatus
 
-CREDENTIAL = resources.gardener_credential(domain(), "cap-system", "istio-system")
+CREDENTIAL = resources.credential(domain(), "gardener", "cap-system", "istio-system")
 KEY = ObjectKey("shop", "primary--one-x7k2p")
 RECORD = DnsRecord("*.app.example.com", "lb.example.com")
 CERTIFICATE = resources.gardener_certificate(domain(), KEY, CREDENTIAL)
@@ -187,7 +187,9 @@ def test_a_certificate_of_a_former_issuer_stays_in_use_until_the_other_one_is_re
 
 
 def test_a_certificate_that_the_gateway_does_not_use_is_none_to_go_back_to() -> None:
-    leftover = resources.cert_manager_certificate(domain(), resources.cert_manager_credential(domain(), "", "istio"))
+    leftover = resources.cert_manager_certificate(
+        domain(), resources.credential(domain(), "cert-manager.io", "", "istio")
+    )
     in_use = live(domain(), resources.gateway(domain(), KEY, CREDENTIAL))
     found = plan.plan(world(domain(), in_use, live(domain(), CERTIFICATE), live(domain(), leftover)))
     assert credential_names(found) == [CREDENTIAL.name], "though its own certificate is not Ready at the moment"
@@ -210,7 +212,7 @@ def test_certificates_stay_where_a_kind_is_not_served_or_gateways_cannot_be_seen
 
 def test_what_belongs_to_a_former_namespace_of_the_operator_goes_when_all_is_there_in_the_present_one() -> None:
     owner = cluster_domain()
-    used = resources.gardener_credential(owner, "former-system", "istio-system")
+    used = resources.credential(owner, "gardener", "former-system", "istio-system")
     certificate = resources.gardener_certificate(owner, ObjectKey("former-system", "everywhere"), used)
     gateway = resources.gateway(owner, ObjectKey("former-system", "everywhere"), used)
     former = [live(owner, gateway), live(owner, certificate)]
@@ -335,7 +337,7 @@ def test_a_report_about_an_older_generation_counts_for_nothing() -> None:
     ],
 )
 def test_cert_manager_reports_by_its_condition(conditions: Any, progress: Progress) -> None:
-    credential = resources.cert_manager_credential(domain(), "cap-system", "istio-system")
+    credential = resources.credential(domain(), "cert-manager.io", "cap-system", "istio-system")
     made = resources.cert_manager_certificate(domain(), credential)
     assert readiness.of(with_status({"conditions": conditions}, made)).progress is progress
 

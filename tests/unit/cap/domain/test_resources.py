@@ -17,7 +17,7 @@ from stellwerk.operators.cap.domain.resources import DnsRecord
 from stellwerk.operators.cap.kinds.domain import CertificateConfig, CertManagerConfig, IssuerRef
 
 KEY = ObjectKey("shop", "primary--one-x7k2p")
-CREDENTIAL = resources.gardener_credential(domain(), "cap-system", "istio-system")
+CREDENTIAL = resources.credential(domain(), "gardener", "cap-system", "istio-system")
 
 
 def sha256(text: str) -> str:
@@ -29,7 +29,7 @@ def test_the_owner_and_the_names_follow_kind_namespace_and_name() -> None:
     assert naming.owner_id(cluster_domain()) == "ClusterDomain.everywhere"
     assert naming.owner_hash(domain()) == hashlib.sha1(b"Domain.shop.primary.one").hexdigest()
     assert CREDENTIAL.name == "shop--primary--one-gardener"
-    credential = resources.cert_manager_credential(cluster_domain(), "cap-system", "istio-system")
+    credential = resources.credential(cluster_domain(), "cert-manager.io", "cap-system", "istio-system")
     assert (credential.name, credential.namespace) == ("cap-system--everywhere-cert-manager", "istio-system")
 
 
@@ -81,7 +81,7 @@ def test_a_certificate_of_cert_manager_has_the_hash_of_name_and_issuer(
     config: CertificateConfig | None, issuer: str
 ) -> None:
     owner = domain(cert_config=config, meta={"annotations": {names.COMMON_NAME_ANNOTATION: "cn"}})
-    credential = resources.cert_manager_credential(owner, "cap-system", "istio-system")
+    credential = resources.credential(owner, "cert-manager.io", "cap-system", "istio-system")
     made = resources.cert_manager_certificate(owner, credential)
     assert made.hash == sha256(f"app.example.comshop--primary--one-cert-manageristio-systemcn{issuer}")
     assert made.address.key == ObjectKey("istio-system", "shop--primary--one")
@@ -90,7 +90,7 @@ def test_a_certificate_of_cert_manager_has_the_hash_of_name_and_issuer(
 
 def test_a_name_that_is_cut_at_a_dash_is_one_that_kubernetes_accepts() -> None:
     long = domain(meta={"name": f"{'a' * 56}-b"})
-    credential = resources.cert_manager_credential(long, "cap-system", "istio-system")
+    credential = resources.credential(long, "cert-manager.io", "cap-system", "istio-system")
     made = resources.cert_manager_certificate(long, credential)
     assert made.address.key.name == f"shop--{'a' * 56}"
     assert dig(made.desired.body, "spec", "secretName") == f"shop--{'a' * 56}--cert-manager"

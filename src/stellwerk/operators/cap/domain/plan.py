@@ -337,9 +337,7 @@ def _credential_of(address: Address, live: Live) -> str:
 
 
 def _credential(world: World, issuer: CertManager) -> Credential:
-    is_cert_manager = issuer is CertManager.CERT_MANAGER
-    make = resources.cert_manager_credential if is_cert_manager else resources.gardener_credential
-    return make(world.snapshot.domain, world.settings.namespace, world.ingress_namespace)
+    return resources.credential(world.snapshot.domain, issuer, world.settings.namespace, world.ingress_namespace)
 
 
 def _older(world: World) -> AnyDomain | None:

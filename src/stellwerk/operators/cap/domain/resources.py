@@ -78,14 +78,9 @@ def credential_base(domain: AnyDomain, operator_namespace: str) -> str:
     return f"{naming.resource_namespace(domain, operator_namespace)}--{naming.base_name(domain)}"
 
 
-def gardener_credential(domain: AnyDomain, operator_namespace: str, ingress_namespace: str) -> Credential:
-    """The Secret of a Gardener certificate."""
-    return Credential(f"{credential_base(domain, operator_namespace)}-gardener", ingress_namespace)
-
-
-def cert_manager_credential(domain: AnyDomain, operator_namespace: str, ingress_namespace: str) -> Credential:
-    """The Secret of a certificate of cert-manager."""
-    return Credential(f"{credential_base(domain, operator_namespace)}-cert-manager", ingress_namespace)
+def credential(domain: AnyDomain, issuer: str, operator_namespace: str, ingress_namespace: str) -> Credential:
+    """The Secret of a certificate; `issuer` is a value of CERT_MANAGER."""
+    return Credential(f"{credential_base(domain, operator_namespace)}-{issuer.removesuffix('.io')}", ingress_namespace)
 
 
 def gardener_certificate(domain: AnyDomain, key: ObjectKey, credential: Credential) -> DomainResource:

@@ -23,12 +23,13 @@ def exposure_owner_hash(application: CAPApplication) -> str:
 
 def of_tenant(tenant: CAPTenant, spec: VirtualServiceSpec) -> Desired:
     """The VirtualService of a tenant, which has the tenant's name."""
-    metadata = tenant.metadata
-    guid = metadata.labels.get(names.SUBSCRIPTION_GUID, "")
-    kind = metadata.labels.get(names.TENANT_TYPE_LABEL, "")
-    labels = names.owner_labels(tenant.key, metadata.generation)
-    labels |= {key: value for key, value in ((names.TENANT_TYPE_LABEL, kind), (names.SUBSCRIPTION_GUID, guid)) if value}
-    annotations = names.owner_annotations(tenant.key) | ({names.SUBSCRIPTION_GUID: guid} if guid else {})
+
+    def given(*keys: str) -> dict[str, str]:
+        return {key: value for key in keys if (value := tenant.metadata.labels.get(key))}
+
+    labels = names.owner_labels(tenant.key, tenant.metadata.generation)
+    labels |= given(names.TENANT_TYPE_LABEL, names.SUBSCRIPTION_GUID)
+    annotations = names.owner_annotations(tenant.key) | given(names.SUBSCRIPTION_GUID)
     return _virtual_service(tenant.key, spec, labels, annotations)
 
 

@@ -12,7 +12,7 @@ pass. A restart of the operator begins the delay again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
@@ -27,6 +27,7 @@ from stellwerk.kube.types.model import (
     JsonValue,
     PartialObjectMetadata,
     Unstructured,
+    dig,
     metadata_of,
     unstructured,
 )
@@ -152,9 +153,8 @@ def reading(live: Unstructured, name: str, former: set[str]) -> JsonPatch | None
     for part in _CONTAINERS:
         listed = live.at("spec", "template", "spec", part)
         for index, container in enumerate(listed if isinstance(listed, list) else []):
-            given = container.get("envFrom") if isinstance(container, dict) else None
-            sources = given if isinstance(given, list) else []
-            if any(_secret_of(source) in former for source in sources):
+            sources = dig(container, "envFrom")
+            if isinstance(sources, list) and any(_secret_of(source) in former for source in sources):
                 renewed: list[JsonValue] = [
                     workload_pods.credentials_of(name) if _secret_of(source) in former else source for source in sources
                 ]
@@ -172,5 +172,4 @@ def is_rolled_out(deployment: Deployment) -> bool:
 
 
 def _secret_of(source: JsonValue) -> str:
-    reference = source.get("secretRef") if isinstance(source, Mapping) else None
-    return str(reference.get("name", "")) if isinstance(reference, Mapping) else ""
+    return str(dig(source, "secretRef", "name"))
