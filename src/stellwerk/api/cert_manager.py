@@ -1,4 +1,4 @@
-"""cert-manager's Certificate (cert-manager.io/v1), as far as operators read and write it."""
+"""cert-manager's Certificate (cert-manager.io/v1), as far as operators write it. It reports by the condition Ready."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Condition, Record
+from stellwerk.kube.types.object_meta import Record
 
 
 class IssuerReference(Record, frozen=True, kw_only=True):
@@ -26,16 +26,9 @@ class CertManagerCertificateSpec(Record, frozen=True, kw_only=True):
     issuer_ref: IssuerReference = IssuerReference()
 
 
-class CertManagerCertificateStatus(Record, frozen=True, kw_only=True):
-    """Whether the certificate is issued: the condition Ready."""
-
-    conditions: tuple[Condition, ...] = ()
-
-
 class CertManagerCertificate(Kind, frozen=True, kw_only=True):
     """A certificate that cert-manager requests and renews."""
 
     resource: ClassVar[Resource] = Resource("cert-manager.io", "v1", "Certificate", "certificates", namespaced=True)
 
     spec: CertManagerCertificateSpec = CertManagerCertificateSpec()
-    status: CertManagerCertificateStatus = CertManagerCertificateStatus()

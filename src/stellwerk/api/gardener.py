@@ -12,14 +12,6 @@ from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
 
 
-class GardenerStatus(Record, frozen=True, kw_only=True):
-    """The state, and the message of the controller."""
-
-    state: str = ""
-    message: str = ""
-    observed_generation: int = 0
-
-
 class SecretReference(Record, frozen=True, kw_only=True):
     """A Secret in any namespace."""
 
@@ -42,7 +34,6 @@ class GardenerCertificate(Kind, frozen=True, kw_only=True):
     )
 
     spec: GardenerCertificateSpec = GardenerCertificateSpec()
-    status: GardenerStatus = GardenerStatus()
 
 
 class DnsEntrySpec(Record, frozen=True, kw_only=True):
@@ -60,4 +51,3 @@ class DnsEntry(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = Resource("dns.gardener.cloud", "v1alpha1", "DNSEntry", "dnsentries", namespaced=True)
 
     spec: DnsEntrySpec = DnsEntrySpec()
-    status: GardenerStatus = GardenerStatus()
