@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.api.cert_manager import CertManagerCertificate
+from stellwerk.api.core import Secret
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
@@ -23,13 +24,7 @@ GRANTS = (
     grant(
         GROUP, "domains clusterdomains", "get list watch patch", "no domain is seen, or none can be held", get=_CONFLICT
     ),
-    grant(
-        GROUP,
-        "domains/status clusterdomains/status",
-        "update patch",
-        "no domain shows how it is",
-        patch=_CONFLICT,
-    ),
+    grant(GROUP, "domains/status clusterdomains/status", "update patch", "no domain shows how it is", patch=_CONFLICT),
     grant(
         GROUP,
         "domains/finalizers clusterdomains/finalizers",
@@ -47,13 +42,7 @@ GRANTS = (
     ),
     _children(NetworkPolicy.resource, "the ingress gateway does not reach workloads"),
     _children(DnsEntry.resource, "domains have no DNS entries of Gardener"),
-    grant(
-        "",
-        "secrets",
-        "get list watch create patch delete",
-        "gateways know no additional authorities",
-        get=_CHANGED,
-    ),
+    _children(Secret.resource, "gateways know no additional authorities"),
     grant("", "pods services", "list watch", "the ingress gateway and its load balancer are not found"),
     grant("discovery.k8s.io", "endpointslices", "list watch", "the load balancer of the ingress gateway is not found"),
     grant(
