@@ -178,7 +178,7 @@ def test_budget_and_autoscaler_are_about_the_deployment() -> None:
             "srv",
             "CAP",
             podDisruptionBudget={"maxUnavailable": 1},
-            horizontalPodAutoscaler={"minReplicas": 2, "maxReplicas": 5},
+            horizontalPodAutoscaler={"minReplicas": 2, "maxReplicas": 5, "behavior": {}},
         )
     )
     found, body = beside(made, "srv"), deployed(made, "srv")

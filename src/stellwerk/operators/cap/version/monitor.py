@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -71,13 +72,10 @@ class VersionMonitor:
         if self.recorder is not None:
             message = f"version {version.spec.version} is not used any more" + (", and is deleted" if deletes else "")
             self.recorder.send(version, Notice(VersionReason.ReadyForDeletion, message, action="EvaluateMetrics"))
-        if not deletes:
-            return
-        try:
-            target = metadata_of(CAPApplicationVersion)
-            await self.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
-        except (NotFound, Conflict):
-            return
+        if deletes:
+            with contextlib.suppress(NotFound, Conflict):
+                target = metadata_of(CAPApplicationVersion)
+                await self.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
 
 
 async def _is_unused(version: CAPApplicationVersion, ask: Ask | None) -> bool:

@@ -16,7 +16,6 @@ from stellwerk.kube.types.model import JsonObject, JsonValue, plain_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import (
-    Autoscaler,
     CAPApplicationVersion,
     DeploymentDetails,
     DeploymentType,
@@ -101,7 +100,9 @@ class VersionObjects:
         labels, annotations = self._labels(workload), self._annotations(workload)
         name = self.name(workload)
         if details.horizontal_pod_autoscaler is not None:
-            spec = _autoscaler(name, details.horizontal_pod_autoscaler)
+            kind = Deployment.resource
+            target: JsonObject = {"apiVersion": kind.api_version, "kind": kind.kind, "name": name}
+            spec = workload_pods.given(scaleTargetRef=target, **plain_json(details.horizontal_pod_autoscaler))
             yield self._object(AUTOSCALER, name, spec, labels, annotations)
         if details.pod_disruption_budget is not None:
             spec = {**details.pod_disruption_budget, "selector": {"matchLabels": {**labels}}}
@@ -141,11 +142,8 @@ class VersionObjects:
                 "monitoring.scrapeConfig.port refers to: name one of its ports in another CAPApplicationVersion"
             )
         name = self._service(workload)
-        endpoint = workload_pods.given(
-            port=scrape.port, interval=scrape.interval, scrapeTimeout=scrape.scrape_timeout, path=scrape.path
-        )
         selected = {**(workload.labels or {}), **self._marks(_SERVICE, details.type, name)}
-        spec: JsonObject = {"endpoints": [endpoint], "selector": {"matchLabels": {**selected}}}
+        spec: JsonObject = {"endpoints": [plain_json(scrape)], "selector": {"matchLabels": {**selected}}}
         labels, annotations = self._labels(workload, _MONITOR, name), self._annotations(workload)
         yield self._object(ServiceMonitor.resource, name, spec, labels, annotations)
 
@@ -212,14 +210,3 @@ class VersionObjects:
 def _details(workload: Workload) -> DeploymentDetails:
     assert workload.deployment is not None, workload.name
     return workload.deployment
-
-
-def _autoscaler(name: str, asked: Autoscaler) -> JsonObject:
-    target: JsonObject = {"apiVersion": Deployment.resource.api_version, "kind": Deployment.resource.kind, "name": name}
-    return workload_pods.given(
-        scaleTargetRef=target,
-        minReplicas=asked.min_replicas,
-        maxReplicas=asked.max_replicas,
-        metrics=[*asked.metrics],
-        behavior=asked.behavior,
-    )
