@@ -273,8 +273,12 @@ def unready(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> S
 def failed_names(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> frozenset[str]:
     """The DNS names of the entries that have failed."""
     entries = _readiness(live, wanted, (DnsEntry.resource,))
-    failed = {each.ref for each in entries if each.progress is Progress.FAILED}
-    return frozenset(str(dig(each.desired.body, "spec", "dnsName")) for each in wanted if each.address.ref in failed)
+    failed = {each.ref.key for each in entries if each.progress is Progress.FAILED}
+    return frozenset(
+        str(dig(each.desired.body, "spec", "dnsName"))
+        for each in wanted
+        if each.address.resource == DnsEntry.resource and each.address.key in failed
+    )
 
 
 def _readiness(

@@ -244,8 +244,9 @@ class DomainPass:
         They are looked up only where an entry of a domain that was written into an application has failed: a former one
         may be the cause, and else serves nothing but its own deletion.
         """
-        failed = plan.failed_names(snapshot.live, wanted)
-        if not failed or names.MIGRATED_ANNOTATION not in self._domain.metadata.annotations:
+        is_migrated = names.MIGRATED_ANNOTATION in self._domain.metadata.annotations
+        failed = plan.failed_names(snapshot.live, wanted) if is_migrated else ()
+        if not failed:
             return False
         former: list[tuple[Address, Live]] = []
         for namespace in sorted({each.metadata.namespace for each in snapshot.references}):

@@ -30,10 +30,10 @@ def with_response(
     headers: RouteHeaders | None, *, set: Mapping[str, str] | None = None, add: Mapping[str, str] | None = None
 ) -> RouteHeaders:
     """The headers with more for the response."""
-    request = headers.request if headers is not None else None
-    response = (headers.response if headers is not None else None) or HeaderOperations()
+    given = headers or RouteHeaders()
+    response = given.response or HeaderOperations()
     merged = HeaderOperations(set={**response.set, **(set or {})}, add={**response.add, **(add or {})})
-    return RouteHeaders(request=request, response=merged)
+    return RouteHeaders(request=given.request, response=merged)
 
 
 def _operations(annotations: Mapping[str, str], key: str, owner: str) -> HeaderOperations | None:
