@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from tests.unit.apply.given import resource_of, wanted
 
+from stellwerk.api.apps import Deployment
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.objects.desired import (
     MAX_OBJECTS,
+    Desired,
     Document,
     defined_by,
     desired_set,
@@ -20,9 +22,21 @@ from stellwerk.apply.objects.desired import (
     read_text,
 )
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
-from stellwerk.kube.types.model import dig
+from stellwerk.kube.types.model import JsonObject, dig
 
 FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures" / "btp" / "module-resources"
+
+
+def test_an_object_is_made_of_its_name_and_its_content() -> None:
+    content: JsonObject = {"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1}}
+    made = Desired.of(Deployment.resource, ObjectKey("own", "shop"), content)
+    assert (made.resource, made.key) == (Deployment.resource, ObjectKey("own", "shop"))
+    assert made.body == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "shop", "namespace": "own", "labels": {"a": "b"}},
+        "spec": {"replicas": 1},
+    }
 
 
 def complaints(text: str, namespace: str = "") -> list[str]:
