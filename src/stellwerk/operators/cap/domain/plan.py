@@ -30,7 +30,7 @@ from stellwerk.operators.cap.domain import naming, readiness, resources
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainReason
-from stellwerk.operators.cap.domain.resources import Credential, DnsRecord, DomainResource
+from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DomainState
 from stellwerk.operators.cap.kinds.status import GROUP, READY
@@ -235,7 +235,7 @@ def plan(world: World) -> DomainPlan:
     if older is not None:
         problems.append(
             f"the certificates of {naming.owner_id(domain)} and {naming.owner_id(older)} would use one Secret, "
-            f"{credential.namespace}/{credential.name}: create one of the two under another name"
+            f"{credential}: create one of the two under another name"
         )
     else:
         if served(settings.certificate_kind):
@@ -313,7 +313,7 @@ def _is_issued(world: World, wanted: Iterable[DomainResource]) -> bool:
     return any(each.progress is Progress.READY for each in found)
 
 
-def _former_credential(world: World) -> Credential | None:
+def _former_credential(world: World) -> ObjectKey | None:
     """The Secret of another issuer that the Gateway uses still, while the certificate of the named one is not Ready."""
     used = _used_credentials(world)
     others = (_credential(world, each) for each in CertManager if each is not world.settings.cert_manager)
@@ -340,7 +340,7 @@ def _credential_of(address: Address, live: Live) -> str:
     return str(live.at("spec", "secretRef", "name") or live.at("spec", "secretName") or "")
 
 
-def _credential(world: World, issuer: CertManager) -> Credential:
+def _credential(world: World, issuer: CertManager) -> ObjectKey:
     return resources.credential(world.snapshot.domain, issuer, world.settings.namespace, world.ingress_namespace)
 
 
@@ -351,7 +351,7 @@ def _older(world: World) -> AnyDomain | None:
     return None if oldest is domain else oldest
 
 
-def _certificate(world: World, credential: Credential) -> DomainResource:
+def _certificate(world: World, credential: ObjectKey) -> DomainResource:
     domain = world.snapshot.domain
     if world.settings.cert_manager is CertManager.CERT_MANAGER:
         return resources.cert_manager_certificate(domain, credential)

@@ -49,15 +49,6 @@ class DomainResource:
 
 
 @dataclass(frozen=True, slots=True)
-class Credential:
-    """The Secret with the key pair of the domain's certificate, which the ingress gateway reads."""
-
-    name: str
-    namespace: str
-    """The namespace of the ingress gateway."""
-
-
-@dataclass(frozen=True, slots=True)
 class DnsRecord:
     """One DNS name of a domain, and where it leads."""
 
@@ -78,12 +69,15 @@ def credential_base(domain: AnyDomain, operator_namespace: str) -> str:
     return f"{naming.resource_namespace(domain, operator_namespace)}--{naming.base_name(domain)}"
 
 
-def credential(domain: AnyDomain, issuer: str, operator_namespace: str, ingress_namespace: str) -> Credential:
-    """The Secret of a certificate; `issuer` is a value of CERT_MANAGER."""
-    return Credential(f"{credential_base(domain, operator_namespace)}-{issuer.removesuffix('.io')}", ingress_namespace)
+def credential(domain: AnyDomain, issuer: str, operator_namespace: str, ingress_namespace: str) -> ObjectKey:
+    """The Secret with the key pair of a certificate, which the ingress gateway reads in its own namespace.
+
+    `issuer` is a value of CERT_MANAGER.
+    """
+    return ObjectKey(ingress_namespace, f"{credential_base(domain, operator_namespace)}-{issuer.removesuffix('.io')}")
 
 
-def gardener_certificate(domain: AnyDomain, key: ObjectKey, credential: Credential) -> DomainResource:
+def gardener_certificate(domain: AnyDomain, key: ObjectKey, credential: ObjectKey) -> DomainResource:
     """The wildcard certificate that Gardener issues."""
     spec = GardenerCertificateSpec(
         dns_names=(f"*.{domain.spec.domain}",),
@@ -93,7 +87,7 @@ def gardener_certificate(domain: AnyDomain, key: ObjectKey, credential: Credenti
     return _resource(domain, GardenerCertificate.resource, key, {"spec": plain_json(spec)}, found, holds=True)
 
 
-def cert_manager_certificate(domain: AnyDomain, credential: Credential) -> DomainResource:
+def cert_manager_certificate(domain: AnyDomain, credential: ObjectKey) -> DomainResource:
     """The wildcard certificate that cert-manager issues. Its namespace is that of the Secret."""
     common_name = domain.metadata.annotations.get(names.COMMON_NAME_ANNOTATION, "")
     issuer = _issuer(domain)
@@ -112,7 +106,7 @@ def cert_manager_certificate(domain: AnyDomain, credential: Credential) -> Domai
     return _resource(domain, CertManagerCertificate.resource, key, {"spec": plain_json(spec)}, found, holds=True)
 
 
-def ca_secrets(domain: AnyDomain, credential: Credential) -> Iterable[DomainResource]:
+def ca_secrets(domain: AnyDomain, credential: ObjectKey) -> Iterable[DomainResource]:
     """The Secret with the additional CA of clients, next to the key pair, where the domain has one."""
     config = domain.spec.cert_config
     if config is None or not config.additional_ca_certificate:
@@ -122,7 +116,7 @@ def ca_secrets(domain: AnyDomain, credential: Credential) -> Iterable[DomainReso
     yield _resource(domain, Secret.resource, key, {"type": "Opaque", "data": data}, sha256(go_json(data)))
 
 
-def gateway(domain: AnyDomain, key: ObjectKey, credential: Credential) -> DomainResource:
+def gateway(domain: AnyDomain, key: ObjectKey, credential: ObjectKey) -> DomainResource:
     """The server of the ingress gateway for the domain.
 
     VirtualServices of the Gateway's namespace may bind hosts of a Domain, those of all namespaces hosts of a
