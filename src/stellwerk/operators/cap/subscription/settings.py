@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_network
-from typing import TypeVar
 
 from stellwerk.apply.objects import name_validation
-from stellwerk.operators.cap.variables import POD_NAMESPACE
+from stellwerk.operators.cap.variables import POD_NAMESPACE, switch, variable
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import Setting, SettingsTable
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +34,6 @@ class ServerSettings:
     pod_namespace: str = ""
 
 
-def _truth(text: str) -> bool:
-    """Only the word true is true, as with the original."""
-    return text == "true"
-
-
 def _networks(text: str) -> tuple[str, ...]:
     try:
         return tuple(str(ip_network(each)) for each in parsers.words(text))
@@ -57,19 +49,8 @@ def _labels(text: str) -> str:
     return ",".join(f"{key}={value}" for key, _, value in pairs)
 
 
-def _setting(field: str, help: str, read: Callable[[str], V], write: Callable[[V], str] = str) -> Setting[V]:
-    return Setting(field=field, read=read, write=write, help=help, environment=field.upper())
-
-
 def _switch(field: str, help: str) -> Setting[bool]:
-    return Setting(
-        field=field,
-        read=_truth,
-        write=lambda value: "true" if value else "false",
-        help=help,
-        environment=field.upper(),
-        is_switch=True,
-    )
+    return replace(switch(field, help), is_switch=True)
 
 
 _port = parsers.number(1, 65_535)
@@ -79,44 +60,44 @@ _joined: Callable[[tuple[str, ...]], str] = ",".join
 TABLE = SettingsTable(
     ServerSettings(),
     (
-        _setting("port", "Port of the registries' requests.", _port),
+        variable("port", "Port of the registries' requests.", _port),
         Setting(
             field="host", read=str, help="The address that it is served at; without one, every address of the pod."
         ),
         _switch("tls_enabled", "Serve by HTTPS; without it the ingress gateway ends TLS."),
-        _setting("tls_cert", "File with the certificate, as PEM; loaded again when it changes.", str),
-        _setting("tls_key", "File with its key.", str),
+        variable("tls_cert", "File with the certificate, as PEM; loaded again when it changes.", str),
+        variable("tls_key", "File with its key.", str),
         _switch(
             "standard_status_codes",
             "Answer 401 without valid credentials, and 403 with those of another application, instead of 406.",
         ),
-        _setting("client_requests_per_second", "Requests of one client; twice as many at once. 0: no limit.", _rate),
-        _setting(
+        variable("client_requests_per_second", "Requests of one client; twice as many at once. 0: no limit.", _rate),
+        variable(
             "tenant_requests_per_second", "Requests for one tenant; ten times as many at once. 0: no limit.", _rate
         ),
-        _setting("gateway_namespace", "Namespace of the ingress gateway's pods; empty: all.", str),
-        _setting(
+        variable("gateway_namespace", "Namespace of the ingress gateway's pods; empty: all.", str),
+        variable(
             "gateway_labels",
             "Labels of these pods; client certificates, and the addresses of clients, are accepted from them alone.",
             _labels,
         ),
-        _setting(
+        variable(
             "gateway_networks", "Further networks from which client certificates are accepted.", _networks, _joined
         ),
-        _setting(
+        variable(
             "sms_client_ca",
             "File with the authorities (PEM) of client certificates of the Subscription Management Service. Without "
             "it, its requests are refused.",
             str,
         ),
-        _setting(
+        variable(
             "allowed_networks",
             "Private networks with token issuers and registries that may be called.",
             _networks,
             _joined,
         ),
-        _setting("outgoing_ca", "File with the authorities (PEM) of these, instead of the system's.", str),
-        _setting(
+        variable("outgoing_ca", "File with the authorities (PEM) of these, instead of the system's.", str),
+        variable(
             "loopback_port",
             "For local systems: a port of this machine at which every issuer and registry is found. 0: by DNS.",
             parsers.number(0, 65_535),
