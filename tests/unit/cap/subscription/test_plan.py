@@ -109,7 +109,7 @@ CLUSTER = [ClusterDomain(metadata=ObjectMeta(name="shared"), spec=SHARED)]
 def test_the_domain_is_that_of_the_subscriber_the_annotation_or_the_application(
     found: CAPApplication, wanted: str, expected: str
 ) -> None:
-    assert plan.domain_for(found, wanted, OWN, CLUSTER) == expected
+    assert plan.domain_for(found, wanted, [*OWN, *CLUSTER]) == expected
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_domain_is_that_of_the_subscriber_the_annotation_or_the_application(
 )
 def test_a_domain_that_is_not_served_for_the_application_is_unknown(found: CAPApplication, wanted: str) -> None:
     with pytest.raises(DomainUnknown, match="not found in Domains or ClusterDomains"):
-        plan.domain_for(found, wanted, OWN, CLUSTER)
+        plan.domain_for(found, wanted, [*OWN, *CLUSTER])
 
 
 @pytest.mark.req("R-308", "R-408")

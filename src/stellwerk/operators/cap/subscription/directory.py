@@ -13,6 +13,7 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -82,6 +83,10 @@ class Directory:
         """The application that a request names."""
         candidates = self.applications.store.by(_BY_IDENTITY, app_name)
         return plan.application_of(candidates, provider, app_name, global_account)
+
+    def all_domains(self) -> list[AnyDomain]:
+        """The domains of all namespaces and of the cluster."""
+        return [*self.domains.store.all(), *self.cluster_domains.store.all()]
 
     def application_of(self, tenant: CAPTenant) -> CAPApplication | None:
         """The application of a tenant."""

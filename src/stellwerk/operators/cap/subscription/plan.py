@@ -7,12 +7,13 @@ the same objects. They look like those that the original has generated; its obje
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
-from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription.payloads import Subscription
 
@@ -78,28 +79,28 @@ def is_provider(tenant: CAPTenant) -> bool:
 # ---- the URL
 
 
-def domain_for(
-    application: CAPApplication, wanted: str, domains: Sequence[Domain], cluster_domains: Sequence[ClusterDomain]
-) -> str:
+def domain_for(application: CAPApplication, wanted: str, domains: Iterable[AnyDomain]) -> str:
     """The domain under which a subscriber reaches the application; empty where there is none. Raises DomainUnknown.
 
     What a payload or an annotation names must be served; the first domain of the application is taken as it is.
     """
-    namespace = application.metadata.namespace
-    own = [domain for domain in domains if domain.metadata.namespace == namespace]
     chosen = wanted or application.metadata.annotations.get(names.SUBSCRIPTION_DOMAIN_ANNOTATION, "")
-    if chosen:
-        served = {each.spec.domain for each in own} | {each.spec.domain for each in cluster_domains}
-        if chosen not in served:
-            raise DomainUnknown(f"domain {chosen} not found in Domains or ClusterDomains")
-        return chosen
+    if not chosen:
+        return first_domain(application, domains)
+    homes = ("", application.metadata.namespace)
+    if not any(each.metadata.namespace in homes and each.spec.domain == chosen for each in domains):
+        raise DomainUnknown(f"domain {chosen} not found in Domains or ClusterDomains")
+    return chosen
+
+
+def first_domain(application: CAPApplication, domains: Iterable[AnyDomain]) -> str:
+    """The first domain of an application; empty where there is none."""
     spec = application.spec
     if not spec.domain_refs:
         return spec.domains.primary if spec.domains is not None else ""
     first = spec.domain_refs[0]
-    if first.kind == DomainKind.CLUSTER_DOMAIN:
-        return next((each.spec.domain for each in cluster_domains if each.metadata.name == first.name), "")
-    return next((each.spec.domain for each in own if each.metadata.name == first.name), "")
+    key = ObjectKey("" if first.kind == DomainKind.CLUSTER_DOMAIN else application.metadata.namespace, first.name)
+    return next((each.spec.domain for each in domains if each.key == key), "")
 
 
 # ---- the objects

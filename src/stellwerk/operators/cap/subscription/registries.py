@@ -63,6 +63,13 @@ def callback_timeout(protocol: Protocol, credentials: JsonObject) -> timedelta:
     return min(timedelta(milliseconds=min(milliseconds, 1e12)), LONGEST_TIMEOUT)
 
 
+def credentials_in(entry: JsonObject) -> JsonObject:
+    """The credentials of a service, which each of its entries (`vcap.entry`) has."""
+    found = entry["credentials"]
+    assert isinstance(found, dict)
+    return found
+
+
 def text(credentials: JsonObject, key: str) -> str:
     """A value that is a text; empty where it is absent or something else."""
     value = credentials.get(key)

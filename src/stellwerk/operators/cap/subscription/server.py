@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from stellwerk.kube.types.errors import ApiError
@@ -57,19 +58,25 @@ _log = logging.getLogger(__name__)
 class Refused(Exception):
     """A request is answered otherwise than its caller wants."""
 
+    standard_status = 0
+    """The status where standard ones are wanted; 0: the same."""
+
     def __init__(self, status: int, message: str, *, retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
         self.retry_after = retry_after
 
 
 class NotAuthenticated(Refused):
     """It is not known who calls."""
 
+    standard_status = 401
+
 
 class NotAuthorized(Refused):
     """The caller may not act for this application."""
+
+    standard_status = 403
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +102,10 @@ class SubscriptionRoutes:
             self._route("/provision/{path:.*}", metrics.SUBSCRIPTIONS, self._provision_saas),
             self._route("/sms/provision/{path:.*}", metrics.SMS_SUBSCRIPTIONS, self._provision_sms),
             *(
-                self._route(f"/dependencies/{{provider}}/{{app}}{end}", metrics.DEPENDENCIES, self._dependencies_saas)
-                for end in ("", "/")
-            ),
-            *(
-                self._route(
-                    f"/sms/dependencies/{{provider}}/{{app}}/{{tenant}}{end}",
-                    metrics.SMS_DEPENDENCIES,
-                    self._dependencies_sms,
+                self._route(f"{path}{end}", name, partial(self._dependencies, authenticate))
+                for path, name, authenticate in (
+                    ("/dependencies/{provider}/{app}", metrics.DEPENDENCIES, self._token),
+                    ("/sms/dependencies/{provider}/{app}/{tenant}", metrics.SMS_DEPENDENCIES, self._certificate),
                 )
                 for end in ("", "/")
             ),
@@ -126,48 +129,39 @@ class SubscriptionRoutes:
         except PayloadInvalid as error:
             return message(400, str(error))
         except Refused as error:
-            response = message(self._status(error), error.message)
+            standard = error.standard_status if self.standard_status_codes else 0
+            response = message(standard or error.status, str(error))
             if error.retry_after:
                 response.headers["Retry-After"] = str(math.ceil(error.retry_after))
             if response.status == 401:
                 response.headers["WWW-Authenticate"] = "Bearer"
             return response
 
-    def _status(self, error: Refused) -> int:
-        if self.standard_status_codes and isinstance(error, NotAuthenticated):
-            return 401
-        if self.standard_status_codes and isinstance(error, NotAuthorized):
-            return 403
-        return error.status
-
     # ---- subscriptions
 
     async def _provision_saas(self, request: Request) -> Response:
         self._expect(request, "PUT", "DELETE")
-        body = request.body
-        subscription = payloads.saas_subscription(body)
+        subscription = payloads.saas_subscription(request.body)
         callback = _callback(request)
         claims = await self._token(request)
-        asked = _Asked(Protocol.SAAS, subscription, callback, claims)
+        asked = _Asked(Protocol.SAAS, callback, claims, subscription.guid, subscription.tenant_id, subscription)
         if request.method == "PUT":
-            return await self._subscribe(asked, body)
-        return await self._unsubscribe(asked, subscription.guid, subscription.tenant_id)
+            return await self._subscribe(asked, subscription, request.body)
+        return await self._unsubscribe(asked)
 
     async def _provision_sms(self, request: Request) -> Response:
         self._expect(request, "PUT", "DELETE")
         callback = _callback(request)
         if request.method == "PUT":
-            body = request.body
-            subscription = payloads.sms_subscription(body)
+            subscription = payloads.sms_subscription(request.body)
             certificate = await self._certificate(request)
-            return await self._subscribe(_Asked(Protocol.SMS, subscription, callback, certificate), body)
+            asked = _Asked(Protocol.SMS, callback, certificate, subscription.guid, subscription.tenant_id)
+            return await self._subscribe(asked, subscription, request.body)
         guid, tenant_id = payloads.sms_end(request.query, request.found["path"].rstrip("/").rpartition("/")[2])
         certificate = await self._certificate(request)
-        return await self._unsubscribe(_Asked(Protocol.SMS, None, callback, certificate), guid, tenant_id)
+        return await self._unsubscribe(_Asked(Protocol.SMS, callback, certificate, guid, tenant_id))
 
-    async def _subscribe(self, asked: _Asked, body: bytes) -> Response:
-        subscription = asked.subscription
-        assert subscription is not None
+    async def _subscribe(self, asked: _Asked, subscription: Subscription, body: bytes) -> Response:
         application = self._application(subscription)
         if application is None:
             raise Refused(406, NOT_FOUND)
@@ -178,41 +172,34 @@ class SubscriptionRoutes:
         if isinstance(asked.caller, Claims) and self._is_replay(asked.caller, application, subscription):
             raise NotAuthorized(406, NOT_AUTHORIZED)
         try:
-            domain = plan.domain_for(
-                application,
-                subscription.domain,
-                self.directory.domains.store.all(),
-                self.directory.cluster_domains.store.all(),
-            )
+            domain = plan.domain_for(application, subscription.domain, self.directory.all_domains())
         except plan.DomainUnknown as error:
             raise Refused(406, f"Error constructing subscription URL: {error}") from None
-        promised = self._promise(asked, application, Operation.PROVISIONING, domain=domain)
-        namespace = application.metadata.namespace
+        promised = self._promise(asked, application, subdomain=subscription.subdomain, domain=domain)
         made = None
         try:
             if promised is not None:
-                made = await self.subscriptions.promise(promised, namespace)
+                made = await self.subscriptions.promise(promised, application.metadata.namespace)
             try:
                 text = await self.subscriptions.subscribe(application, subscription, body)
-            except CannotSubscribe:
-                await self.subscriptions.withdraw(made)
-                raise
-        except CannotSubscribe as error:
-            raise Refused(406, str(error)) from None
+            except CannotSubscribe as error:
+                if made is not None:
+                    await self.subscriptions.withdraw(made)
+                raise Refused(406, str(error)) from None
         except ApiError as error:
             _log.warning("a subscription to CAPApplication %s cannot be made: %s", application.key, error)
             raise Refused(406, TRY_AGAIN, retry_after=1.0) from None
         return message(202, text)
 
-    async def _unsubscribe(self, asked: _Asked, guid: str, tenant_id: str) -> Response:
+    async def _unsubscribe(self, asked: _Asked) -> Response:
         try:
-            tenant = await self._subscribed(asked, guid, tenant_id)
+            tenant = await self._subscribed(asked)
             application = self.directory.application_of(tenant) if tenant is not None else None
             if tenant is None or application is None or plan.is_provider(tenant):
                 raise Refused(404, NO_TENANT)
             self._authorize(asked.caller, application)
-            self._limit(self.tenant_limit, f"{application.key} {tenant_id}")
-            promised = self._promise(asked, application, Operation.DEPROVISIONING, guid=guid, tenant=tenant)
+            self._limit(self.tenant_limit, f"{application.key} {asked.tenant_id}")
+            promised = self._promise(asked, application, tenant)
             if promised is not None:
                 await self.subscriptions.promise(promised, tenant.metadata.namespace)
             await self.subscriptions.unsubscribe(tenant)
@@ -221,12 +208,13 @@ class SubscriptionRoutes:
             raise Refused(406, TRY_AGAIN, retry_after=1.0) from None
         return message(202, DELETED)
 
-    async def _subscribed(self, asked: _Asked, guid: str, tenant_id: str) -> CAPTenant | None:
+    async def _subscribed(self, asked: _Asked) -> CAPTenant | None:
         """The tenant whose subscription ends: by its id, else, for the SaaS registry, by application and tenant.
 
         Labels may be on tenants of other applications, too: the caller means one that it may act for. An id that has
         ended within the last day means no other subscription: the request is a replay. Raises NotAuthorized.
         """
+        guid, tenant_id = asked.guid, asked.tenant_id
         found = self.directory.subscribed(guid, tenant_id)
         if not any(self._is_allowed(asked.caller, each) for each in found):
             found = await self.subscriptions.live_subscribed(guid, tenant_id)
@@ -255,13 +243,13 @@ class SubscriptionRoutes:
         self,
         asked: _Asked,
         application: CAPApplication,
-        operation: Operation,
-        *,
-        guid: str = "",
         tenant: CAPTenant | None = None,
+        *,
+        subdomain: str = "",
         domain: str = "",
     ) -> Promise | None:
-        """What the registry is promised; None where it wants no answer.
+        """What the registry is promised about a tenant that goes, or else about a new one; None where it wants no
+        answer.
 
         The end of a subscription is noted in any case, because it must not be replayed. Raises PayloadInvalid.
         """
@@ -274,34 +262,27 @@ class SubscriptionRoutes:
                 callback_url(trust.registry_urls.get(asked.protocol, ""), asked.callback)
             except CallbackInvalid as error:
                 raise PayloadInvalid(f"header {CALLBACK_HEADER}: {error}") from None
-        subscription = asked.subscription
         timeout = trust.timeouts.get(asked.protocol, registries.DEFAULT_TIMEOUT)
         return Promise(
-            operation=operation,
+            operation=Operation.PROVISIONING if tenant is None else Operation.DEPROVISIONING,
             protocol=asked.protocol,
             path=asked.callback,
             application=application.metadata.name,
-            tenant_id=tenant.spec.tenant_id if tenant is not None else subscription.tenant_id if subscription else "",
-            guid=guid or (subscription.guid if subscription else ""),
+            tenant_id=tenant.spec.tenant_id if tenant is not None else asked.tenant_id,
+            guid=asked.guid,
             secret=service.secret,
             service=service.name,
             accepted=now,
             deadline=now + timeout,
             tenant=tenant.metadata.name if tenant is not None else "",
             uid=tenant.metadata.uid if tenant is not None else "",
-            subdomain=subscription.subdomain if subscription is not None and tenant is None else "",
+            subdomain=subdomain,
             domain=domain,
         )
 
     # ---- dependencies
 
-    async def _dependencies_saas(self, request: Request) -> Response:
-        return await self._dependencies(request, self._token)
-
-    async def _dependencies_sms(self, request: Request) -> Response:
-        return await self._dependencies(request, self._certificate)
-
-    async def _dependencies(self, request: Request, authenticate: Callable[[Request], Awaitable[Caller]]) -> Response:
+    async def _dependencies(self, authenticate: Callable[[Request], Awaitable[Caller]], request: Request) -> Response:
         self._expect(request, "GET")
         provider, app_name = request.found["provider"], request.found["app"]
         try:
@@ -310,10 +291,9 @@ class SubscriptionRoutes:
             if application is None:
                 raise Refused(400, NOT_FOUND)
             self._authorize(caller, application)
-        except NotAuthenticated as error:
-            raise NotAuthenticated(401, error.message) from None
-        except NotAuthorized as error:
-            raise NotAuthorized(401, error.message) from None
+        except (NotAuthenticated, NotAuthorized) as error:
+            error.status = 401
+            raise
         try:
             found = [
                 each for service in application.spec.btp.services if (each := await self._read(application, service))
@@ -330,12 +310,11 @@ class SubscriptionRoutes:
         if service.subscription_dependency == SubscriptionDependency.NEVER:
             return None
         entry = await self.bindings.entry(application, service)
-        credentials = entry.get("credentials") if entry is not None else None
-        if entry is None or not isinstance(credentials, dict):
+        if entry is None:
             if service.subscription_dependency == SubscriptionDependency.ALWAYS:
                 raise Refused(400, f"the credentials of service {service.name} cannot be read")
             return None
-        return service, str(entry.get("plan") or ""), credentials
+        return service, str(entry.get("plan") or ""), registries.credentials_in(entry)
 
     # ---- who calls
 
@@ -415,10 +394,12 @@ class _Asked:
     """A request whose caller is known."""
 
     protocol: Protocol
-    subscription: Subscription | None
-    """None where an end is named by ids alone."""
     callback: str
     caller: Caller
+    guid: str
+    tenant_id: str
+    subscription: Subscription | None = None
+    """What describes an end; None where it is named by ids alone."""
 
 
 def _callback(request: Request) -> str:

@@ -16,7 +16,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.model import HasMetadata, JsonObject, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -220,7 +220,7 @@ class Subscriptions:
         if secret is not None and not secret.metadata.owner_references:
             await self._delete(secret)
 
-    async def _delete(self, secret: PartialObjectMetadata) -> None:
+    async def _delete(self, secret: HasMetadata) -> None:
         metadata = secret.metadata
         await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
 
@@ -259,11 +259,9 @@ class Subscriptions:
         except NotFound:
             return None
 
-    async def withdraw(self, made: PromiseSecret | None) -> None:
-        """Take a promise back whose request is refused. Raises ApiError."""
-        if made is not None:
-            metadata = made.metadata
-            await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
+    async def withdraw(self, made: PromiseSecret) -> None:
+        """Delete a promise whose request is refused, or that is over. Raises ApiError."""
+        await self._delete(made)
 
 
 def _payload(subscription: Subscription, payload: bytes, uid: str) -> MergePatch:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime, timedelta
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import msgspec
 
@@ -143,46 +143,21 @@ def read(secret: PromiseSecret) -> Promise:
 # ---- when it is due
 
 
-class Wait(msgspec.Struct, frozen=True):
-    """The operation has not ended."""
-
-    seconds: float
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """The operation has ended."""
-
-    succeeded: bool
-
-
-Verdict: TypeAlias = Wait | Outcome
-
-
-def judge(promise: Promise, tenant: CAPTenant | None, now: datetime, *, is_over: bool = False) -> Verdict:
-    """What the answer of a promise is, if it has one yet.
+def judge(promise: Promise, tenant: CAPTenant | None, now: datetime, *, is_over: bool = False) -> bool | None:
+    """Whether the operation of a promise has succeeded or failed; None while it has not ended.
 
     `tenant`: the subscriber's tenant as it is. `is_over`: the end of the subscription was asked for later.
     """
-    if promise.operation is Operation.PROVISIONING:
-        ended = False if tenant is None and is_over else _provisioned(tenant)
-    else:
-        ended = _deprovisioned(promise, tenant)
-    if ended is not None:
-        return Outcome(ended)
-    left = (promise.deadline - now).total_seconds()
-    return Wait(left) if left > 0 else Outcome(succeeded=False)
-
-
-def _provisioned(tenant: CAPTenant | None) -> bool | None:
-    if tenant is None:
-        return None
-    if tenant.metadata.is_terminating or tenant.status.state == TenantState.PROVISIONING_ERROR:
-        return False
-    return True if tenant.status.state == TenantState.READY else None
-
-
-def _deprovisioned(promise: Promise, tenant: CAPTenant | None) -> bool | None:
-    return True if tenant is None or tenant.metadata.uid != promise.uid else None
+    ended: bool | None = None
+    if promise.operation is not Operation.PROVISIONING:
+        ended = True if tenant is None or tenant.metadata.uid != promise.uid else None
+    elif tenant is None:
+        ended = False if is_over else None
+    elif tenant.metadata.is_terminating or tenant.status.state == TenantState.PROVISIONING_ERROR:
+        ended = False
+    elif tenant.status.state == TenantState.READY:
+        ended = True
+    return False if ended is None and now >= promise.deadline else ended
 
 
 def is_replay(issued_at: float, ended: Promise) -> bool:

@@ -27,10 +27,10 @@ from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInf
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput, Operation
 from stellwerk.operators.cap.pods import vcap
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
-from stellwerk.operators.cap.subscription import plan
+from stellwerk.operators.cap.subscription import plan, registries
 from stellwerk.operators.cap.subscription.callbacks import answer, metrics, promise
 from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
-from stellwerk.operators.cap.subscription.callbacks.promise import Outcome, Promise, PromiseSecret, PromiseUnreadable
+from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
 from stellwerk.operators.cap.subscription.callbacks.registry import Attempt, Delivery, RegistryClient
 from stellwerk.operators.cap.subscription.directory import Directory
 from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
@@ -95,22 +95,22 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         now = self.clock.now()
         ends = self.directory.ends_of(found.guid, secret.metadata.namespace)
         is_over = any(each.tenant_id == found.tenant_id and each.accepted >= found.accepted for each in ends)
-        verdict = promise.judge(found, tenant, now, is_over=is_over)
-        if isinstance(verdict, Outcome):
+        succeeded = promise.judge(found, tenant, now, is_over=is_over)
+        if succeeded is not None:
             # The cache may be behind, and the answer is final: so the API server is asked.
             tenant = await self._live(secret, found)
-            verdict = promise.judge(found, tenant, now, is_over=is_over)
-        if not isinstance(verdict, Outcome):
-            return Next.after(verdict.seconds)
+            succeeded = promise.judge(found, tenant, now, is_over=is_over)
+        if succeeded is None:
+            return Next.after((found.deadline - now).total_seconds())
         if tenant is None and found.operation is Operation.PROVISIONING:
             await self.subscriptions.drop_context(secret.metadata.namespace, found.tenant_id, found.guid)
-        body = await self._body(secret, found, tenant, verdict)
+        body = await self._body(secret, found, tenant, succeeded=succeeded)
         concluded = msgspec.structs.replace(found, body=body, concluded=now)
         return Next.now() if await self._store(secret, concluded) else Next.done()
 
-    async def _body(self, secret: PromiseSecret, found: Promise, tenant: CAPTenant | None, outcome: Outcome) -> str:
+    async def _body(self, secret: PromiseSecret, found: Promise, tenant: CAPTenant | None, *, succeeded: bool) -> str:
         if found.operation is not Operation.PROVISIONING:
-            return answer.body(found, succeeded=outcome.succeeded)
+            return answer.body(found, succeeded=succeeded)
         application = self._application(secret, found)
         namespace = secret.metadata.namespace
         labels = f"{names.TENANT_ID_LABEL}={found.tenant_id}"
@@ -120,13 +120,9 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             self._announce(secret, found, CallbackReason.OUTPUT_UNREADABLE, output.problem, Severity.WARNING)
         domain = found.domain
         if not domain and application is not None:
-            domain = plan.domain_for(
-                _without_choice(application),
-                "",
-                self.directory.domains.store.all(),
-                self.directory.cluster_domains.store.all(),
-            )
-        return answer.body(found, succeeded=outcome.succeeded, output=output.content, domain=domain)
+            # What was chosen was checked when the request came.
+            domain = plan.first_domain(application, self.directory.all_domains())
+        return answer.body(found, succeeded=succeeded, output=output.content, domain=domain)
 
     # ---- its delivery
 
@@ -161,11 +157,9 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             data = binding.decoded()
             service = ServiceInfo(name=found.service, class_name=found.protocol, secret=found.secret)
             secrecy.note(f"secret {key}", lambda: [value.decode("utf-8", "replace") for value in data.values()])
-            credentials = vcap.entry(service, data).get("credentials")
+            credentials = registries.credentials_in(vcap.entry(service, data))
         except (CredentialsUnusable, ValueError) as error:
             return Attempt(Delivery.AGAIN, str(error))
-        if not isinstance(credentials, dict):
-            return Attempt(Delivery.AGAIN, f"Secret {key} has no credentials")
         return await self.registry.deliver(found.protocol, credentials, found.path, found.body)
 
     async def _end(self, secret: PromiseSecret, tried: Promise, state: str, result: str) -> Next[NoStatus]:
@@ -206,8 +200,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         left = (found.concluded or found.accepted) + promise.KEPT - self.clock.now()
         if left.total_seconds() > 0:
             return Next.after(left.total_seconds())
-        metadata = secret.metadata
-        await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
+        await self.subscriptions.withdraw(secret)
         return Next.done()
 
     def _application(self, secret: PromiseSecret, found: Promise) -> CAPApplication | None:
@@ -238,9 +231,3 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
 
 def _title(found: Promise) -> str:
     return f"the result of {found.operation} for tenant id {found.tenant_id}"
-
-
-def _without_choice(application: CAPApplication) -> CAPApplication:
-    """The application as its first domain decides: what was chosen was checked when the request came."""
-    metadata = msgspec.structs.replace(application.metadata, annotations={})
-    return msgspec.structs.replace(application, metadata=metadata)

@@ -67,8 +67,10 @@ class Bindings:
     _stale: set[ObjectKey] = field(default_factory=set)
     _failed: set[ObjectKey] = field(default_factory=set)
     _watched: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
-    _domains: frozenset[str] = frozenset()
-    _issuers: frozenset[str] = frozenset()
+    uaa_domains: frozenset[str] = field(default=frozenset(), init=False)
+    """The UAA domains of all applications."""
+    issuers: frozenset[str] = field(default=frozenset(), init=False)
+    """The hosts of token issuers that the credentials of all applications name."""
     _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: RuntimeError("the server ends")))
 
     def __post_init__(self) -> None:
@@ -77,16 +79,6 @@ class Bindings:
     def of(self, application: CAPApplication) -> Trust:
         """What callers have to show for an application."""
         return self._trust.get(application.key, Trust())
-
-    @property
-    def uaa_domains(self) -> frozenset[str]:
-        """The UAA domains of all applications."""
-        return self._domains
-
-    @property
-    def issuers(self) -> frozenset[str]:
-        """The hosts of token issuers that the credentials of all applications name."""
-        return self._issuers
 
     async def up_to_date(self) -> None:
         """Read what has changed; return after two seconds at most."""
@@ -125,25 +117,24 @@ class Bindings:
                 self._stale |= stale  # cancelled: the next request begins again
                 raise
         rules = (trust.token for trust in self._trust.values())
-        self._domains = frozenset(each.uaa_domain for each in rules if each is not None)
-        self._issuers = frozenset[str]().union(*(trust.issuers for trust in self._trust.values()))
+        self.uaa_domains = frozenset(each.uaa_domain for each in rules if each is not None)
+        self.issuers = frozenset[str]().union(*(trust.issuers for trust in self._trust.values()))
 
     async def _read(self, application: CAPApplication) -> Trust:
         found = {
             protocol: credentials
             for protocol in Protocol
             if (service := registries.service_of(application, protocol)) is not None
-            and (credentials := await self.credentials(application, service)) is not None
+            and (credentials := await self._credentials(application, service)) is not None
         }
         xsuaa = registries.xsuaa_of(application)
-        uaa = await self.credentials(application, xsuaa) if xsuaa is not None else None
+        uaa = await self._credentials(application, xsuaa) if xsuaa is not None else None
         return trust_of(found, uaa)
 
-    async def credentials(self, application: CAPApplication, service: ServiceInfo) -> JsonObject | None:
+    async def _credentials(self, application: CAPApplication, service: ServiceInfo) -> JsonObject | None:
         """The credentials of a service as they are now; None where there are none. Raises ApiError."""
         entry = await self.entry(application, service)
-        found = entry.get("credentials") if entry is not None else None
-        return found if isinstance(found, dict) else None
+        return registries.credentials_in(entry) if entry is not None else None
 
     async def entry(self, application: CAPApplication, service: ServiceInfo) -> JsonObject | None:
         """A service as workloads see it; None where its Secret is absent or has no credentials. Raises ApiError."""
