@@ -329,7 +329,7 @@ _LONGEST_CAUSE = 300
 encode_json = msgspec.json.Encoder().encode
 
 
-def decode_json(data: bytes) -> JsonObject:
+def decode_json(data: bytes | str) -> JsonObject:
     """A JSON object from its text. Raises `msgspec.DecodeError` where it is not one."""
     return _json.decode(data)
 

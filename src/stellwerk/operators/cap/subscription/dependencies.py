@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.cap.kinds.application import ServiceInfo, SubscriptionDependency
 
 _NAMED_CLASSES = ("destination", "connectivity", "auditlog")
@@ -40,11 +40,7 @@ def _is_enabled(credentials: JsonObject) -> bool:
 
 
 def _app_id(credentials: JsonObject) -> str:
-    uaa = credentials.get("uaa")
-    candidates: list[JsonValue] = [
-        credentials.get("xsappname"),
-        uaa.get("xsappname") if isinstance(uaa, dict) else None,
-    ]
+    candidates = (credentials.get("xsappname"), dig(credentials, "uaa", "xsappname"))
     return next((name for name in candidates if isinstance(name, str) and name), "")
 
 

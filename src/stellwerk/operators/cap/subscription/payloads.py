@@ -15,9 +15,6 @@ import msgspec
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
 
-LARGEST_BODY_BYTES = 64 * 1024
-"""Of one request. Payloads of the registries have about one kilobyte."""
-
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _HOST_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _LONGEST_NAME = 256
@@ -100,20 +97,16 @@ class _Reader:
         return value
 
     def label(self, key: str) -> str:
-        value = self.text(key)
-        if not _LABEL_VALUE.fullmatch(value):
-            raise PayloadInvalid(
-                f"{self.path}{key} must have at most 63 letters, digits, '-', '_' and '.', "
-                "and begin and end with a letter or digit"
-            )
-        return value
+        return self._matching(key, _LABEL_VALUE, "letters, digits, '-', '_' and '.'")
 
     def subdomain(self, key: str) -> str:
+        return self._matching(key, _HOST_LABEL, "letters, digits and '-'")
+
+    def _matching(self, key: str, form: re.Pattern[str], characters: str) -> str:
         value = self.text(key)
-        if not _HOST_LABEL.fullmatch(value):
+        if not form.fullmatch(value):
             raise PayloadInvalid(
-                f"{self.path}{key} must have at most 63 letters, digits and '-', "
-                "and begin and end with a letter or digit"
+                f"{self.path}{key} must have at most 63 {characters}, and begin and end with a letter or digit"
             )
         return value
 
@@ -135,8 +128,6 @@ class _Reader:
 
 
 def _object(body: bytes) -> JsonObject:
-    if len(body) > LARGEST_BODY_BYTES:
-        raise PayloadInvalid(f"the body must have at most {LARGEST_BODY_BYTES} bytes")
     try:
         content: JsonValue = msgspec.json.decode(body)
     except (ValueError, RecursionError):  # also bytes that are not UTF-8, and nesting without end

@@ -7,21 +7,16 @@ be one replica only.
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
 from stellwerk.api.core import Secret
 from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.lazy_imports import lazy_imports
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
-from stellwerk.operators.cap.subscription import payloads
 from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
 from stellwerk.operators.cap.subscription.callbacks.promise import PromiseSecret
 from stellwerk.operators.cap.subscription.callbacks.reconcile import CallbackReconciler, NoStatus
@@ -38,10 +33,9 @@ from stellwerk.operators.cap.subscription.server import SubscriptionRoutes
 from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
 from stellwerk.runtime.access.permission_check import Rights
-from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.status_writer import StatusWriter
-from stellwerk.runtime.process.manager import Manager, Runnable
+from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.process.process import OperatorIdentity, Parts
 from stellwerk.runtime.serving.health import HealthChecks
 from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
@@ -54,7 +48,8 @@ with lazy_imports(__name__):  # it takes memory, and mostly the gateway ends TLS
 
 COMPONENT = "cap-subscription-server.sme.sap.com"
 """Field manager, and reporting controller of Events."""
-LIMITS = ServerLimits(body_bytes=payloads.LARGEST_BODY_BYTES)
+LIMITS = ServerLimits(body_bytes=64 * 1024)
+"""Payloads of the registries have about one kilobyte."""
 _GRACE_SECONDS = 3.0
 _WORKERS = 10
 _AT_ONCE_OF_A_TENANT = 10
@@ -69,8 +64,6 @@ class SubscriptionServer:
 
     server: Server
     callbacks: Controller[PromiseSecret, NoStatus]
-    directory: Directory
-    keys: IssuerKeys
     certificates: tls.MountedCertificates | None
     """What the server presents; None without TLS."""
 
@@ -83,14 +76,14 @@ def launch(process: ProcessSettings, settings: ServerSettings, environment: Mapp
         namespace=settings.pod_namespace,
         rights=Rights(INSTALLATION.needs(), "stellwerk install cap"),
     )
-    outgoing = partial(_outgoing, settings, _outgoing_authority(settings))
+    outgoing = _outgoing(settings)
     if settings.tls_enabled and not (settings.tls_cert and settings.tls_key):
         raise CannotStart("TLS is enabled without a certificate", fix="set TLS_CERT and TLS_KEY to files with PEM")
 
     def add(parts: Parts) -> None:
         client = parts.unfenced()
         parts.manager.add_server("client of requests", Closing(client.close))
-        install(parts.manager, settings, requests=client, outgoing=outgoing(), recorder=parts.recorder)
+        install(parts.manager, settings, requests=client, outgoing=outgoing, recorder=parts.recorder)
 
     return Launch(identity, add)
 
@@ -106,7 +99,13 @@ def install(
     """Give the subscription server to a manager. `requests` is the client of HTTP requests, which every replica
     answers; `outgoing` is closed at the end."""
     directory = Directory.opened(manager)
-    bindings = Bindings(requests, manager.clock, directory.applications, _secrets(manager), manager.release)
+    bindings = Bindings(
+        requests,
+        manager.clock,
+        directory.applications,
+        lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),
+        manager.release,
+    )
     keys = IssuerKeys(outgoing, manager.clock, expected=lambda: bindings.issuers)
     routes = SubscriptionRoutes(
         directory=directory,
@@ -124,19 +123,27 @@ def install(
     manager.add_server("outgoing calls", Closing(outgoing.close))
     manager.add_server("keys of issuers", Closing(keys.close))
     manager.add_server("bindings", bindings)
-    server, certificates = _server(manager, settings, routes)
-    manager.add_server("subscriptions", server if certificates is None else _certified(certificates, server, manager))
+    certificates = None
+    if settings.tls_enabled:
+        certificates = tls.MountedCertificates(
+            Path(), certificate=settings.tls_cert, key=settings.tls_key, clock=manager.clock
+        )
+    health = HealthChecks()
+    health.ready_when("caches", manager.unready)
+    server = Server(
+        "subscriptions",
+        ListenAddress(settings.host, settings.port),
+        [*routes.routes(), *health.routes()],
+        metrics=manager.metrics,
+        tls=certificates.context if certificates is not None else None,
+        limits=LIMITS,
+        grace_seconds=_GRACE_SECONDS,
+    )
+    presented = server if certificates is None else tls.Certified(certificates, server, manager.border)
+    manager.add_server("subscriptions", presented)
     if not settings.sms_client_ca:
         _log.info("requests of the Subscription Management Service are refused: SMS_CLIENT_CA is not set")
-    callbacks = _callbacks(manager, directory, outgoing, recorder)
-    return SubscriptionServer(server, callbacks, directory, keys, certificates)
-
-
-def _secrets(manager: Manager) -> partial[Informer[PartialObjectMetadata]]:
-    def opened(namespace: str) -> Informer[PartialObjectMetadata]:
-        return manager.informer(metadata_of(Secret), namespace=namespace)
-
-    return partial(opened)
+    return SubscriptionServer(server, _callbacks(manager, directory, outgoing, recorder), certificates)
 
 
 def _gateway(manager: Manager, settings: ServerSettings) -> Gateway:
@@ -149,32 +156,6 @@ def _gateway(manager: Manager, settings: ServerSettings) -> Gateway:
 
 def _limit(manager: Manager, per_second: int, seconds: int) -> RateLimit:
     return RateLimit(per_second=per_second, at_once=per_second * seconds, clock=manager.clock)
-
-
-def _server(
-    manager: Manager, settings: ServerSettings, routes: SubscriptionRoutes
-) -> tuple[Server, tls.MountedCertificates | None]:
-    health = HealthChecks()
-    health.ready_when("caches", manager.unready)
-    certificates = _certificates(manager, settings) if settings.tls_enabled else None
-    server = Server(
-        "subscriptions",
-        ListenAddress(settings.host, settings.port),
-        [*routes.routes(), *health.routes()],
-        metrics=manager.metrics,
-        tls=certificates.context if certificates is not None else None,
-        limits=LIMITS,
-        grace_seconds=_GRACE_SECONDS,
-    )
-    return server, certificates
-
-
-def _certificates(manager: Manager, settings: ServerSettings) -> tls.MountedCertificates:
-    return tls.MountedCertificates(Path(), certificate=settings.tls_cert, key=settings.tls_key, clock=manager.clock)
-
-
-def _certified(certificates: tls.MountedCertificates, server: Server, manager: Manager) -> Runnable:
-    return tls.Certified(certificates, server, manager.border)
 
 
 def _callbacks(
@@ -201,30 +182,20 @@ def _callbacks(
         metrics=manager.metrics,
         clock=manager.clock,
     )
-
-    def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
-        return directory.promises_of(delta.latest)
-
-    controller.watches(directory.tenants, of_tenant)
+    controller.watches(directory.tenants, lambda delta: directory.promises_of(delta.latest))
     controller.watches(directory.promises, lambda delta: [] if delta.old else directory.promises_like(delta.latest))
     manager.add_controller(controller)
     return controller
 
 
-def _outgoing(settings: ServerSettings, authority: bytes) -> Outgoing:
-    if not settings.loopback_port:
-        return Outgoing(networks=settings.allowed_networks, authority=authority)
-    resolver = LoopbackResolver(settings.loopback_port)
-    return Outgoing(networks=(*settings.allowed_networks, LOOPBACK), authority=authority, resolver=resolver)
-
-
-def _outgoing_authority(settings: ServerSettings) -> bytes:
-    if not settings.outgoing_ca:
-        return b""
+def _outgoing(settings: ServerSettings) -> Outgoing:
+    """Raises CannotStart."""
+    networks, resolver = settings.allowed_networks, None
+    if settings.loopback_port:
+        networks, resolver = (*networks, LOOPBACK), LoopbackResolver(settings.loopback_port)
     try:
-        found = Path(settings.outgoing_ca).read_bytes()
-        ssl.create_default_context(cadata=found.decode())
-        return found
+        authority = Path(settings.outgoing_ca).read_bytes() if settings.outgoing_ca else b""
+        return Outgoing(networks=networks, authority=authority, resolver=resolver)
     except (OSError, ValueError) as error:
         raise CannotStart(
             f"the file of OUTGOING_CA cannot be read: {error}", fix="set OUTGOING_CA to a PEM file"

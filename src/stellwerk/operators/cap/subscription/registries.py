@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue, dig
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
 
@@ -83,9 +83,7 @@ def _within(value: JsonValue, *path: str) -> JsonValue:
             value = msgspec.json.decode(value)
         except UNREADABLE:
             return None
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+    return dig(value, *path)
 
 
 def _number(value: JsonValue) -> float:

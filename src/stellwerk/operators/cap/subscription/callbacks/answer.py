@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, decode_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenantOutput, Operation
@@ -60,10 +60,7 @@ def body(promise: Promise, *, succeeded: bool, output: JsonObject | None = None,
 
 
 def _object(text: str) -> JsonObject | None:
-    if len(text) > MOST_OUTPUT_BYTES:
-        return None
     try:
-        content: JsonValue = msgspec.json.decode(text)
+        return decode_json(text) if len(text) <= MOST_OUTPUT_BYTES else None
     except (*UNREADABLE, UnicodeEncodeError):
         return None
-    return content if isinstance(content, dict) else None

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import unquote_to_bytes
 
-import msgspec
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue, decode_json
 from stellwerk.runtime.certificates import certs
 
 MOST_HEADER_BYTES = 16 * 1024
@@ -103,13 +102,11 @@ def _has(name: x509.Name, rule: str) -> bool:
 
 
 def _rule(text: str) -> JsonObject | None:
-    if len(text) > _MOST_RULE_BYTES:
-        return None
     try:
-        content: JsonValue = msgspec.json.decode(text)
+        content = decode_json(text) if len(text) <= _MOST_RULE_BYTES else {}
     except UNREADABLE:
         return None
-    return content if isinstance(content, dict) and isinstance(content.get("CN"), str) and content["CN"] else None
+    return content if isinstance(content.get("CN"), str) and content["CN"] else None
 
 
 def _values(name: x509.Name, oid: x509.ObjectIdentifier) -> list[str]:
