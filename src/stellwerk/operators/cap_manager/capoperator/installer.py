@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from stellwerk.api.apps import Deployment
 from stellwerk.apply.objects import discover
@@ -30,12 +31,12 @@ from stellwerk.delivery.watched_objects import OwnedObjects
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import MethodNotAllowed, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.cap_manager.api import MANAGER, CAPOperator, CAPOperatorStatus
 from stellwerk.operators.cap_manager.capoperator import resources
 from stellwerk.operators.cap_manager.capoperator.chart import Chart
 from stellwerk.operators.cap_manager.capoperator.observe import Content
-from stellwerk.render.request.request import ClusterApis, Missing, ReleaseInfo, Rendered, RenderRequest, TemplateQuery
+from stellwerk.render.request.request import ClusterApis, ReleaseInfo, Rendered, RenderRequest
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.clock import Clock
 
@@ -96,9 +97,8 @@ class Installer:
         made_of = (content.digest, capoperator.retains_objects)
         if former is not None and former.made_of == made_of and self._is_valid(former, now):
             return former
-        rendered = await self.renderer.render(
-            request_of(capoperator, status, content, self.chart, await self.apis.facts(self.client)), self._lookup
-        )
+        asked = request_of(capoperator, status, content, self.chart, await self.apis.facts(self.client))
+        rendered = await self.renderer.render(asked, partial(answer, self.client))
         documents = await documents_of(capoperator, rendered, self.client)
         served = await discover.served(documents, self.client.mapper)
         owner = await self.owner(capoperator.key)
@@ -185,9 +185,6 @@ class Installer:
             return None
         keys = tuple(obj.key for obj in page.items[:_SHOWN])
         return KindInUse(resource, keys, bool(page.continue_token)) if keys else None
-
-    async def _lookup(self, query: TemplateQuery) -> JsonValue | Missing:
-        return await answer(self.client, query)
 
 
 async def documents_of(capoperator: CAPOperator, rendered: Rendered, client: Client) -> list[Document]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from stellwerk.api.apps import Deployment
@@ -15,7 +16,7 @@ from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden
-from stellwerk.kube.types.model import JsonValue, dig, metadata_of, unstructured
+from stellwerk.kube.types.model import dig, metadata_of, unstructured
 from stellwerk.operators.cap_manager.api import LEASE_NAME, MANAGER, CAPOperator
 from stellwerk.operators.cap_manager.capoperator import chart as charts
 from stellwerk.operators.cap_manager.capoperator import plan, resources
@@ -28,7 +29,6 @@ from stellwerk.operators.cap_manager.settings import TABLE, Settings
 from stellwerk.operators.cap_manager.watches import ISTIO_SYSTEM, PODS_THAT_RUN, SHOOT_INFO
 from stellwerk.render.errors import RenderError
 from stellwerk.render.request.capabilities import facts_of
-from stellwerk.render.request.request import Missing, TemplateQuery
 
 
 class CapOperatorPreviewer:
@@ -47,7 +47,7 @@ class CapOperatorPreviewer:
             content = await _content(subject, request.client, chart, image)
             status = plan.start_content(subject, content.digest).status
             asked = request_of(subject, status, content, chart, await facts_of(request.client))
-            rendered = await request.renderer.render(asked, _Lookup(request.client))
+            rendered = await request.renderer.render(asked, partial(answer, request.client))
             documents = await documents_of(subject, rendered, request.client)
             home = await request.client.get(metadata_of(Namespace), "kube-system")
             members = resources.desired(
@@ -117,16 +117,6 @@ async def _content(subject: CAPOperator, client: Client, chart: Chart, image: st
         services = await client.list(Service, ISTIO_SYSTEM)
         target = plan.dns_target_of_gateway(pods.items, services.items, domain)
     return content_of(subject, chart, image, domain, target)
-
-
-class _Lookup:
-    """Answers what templates ask the cluster."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def __call__(self, query: TemplateQuery) -> JsonValue | Missing:
-        return await answer(self._client, query)
 
 
 previewer = CapOperatorPreviewer()

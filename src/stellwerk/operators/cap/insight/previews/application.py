@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -21,7 +21,7 @@ from stellwerk.operators.cap.application import exposures, inline_domains, plan
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
 from stellwerk.operators.cap.hashed_objects import ORIGINAL
 from stellwerk.operators.cap.insight.previews import surroundings
-from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome, Surroundings
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome, Surroundings
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY
@@ -37,25 +37,18 @@ _MOST_STEPS = 10
 """Of an application, passes that only show progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationPreviewer:
-    """Computes what the operator would write for an application."""
-
-    kind = CAPApplication
-    accepts_image = False
-
-    async def preview(self, subject: CAPApplication, request: PreviewRequest) -> Preview:
-        """See `Previewer`."""
-        client, namespace = request.client, subject.metadata.namespace
-        found = await surroundings.around(client, namespace, subject.metadata.name, subject)
-        outcome = Outcome()
-        seen, decision = _decided(await _snapshot(client, subject, found), outcome)
-        if decision.write is not None:
-            _note_write(outcome, seen.application, decision.write)
-        if decision.exposes is not None:
-            await _note_routes(client, outcome, found, seen.application, decision.exposes)
-        _note_waiting(outcome, decision)
-        return outcome.preview(claims=ORIGINAL)
+async def preview(subject: CAPApplication, request: PreviewRequest) -> Preview:
+    """What the operator would write for an application: see `Previewer`."""
+    client, namespace = request.client, subject.metadata.namespace
+    found = await surroundings.around(client, namespace, subject.metadata.name, subject)
+    outcome = Outcome()
+    seen, decision = _decided(await _snapshot(client, subject, found), outcome)
+    if decision.write is not None:
+        _note_write(outcome, seen.application, decision.write)
+    if decision.exposes is not None:
+        await _note_routes(client, outcome, found, seen.application, decision.exposes)
+    _note_waiting(outcome, decision)
+    return outcome.preview(claims=ORIGINAL)
 
 
 async def _snapshot(client: Client, application: CAPApplication, found: Surroundings) -> ApplicationSnapshot:
@@ -162,4 +155,4 @@ def _note_waiting(outcome: Outcome, decision: Decision) -> None:
         outcome.warnings.append(ready.message)
 
 
-PREVIEWER = ApplicationPreviewer()
+PREVIEWER = KindPreviewer(CAPApplication, preview)

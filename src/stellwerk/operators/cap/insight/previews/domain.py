@@ -6,7 +6,7 @@ follow from the kinds that the cluster serves: those of Gardener, or else cert-m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.core import Pod, Secret, Service
@@ -30,49 +30,42 @@ from stellwerk.operators.cap.domain.resources import DnsRecord
 from stellwerk.operators.cap.domain.writer import owner_of
 from stellwerk.operators.cap.hashed_objects import ORIGINAL
 from stellwerk.operators.cap.insight.previews import surroundings
-from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.render.errors import Unrenderable
 
 
-@dataclass(frozen=True, slots=True)
-class DomainPreviewer:
-    """Computes what the operator would write for domains of a kind."""
-
-    kind: type[Domain] | type[ClusterDomain]
-    accepts_image = False
-
-    async def preview(self, subject: AnyDomain, request: PreviewRequest) -> Preview:
-        """See `Previewer`."""
-        client, outcome = request.client, Outcome()
-        settings = await _settings(client, outcome)
-        live, unserved = await _live(client, subject, settings)
-        snapshot = await _snapshot(client, subject, live)
-        step = plan.next_step(snapshot)
-        if isinstance(step, plan.Prepare):
-            outcome.changed[subject.ref] = METADATA
-            step = plan.ReportDuplicates() if snapshot.duplicates else plan.Maintain()
-        match step:
-            case plan.Block(references):
-                named = ", ".join(str(each.key) for each in references)
-                outcome.warnings.append(f"it stays while CAPApplications refer to it: {named}")
-            case plan.BeginDeletion() | plan.Release():
-                for address in live:
-                    outcome.deleted[address.ref] = "it goes with the domain"
-            case plan.ReportDuplicates():
-                others = ", ".join(sorted(map(naming.owner_id, snapshot.duplicates)))
-                outcome.warnings.append(f"nothing is written while {others} has the same host")
-            case plan.Maintain() | plan.Begin():
-                await _note_objects(
-                    request,
-                    outcome,
-                    World(snapshot=snapshot, settings=settings, ingress_namespace="", unserved=unserved),
-                )
-            case _:
-                pass
-        return outcome.preview(claims=ORIGINAL)
+async def preview(subject: AnyDomain, request: PreviewRequest) -> Preview:
+    """What the operator would write for a domain: see `Previewer`."""
+    client, outcome = request.client, Outcome()
+    settings = await _settings(client, outcome)
+    live, unserved = await _live(client, subject, settings)
+    snapshot = await _snapshot(client, subject, live)
+    step = plan.next_step(snapshot)
+    if isinstance(step, plan.Prepare):
+        outcome.changed[subject.ref] = METADATA
+        step = plan.ReportDuplicates() if snapshot.duplicates else plan.Maintain()
+    match step:
+        case plan.Block(references):
+            named = ", ".join(str(each.key) for each in references)
+            outcome.warnings.append(f"it stays while CAPApplications refer to it: {named}")
+        case plan.BeginDeletion() | plan.Release():
+            for address in live:
+                outcome.deleted[address.ref] = "it goes with the domain"
+        case plan.ReportDuplicates():
+            others = ", ".join(sorted(map(naming.owner_id, snapshot.duplicates)))
+            outcome.warnings.append(f"nothing is written while {others} has the same host")
+        case plan.Maintain() | plan.Begin():
+            await _note_objects(
+                request,
+                outcome,
+                World(snapshot=snapshot, settings=settings, ingress_namespace="", unserved=unserved),
+            )
+        case _:
+            pass
+    return outcome.preview(claims=ORIGINAL)
 
 
 async def _settings(client: Client, outcome: Outcome) -> DomainSettings:
@@ -178,4 +171,4 @@ async def _records(request: PreviewRequest, world: World, target: str) -> tuple[
     return dns.custom_records(domain, assigned, await request.renderer.texts(texts))
 
 
-DOMAIN, CLUSTER_DOMAIN = DomainPreviewer(Domain), DomainPreviewer(ClusterDomain)
+DOMAIN, CLUSTER_DOMAIN = KindPreviewer(Domain, preview), KindPreviewer(ClusterDomain, preview)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from stellwerk.api.batch import Job
@@ -12,7 +12,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import preparation
 from stellwerk.operators.cap.insight.previews import surroundings
-from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
@@ -21,40 +21,33 @@ from stellwerk.operators.cap.operation.plan import RunStep, Snapshot
 from stellwerk.runtime.control.jobs import RestartJob, StartJob
 
 
-@dataclass(frozen=True, slots=True)
-class OperationPreviewer:
-    """Computes what the operator would write for an operation."""
-
-    kind = CAPTenantOperation
-    accepts_image = False
-
-    async def preview(self, subject: CAPTenantOperation, request: PreviewRequest) -> Preview:
-        """See `Previewer`."""
-        outcome, client, now = Outcome(), request.client, datetime.now(UTC)
-        seen = await _snapshot(client, subject)
+async def preview(subject: CAPTenantOperation, request: PreviewRequest) -> Preview:
+    """What the operator would write for an operation: see `Previewer`."""
+    outcome, client, now = Outcome(), request.client, datetime.now(UTC)
+    seen = await _snapshot(client, subject)
+    action = plan.next_action(seen, now)
+    if isinstance(action, plan.Prepare):
+        outcome.changed[subject.ref] = METADATA
+        seen = replace(seen, operation=preparation.prepared(subject, action.lacking))
         action = plan.next_action(seen, now)
-        if isinstance(action, plan.Prepare):
-            outcome.changed[subject.ref] = METADATA
-            seen = replace(seen, operation=preparation.prepared(subject, action.lacking))
-            action = plan.next_action(seen, now)
-        match action:
-            case plan.Release():
-                outcome.changed[subject.ref] = "the finalizer goes, and the operation with it"
-            case plan.Refuse(message):
-                outcome.warnings.append(message)
-            case plan.RunAgain(_, _, job) if job is not None:
-                outcome.changed[job.ref] = "will be deleted and created again, because it failed"
-            case RunStep(_, _, RestartJob(_, job)):
-                outcome.changed[job.ref] = "will be deleted and created again, because it failed"
-            case RunStep(number, step, StartJob(job_step)):
-                ref = Address(Job.resource, ObjectKey(subject.metadata.namespace, job_step.job_name)).ref
-                outcome.created[ref] = f"step {number} of {len(subject.spec.steps)}"
-                prefix = f"{subject.metadata.name}-{step.name.lower()}"
-                await surroundings.note_credentials(client, outcome, subject, prefix)
-            case _:
-                pass
-        outcome.kept += len(seen.jobs)
-        return outcome.preview()
+    match action:
+        case plan.Release():
+            outcome.changed[subject.ref] = "the finalizer goes, and the operation with it"
+        case plan.Refuse(message):
+            outcome.warnings.append(message)
+        case plan.RunAgain(_, _, job) if job is not None:
+            outcome.changed[job.ref] = "will be deleted and created again, because it failed"
+        case RunStep(_, _, RestartJob(_, job)):
+            outcome.changed[job.ref] = "will be deleted and created again, because it failed"
+        case RunStep(number, step, StartJob(job_step)):
+            ref = Address(Job.resource, ObjectKey(subject.metadata.namespace, job_step.job_name)).ref
+            outcome.created[ref] = f"step {number} of {len(subject.spec.steps)}"
+            prefix = f"{subject.metadata.name}-{step.name.lower()}"
+            await surroundings.note_credentials(client, outcome, subject, prefix)
+        case _:
+            pass
+    outcome.kept += len(seen.jobs)
+    return outcome.preview()
 
 
 async def _snapshot(client: Client, operation: CAPTenantOperation) -> Snapshot:
@@ -73,4 +66,4 @@ async def _snapshot(client: Client, operation: CAPTenantOperation) -> Snapshot:
     )
 
 
-PREVIEWER = OperationPreviewer()
+PREVIEWER = KindPreviewer(CAPTenantOperation, preview)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -15,7 +15,7 @@ from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import Ownership
 from stellwerk.delivery import deployed_process
-from stellwerk.delivery.insight import Preview
+from stellwerk.delivery.insight import Preview, PreviewRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
@@ -35,6 +35,15 @@ K = TypeVar("K", bound=Kind)
 T = TypeVar("T", bound=HasMetadata)
 
 METADATA = "finalizer, labels and annotations are added"
+
+
+@dataclass(frozen=True, slots=True)
+class KindPreviewer:
+    """Computes what the operator would write for an object of a kind: see `Previewer`."""
+
+    kind: type[Kind]
+    preview: Callable[[Any, PreviewRequest], Coroutine[Any, Any, Preview]]
+    accepts_image: bool = False
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -19,7 +18,7 @@ from stellwerk.kube.types.model import Unstructured, metadata_of
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.hashed_objects import ORIGINAL, is_written
 from stellwerk.operators.cap.insight.previews import surroundings
-from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome, Surroundings
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome, Surroundings
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
 from stellwerk.operators.cap.operation.steps import NoTenantOperation
 from stellwerk.operators.cap.tenant import networking, new_operation, plan
@@ -27,34 +26,27 @@ from stellwerk.operators.cap.tenant.networking import NetworkingFailed
 from stellwerk.operators.cap.tenant.plan import TenantSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class TenantPreviewer:
-    """Computes what the operator would write for a tenant."""
-
-    kind = CAPTenant
-    accepts_image = False
-
-    async def preview(self, subject: CAPTenant, request: PreviewRequest) -> Preview:
-        """See `Previewer`."""
-        client, outcome = request.client, Outcome()
-        namespace = subject.metadata.namespace
-        found = await surroundings.around(client, namespace, subject.spec.cap_application_instance)
-        operations = await surroundings.listed(client, CAPTenantOperation, namespace)
-        owned = [each for each in operations if surroundings.is_controlled(each, subject)]
-        seen = TenantSnapshot(tenant=subject, application=found.application, versions=found.versions, operations=owned)
+async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
+    """What the operator would write for a tenant: see `Previewer`."""
+    client, outcome = request.client, Outcome()
+    namespace = subject.metadata.namespace
+    found = await surroundings.around(client, namespace, subject.spec.cap_application_instance)
+    operations = await surroundings.listed(client, CAPTenantOperation, namespace)
+    owned = [each for each in operations if surroundings.is_controlled(each, subject)]
+    seen = TenantSnapshot(tenant=subject, application=found.application, versions=found.versions, operations=owned)
+    decision = plan.decide(seen)
+    if isinstance(decision, plan.Prepare):
+        outcome.changed[subject.ref] = METADATA
+        prepared = preparation.prepared(subject, decision.lacking)
+        if decision.version:
+            outcome.changed[subject.ref] = f"{METADATA}, and it gets version {decision.version}"
+            prepared = replace(prepared, spec=replace(prepared.spec, version=decision.version))
+        seen = dataclasses.replace(seen, tenant=prepared)
         decision = plan.decide(seen)
-        if isinstance(decision, plan.Prepare):
-            outcome.changed[subject.ref] = METADATA
-            prepared = preparation.prepared(subject, decision.lacking)
-            if decision.version:
-                outcome.changed[subject.ref] = f"{METADATA}, and it gets version {decision.version}"
-                prepared = replace(prepared, spec=replace(prepared.spec, version=decision.version))
-            seen = dataclasses.replace(seen, tenant=prepared)
-            decision = plan.decide(seen)
-        await _note(client, outcome, seen, decision)
-        if not subject.metadata.is_terminating:
-            await _note_routes(client, outcome, _after(seen.tenant, decision), found)
-        return outcome.preview(claims=ORIGINAL)
+    await _note(client, outcome, seen, decision)
+    if not subject.metadata.is_terminating:
+        await _note_routes(client, outcome, _after(seen.tenant, decision), found)
+    return outcome.preview(claims=ORIGINAL)
 
 
 async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision: plan.Decision) -> None:
@@ -132,4 +124,4 @@ async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, foun
     outcome.hashed(owner, desired, hash, live)
 
 
-PREVIEWER = TenantPreviewer()
+PREVIEWER = KindPreviewer(CAPTenant, preview)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stellwerk.api.batch import Job
 from stellwerk.api.prometheus_operator import ServiceMonitor
@@ -14,7 +14,7 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.operators.cap import preparation, retries
 from stellwerk.operators.cap.insight.previews import surroundings
-from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome
+from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
@@ -27,37 +27,30 @@ from stellwerk.runtime.control.jobs import JobStepFailed, RestartJob, StartJob
 _Present = dict[ObjectKey, PartialObjectMetadata]
 
 
-@dataclass(frozen=True, slots=True)
-class VersionPreviewer:
-    """Computes what the operator would create for a version."""
-
-    kind = CAPApplicationVersion
-    accepts_image = False
-
-    async def preview(self, subject: CAPApplicationVersion, request: PreviewRequest) -> Preview:
-        """See `Previewer`."""
-        outcome, client = Outcome(), request.client
-        seen = await _snapshot(client, subject)
+async def preview(subject: CAPApplicationVersion, request: PreviewRequest) -> Preview:
+    """What the operator would create for a version: see `Previewer`."""
+    outcome, client = Outcome(), request.client
+    seen = await _snapshot(client, subject)
+    action = plan.next_action(seen)
+    if isinstance(action, plan.Prepare):
+        outcome.changed[subject.ref] = METADATA
+        seen = replace(seen, version=preparation.prepared(subject, action.lacking))
         action = plan.next_action(seen)
-        if isinstance(action, plan.Prepare):
-            outcome.changed[subject.ref] = METADATA
-            seen = replace(seen, version=preparation.prepared(subject, action.lacking))
-            action = plan.next_action(seen)
-        match action:
-            case plan.Release():
-                outcome.changed[subject.ref] = "the finalizer goes, and the version with its objects"
-            case plan.Report(message=message):
-                outcome.warnings.append(message)
-            case plan.RunWorkloads():
-                assert seen.application is not None
-                try:
-                    await _note_content(client, outcome, seen)
-                    await _note_objects(client, outcome, seen.version, seen.application)
-                except (UnknownContentJob, UnusableWorkload, ReservedVariable) as error:
-                    raise PreviewFailed(str(error)) from error
-            case _:
-                pass
-        return outcome.preview()
+    match action:
+        case plan.Release():
+            outcome.changed[subject.ref] = "the finalizer goes, and the version with its objects"
+        case plan.Report(message=message):
+            outcome.warnings.append(message)
+        case plan.RunWorkloads():
+            assert seen.application is not None
+            try:
+                await _note_content(client, outcome, seen)
+                await _note_objects(client, outcome, seen.version, seen.application)
+            except (UnknownContentJob, UnusableWorkload, ReservedVariable) as error:
+                raise PreviewFailed(str(error)) from error
+        case _:
+            pass
+    return outcome.preview()
 
 
 async def _snapshot(client: Client, version: CAPApplicationVersion) -> VersionSnapshot:
@@ -138,4 +131,4 @@ def _check(outcome: Outcome, version: CAPApplicationVersion, desired: Desired, l
     outcome.kept += 1
 
 
-PREVIEWER = VersionPreviewer()
+PREVIEWER = KindPreviewer(CAPApplicationVersion, preview)
