@@ -14,7 +14,7 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap_manager.api import NEW, CAPOperator, CAPOperatorSpec
 from stellwerk.operators.cap_manager.capoperator import plan
 from stellwerk.operators.cap_manager.capoperator.plan import DnsTarget, KnownTarget
-from stellwerk.operators.cap_manager.errors import DomainTooLong, InvalidInventory, InvalidSpec
+from stellwerk.operators.cap_manager.errors import InvalidInventory, InvalidSpec
 from stellwerk.operators.cap_manager.reasons import Cause, Reason
 from stellwerk.operators.cap_manager.status_report import PassReport
 
@@ -58,7 +58,7 @@ def test_the_domain_of_the_server_is_below_that_of_the_cluster() -> None:
 def test_a_domain_of_64_characters_is_the_longest() -> None:
     longest = "a" * (64 - len("cap-op."))
     assert len(plan.server_domain(spec_of(), longest)) == 64
-    with pytest.raises(DomainTooLong, match=r"'cap-op\.a+' is longer than 64 characters; use a smaller subDomain"):
+    with pytest.raises(InvalidSpec, match=r"'cap-op\.a+' is longer than 64 characters; use a smaller subDomain"):
         plan.server_domain(spec_of(), f"{longest}a")
 
 
@@ -178,18 +178,17 @@ def test_the_oldest_capoperator_has_the_cluster_also_while_it_is_deleted() -> No
 def test_a_new_content_raises_the_revision_and_restarts_the_clock() -> None:
     obj = capoperator()
     first = plan.start_content(obj, "one")
-    assert first.is_new
-    assert (first.status.revision, first.status.last_processing_digest) == (1, "one")
-    waited = msgspec.structs.replace(obj, status=plan.waiting(first.status, NOW))
-    assert not plan.start_content(waited, "one").is_new
-    second = plan.start_content(waited, "two").status
+    assert (first.revision, first.processing_digest, first.last_processing_digest) == (1, "one", "one")
+    waited = msgspec.structs.replace(obj, status=plan.waiting(first, NOW))
+    assert plan.start_content(waited, "one") == waited.status
+    second = plan.start_content(waited, "two")
     assert (second.revision, second.processing_since) == (2, None)
 
 
 def test_a_content_that_the_original_applied_counts_as_one_revision() -> None:
     applied = msgspec.structs.replace(NEW, last_applied_at=NOW, processing_digest="a" * 64)
     obj = msgspec.structs.replace(capoperator(), status=applied)
-    assert plan.start_content(obj, "one").status.revision == 2
+    assert plan.start_content(obj, "one").revision == 2
 
 
 def test_an_annotation_or_another_chart_is_another_content() -> None:

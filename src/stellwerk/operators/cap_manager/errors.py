@@ -3,22 +3,18 @@
 CapOperatorFailed          a ReconcileError that knows its cause
 ├── Misconfigured          only an edit can help: tried again when something changes
 │   ├── InvalidSpec        a field has a value without meaning, or none of two is set
-│   │   └── DomainTooLong  a certificate cannot name the domain of the subscription server
 │   ├── AnotherCapOperator an older CAPOperator has the cluster
 │   ├── ClusterDomainUnknown  kube-system/shoot-info does not have it
 │   └── ImageUnknown       the manager does not know its own image
 └── PassFailed             anything else: tried again with back-off
     ├── InvalidInventory   an entry of the status that no manager has written; after 10 s
-    ├── RenderingFailed    chart or values
-    ├── InvalidObjects     objects that must not be applied together; nothing was written
-    ├── ApplyFailed        the API server did not take an object
+    ├── ApplyFailed        objects could not be rendered, or not be applied together, or the API server took none
     └── EndedUnexpectedly  a fault of the manager; its log has the stack
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from stellwerk.apply.errors import ApplyError, InvalidSet, Obstacle, WriteFailure
 from stellwerk.delivery.watched_objects import Unwatchable
@@ -29,18 +25,15 @@ from stellwerk.operators.cap_manager.status_report import PassReport
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime.reconciler import ReconcileError, Retry
 
-LONGEST_DOMAIN = 64
-"""What the common name of a certificate may have."""
 _RETRY_SECONDS = 10.0
 _SHOWN = 3
-_APPLYING = "error reconciling dependent resources: "
 
 
 class CapOperatorFailed(ReconcileError):
     """A pass did not succeed; `str()` is the message that the condition shows."""
 
     reason = Reason.Error
-    cause: ClassVar[Cause] = Cause.ApplyFailed
+    cause: Cause = Cause.ApplyFailed
 
     def report(self) -> PassReport:
         """What the status shows about it."""
@@ -59,15 +52,6 @@ class Misconfigured(CapOperatorFailed):
 
 class InvalidSpec(Misconfigured):
     """A field has a value without meaning, or a required one is absent."""
-
-
-class DomainTooLong(InvalidSpec):
-    """The common name of a certificate has at most 64 characters."""
-
-    def __init__(self, domain: str) -> None:
-        super().__init__(
-            f"subscription server domain '{domain}' is longer than {LONGEST_DOMAIN} characters; use a smaller subDomain"
-        )
 
 
 class AnotherCapOperator(Misconfigured):
@@ -128,29 +112,12 @@ class InvalidInventory(PassFailed):
         )
 
 
-class RenderingFailed(PassFailed):
-    """Chart or values are wrong."""
-
-    cause = Cause.RenderingFailed
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{_APPLYING}error rendering manifests: {why}")
-
-
-class InvalidObjects(PassFailed):
-    """The objects must not be applied together."""
-
-    cause = Cause.InvalidObjects
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{_APPLYING}{why}")
-
-
 class ApplyFailed(PassFailed):
-    """The API server did not take an object, or does not answer."""
+    """Chart or values are wrong, objects must not be applied together, or the API server did not take one."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"{_APPLYING}{why}")
+    def __init__(self, why: str, cause: Cause = Cause.ApplyFailed) -> None:
+        super().__init__(f"error reconciling dependent resources: {why}")
+        self.cause = cause
 
 
 class EndedUnexpectedly(PassFailed):
@@ -167,9 +134,9 @@ def failure_of(error: Foreign) -> CapOperatorFailed:
     """What a failure of the rooms below means for a CAPOperator. Raise it `from` the failure."""
     match error:
         case RenderError():
-            return RenderingFailed(str(error))
+            return ApplyFailed(f"error rendering manifests: {error}", Cause.RenderingFailed)
         case InvalidSet():
-            return InvalidObjects(str(error))
+            return ApplyFailed(str(error), Cause.InvalidObjects)
         case _:
             return ApplyFailed(str(error))
 

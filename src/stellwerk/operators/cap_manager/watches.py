@@ -74,13 +74,9 @@ class Watches:
 
     def wake_all(self) -> None:
         """Have all CAPOperators looked at."""
-        for obj in self.capoperators.store.all():
-            self.wake(obj.key)
-
-    def wake(self, key: ObjectKey) -> None:
-        """Have one CAPOperator looked at."""
         for controller in self.controllers:
-            controller.queue.add(key)
+            for obj in self.capoperators.store.all():
+                controller.queue.add(obj.key)
 
     def connect(self) -> None:
         """Connect the watches. Called when the controller exists."""

@@ -39,11 +39,6 @@ class Chart:
     inherited: JsonObject = field(default_factory=dict)
     """Further values of the chart of this product."""
 
-    @property
-    def digest(self) -> str:
-        """Of all files."""
-        return self.files.digest
-
     def values(self, own: JsonObject, image: str, release: str) -> JsonObject:
         """The values of an installation in the form of this chart. `own`: as the original's chart takes them.
 

@@ -57,19 +57,6 @@ class PreparedSet:
     wanted: tuple[DesiredObject, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KindInUse:
-    """A kind of the installation of which objects exist, the first of them, and whether there are more."""
-
-    resource: Resource
-    keys: tuple[ObjectKey, ...]
-    has_more: bool
-
-    def __str__(self) -> str:
-        named = ", ".join(map(str, self.keys))
-        return f"{self.resource.kind} {named}{' and more' if self.has_more else ''}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
     """Works on the objects of CAPOperators. `cluster_uid` returns the uid of the cluster."""
@@ -137,12 +124,8 @@ class Installer:
         usage = CrdUsage(self.client, owner, self.clock.now())
         if not (obstacle := await usage.obstacle(inventory, ())):
             return []
-        found = [
-            str(found)
-            for resource in await self._brought(inventory)
-            if (found := await self._in_use(resource, owner)) is not None
-        ]
-        return found or [obstacle]
+        found = [await self._in_use(resource, owner) for resource in await self._brought(inventory)]
+        return [text for text in found if text] or [obstacle]
 
     async def delete(self, capoperator: CAPOperator, inventory: Inventory, memory: ObservedState) -> SetProgress:
         """Delete the objects, as far as possible now. Raises ApplyError, ApiError, Unwatchable."""
@@ -175,16 +158,17 @@ class Installer:
             if type_.matches(resource.gvk)
         ]
 
-    async def _in_use(self, resource: Resource, owner: Owner) -> KindInUse | None:
+    async def _in_use(self, resource: Resource, owner: Owner) -> str:
+        """The first objects of a kind of the installation that users have; empty where there are none."""
         selector = f"{owner.mark}!={owner.label_value}"
         pages = self.client.pages(metadata_of(resource), labels=selector, limit=_SHOWN)
         try:
             async with aclosing(pages):
                 page = await anext(pages)
         except (NotServed, MethodNotAllowed):
-            return None
-        keys = tuple(obj.key for obj in page.items[:_SHOWN])
-        return KindInUse(resource, keys, bool(page.continue_token)) if keys else None
+            return ""
+        named = ", ".join(str(obj.key) for obj in page.items[:_SHOWN])
+        return f"{resource.kind} {named}{' and more' if page.continue_token else ''}" if named else ""
 
 
 async def documents_of(capoperator: CAPOperator, rendered: Rendered, client: Client) -> list[Document]:
@@ -205,13 +189,12 @@ def request_of(
 ) -> RenderRequest:
     """What the renderer is asked for (pure)."""
     key = capoperator.key
-    values: JsonObject = content.values
     return RenderRequest(
         files=chart.files,
         generator="helm",
         prefix=MANAGER,
         release=ReleaseInfo(key.name, key.namespace, MANAGER, max(status.revision, 1)),
-        values=values,
+        values=content.values,
         component_digest=content.digest,
         cluster=apis,
         tenant=key.namespace,

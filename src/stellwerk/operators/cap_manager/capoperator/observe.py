@@ -59,7 +59,7 @@ def content_of(capoperator: CAPOperator, chart: Chart, image: str, cluster_domai
     domain = plan.server_domain(capoperator.spec, cluster_domain)
     own = plan.chart_values(capoperator.spec, domain, target.name)
     values = chart.values(own, image, capoperator.metadata.name)
-    return Content(values, plan.digest_of(capoperator, chart.digest, values), target)
+    return Content(values, plan.digest_of(capoperator, chart.files.digest, values), target)
 
 
 def check_only(capoperator: CAPOperator, known: Iterable[CAPOperator]) -> None:

@@ -27,8 +27,11 @@ from stellwerk.delivery import reconcile_request
 from stellwerk.kube.types.model import HasMetadata, JsonObject, JsonValue, to_json_object
 from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.cap_manager.api import CAPOperator, CAPOperatorSpec, CAPOperatorStatus
-from stellwerk.operators.cap_manager.errors import LONGEST_DOMAIN, DomainTooLong, InvalidInventory, InvalidSpec
+from stellwerk.operators.cap_manager.errors import InvalidInventory, InvalidSpec
 from stellwerk.operators.cap_manager.status_report import PassReport
+
+LONGEST_DOMAIN = 64
+"""What the common name of a certificate may have."""
 
 TIMEOUT = timedelta(minutes=10)
 """How long objects may take to become ready, as with the original."""
@@ -55,13 +58,15 @@ def first_of(capoperators: Iterable[CAPOperator]) -> CAPOperator | None:
 
 
 def server_domain(spec: CAPOperatorSpec, cluster_domain: str) -> str:
-    """Where the subscription server is reached. Raises DomainTooLong, InvalidSpec."""
+    """Where the subscription server is reached. Raises InvalidSpec."""
     sub_domain = spec.subscription_server.sub_domain
     if not sub_domain:
         raise InvalidSpec("spec.subscriptionServer.subDomain is empty: name a subdomain of the cluster's domain")
     domain = f"{sub_domain}.{cluster_domain}"
     if len(domain) > LONGEST_DOMAIN:
-        raise DomainTooLong(domain)
+        raise InvalidSpec(
+            f"subscription server domain '{domain}' is longer than {LONGEST_DOMAIN} characters; use a smaller subDomain"
+        )
     return domain
 
 
@@ -193,14 +198,6 @@ def chart_values(spec: CAPOperatorSpec, domain: str, target: str) -> JsonObject:
 # ---- what the status becomes
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """The status with the content that is worked on now."""
-
-    status: CAPOperatorStatus
-    is_new: bool
-
-
 def digest_of(capoperator: CAPOperator, chart: str, values: JsonObject) -> str:
     """The fingerprint of all that an installation is made of. Annotating a CAPOperator starts the work again."""
     parts = (capoperator.metadata.generation, capoperator.metadata.annotations, chart, values)
@@ -208,22 +205,21 @@ def digest_of(capoperator: CAPOperator, chart: str, values: JsonObject) -> str:
     return hashlib.sha256(encoded).hexdigest()[:_DIGEST_LENGTH]
 
 
-def start_content(capoperator: CAPOperator, digest: str) -> Begun:
+def start_content(capoperator: CAPOperator, digest: str) -> CAPOperatorStatus:
     """The status as work on a content begins."""
     status = msgspec.structs.replace(
         capoperator.status, last_handled_reconcile_at=reconcile_request.asked(capoperator.metadata)
     )
     if status.processing_digest == digest:
-        return Begun(status, is_new=False)
+        return status
     revision = max(status.revision, 1) if status.last_applied_at is not None else status.revision
-    fresh = msgspec.structs.replace(
+    return msgspec.structs.replace(
         status,
         processing_digest=digest,
         processing_since=None,
         last_processing_digest=digest,
         revision=revision + (status.last_processing_digest != digest),
     )
-    return Begun(fresh, is_new=True)
 
 
 def check_inventory(capoperator: CAPOperator) -> None:

@@ -146,19 +146,18 @@ class CapOperatorPass:
             self.memo.gateway,
             services.clock.monotonic(),
         )
-        is_restart = bool(self.capoperator.status.processing_digest)
-        begun = plan.start_content(self.capoperator, content.digest)
-        self.draft = begun.status
+        is_restart = self.capoperator.status.processing_digest not in ("", content.digest)
+        self.draft = plan.start_content(self.capoperator, content.digest)
         await self._add_finalizer()
         self.memo.prepared = await services.installer.prepared(
             self.capoperator, self.draft, content, self.memo.prepared
         )
-        reason = Reason.Restarting if begun.is_new and is_restart else Reason.Processing
+        reason = Reason.Restarting if is_restart else Reason.Processing
         progress = await services.installer.apply(
             self.capoperator,
             self.memo.prepared,
             self.memo.observed,
-            announces=reason is Reason.Restarting and self.capoperator.status.state is State.Ready,
+            announces=is_restart and self.capoperator.status.state is State.Ready,
             save=partial(self._save_inventory, reason),
         )
         answer = await self._progressed(progress, reason)

@@ -1,8 +1,7 @@
 """What other parts of the product ask about a CAPOperator.
 
-by_kind           all of it, by kind
+by_kind           all of it, by kind, and how a user acts on it
 help_topics       the texts of `help/`
-actions           how a user acts on it
 related_objects   what belongs to it, and to which one an object belongs
 preview           what the next pass would change
 """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.insight import KindInsight
+from stellwerk.delivery import forced_deletion, reconcile_request
+from stellwerk.delivery.insight import KindInsight, Reconcilable
 from stellwerk.lazy_imports import lazy_imports
-from stellwerk.operators.cap_manager.insight import actions
+from stellwerk.operators.cap_manager.api import FINALIZER
 from stellwerk.operators.cap_manager.insight.related_objects import kinship
 from stellwerk.operators.cap_manager.insight.why import CapOperatorDiagnosis
 
@@ -15,8 +16,10 @@ INSIGHT = {
     "CAPOperator": KindInsight(
         diagnostician=CapOperatorDiagnosis(),
         kinship=kinship,
-        reconcile=actions.RECONCILE,
-        unstick=actions.UNSTICK,
+        reconcile=Reconcilable(request=reconcile_request.request, was_handled=reconcile_request.was_handled),
+        unstick=forced_deletion.without(
+            FINALIZER, consequence="the CAP Operator stays as it is, and nothing manages it any more"
+        ),
         previewer=lambda: preview.previewer,
     )
 }

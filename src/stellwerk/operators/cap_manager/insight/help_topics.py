@@ -8,7 +8,6 @@ from importlib.resources import files
 from stellwerk.delivery.operator_spec import KindHelp
 from stellwerk.operators.cap_manager import api, rights
 from stellwerk.operators.cap_manager.capoperator import plan
-from stellwerk.operators.cap_manager.errors import LONGEST_DOMAIN
 from stellwerk.operators.cap_manager.reasons import FACTS, TURNS
 from stellwerk.operators.cap_manager.settings import IMAGE_VARIABLE
 from stellwerk.runtime.insight.help_files import read_reasons, read_topics
@@ -20,7 +19,7 @@ _VALUES = {
     "DELETE_POLICY": api.DELETE_POLICY_ANNOTATION,
     "DNS_NAMES": plan.DNS_NAMES_ANNOTATION,
     "IMAGE_VARIABLE": IMAGE_VARIABLE,
-    "LONGEST_DOMAIN": str(LONGEST_DOMAIN),
+    "LONGEST_DOMAIN": str(plan.LONGEST_DOMAIN),
     "RETAIN": api.RETAIN_ANNOTATION,
 }
 

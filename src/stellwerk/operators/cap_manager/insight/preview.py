@@ -45,7 +45,7 @@ class CapOperatorPreviewer:
             check_only(subject, [*(each for each in known if each.key != subject.key), subject])
             image = request.image or await _image_in_use(subject, request.client)
             content = await _content(subject, request.client, chart, image)
-            status = plan.start_content(subject, content.digest).status
+            status = plan.start_content(subject, content.digest)
             asked = request_of(subject, status, content, chart, await facts_of(request.client))
             rendered = await request.renderer.render(asked, partial(answer, request.client))
             documents = await documents_of(subject, rendered, request.client)

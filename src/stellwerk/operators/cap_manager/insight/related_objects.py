@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.kube.types import lenient
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.cap_manager.api import OWNER_ID, CAPOperator
@@ -21,7 +20,7 @@ class CapOperatorKinship:
         """The objects of the inventory, in the order in which they are applied."""
         status = lenient.convert(subject.body, CAPOperator).status
         items = sorted(status.inventory, key=lambda item: item.apply_order)
-        return [Member(_ref(item), item.phase, not item.is_settled) for item in items]
+        return [Member(item.ref, item.phase, not item.is_settled) for item in items]
 
     async def manager(self, reader: ClusterReader, obj: Unstructured) -> ManagingObject | None:
         """The CAPOperator whose id the object carries."""
@@ -33,7 +32,7 @@ class CapOperatorKinship:
     def origin(self, subject: Unstructured, obj: Unstructured) -> list[Fact]:
         """When the object and the whole installation were last applied."""
         status = lenient.convert(subject.body, CAPOperator).status
-        item = next((entry for entry in status.inventory if _ref(entry) == obj.ref), None)
+        item = next((entry for entry in status.inventory if entry.ref == obj.ref), None)
         facts = [
             ("Release", str(status.revision) if status.revision else ""),
             ("Applied", rfc3339(item.last_applied_at if item else None)),
@@ -44,7 +43,3 @@ class CapOperatorKinship:
 
 
 kinship = CapOperatorKinship()
-
-
-def _ref(item: Item) -> ObjectRef:
-    return ObjectRef(GroupVersionKind(item.group, item.version, item.kind), item.key)

@@ -13,7 +13,7 @@ from stellwerk.delivery.sets.inventory_status import READY, RECONCILING, STALLED
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.errors import NotServed
-from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.cap_manager.api import CAPOperator, CAPOperatorStatus
 from stellwerk.operators.cap_manager.insight.help_topics import CATALOGUE
@@ -57,7 +57,7 @@ def explained(
     finding = Finding(
         ready.message.removesuffix("."), word.value if word else ready.reason, causes, is_root_cause=not causes
     )
-    awaited = tuple(AwaitedObject(_ref(item), item.status or item.phase) for item in waits)
+    awaited = tuple(AwaitedObject(item.ref, item.status or item.phase) for item in waits)
     if word is None:
         return Diagnosis((finding,), unready=awaited, hidden=hidden)
     meaning = CATALOGUE.meanings[word]
@@ -80,14 +80,10 @@ async def _workloads(reader: ClusterReader, waits: Sequence[Item]) -> list[Workl
     found: list[Workload] = []
     for item in [each for each in waits if (each.group, each.kind) in workloads.KINDS][:MOST]:
         try:
-            resource = await reader.client.mapper.resource(_ref(item).gvk)
+            resource = await reader.client.mapper.resource(item.ref.gvk)
         except NotServed:
             continue
         live = await reader.find(resource, item.name, item.namespace)
         if live is not None:
             found.append(await workloads.read_first(reader, live))
     return found
-
-
-def _ref(item: Item) -> ObjectRef:
-    return ObjectRef(GroupVersionKind(item.group, item.version, item.kind), item.key)
