@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stellwerk.delivery import reconcile_request
 from stellwerk.runtime.insight.diagnosis import ConditionDiagnosis
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 class Reconcilable:
     """How a user requests a pass now."""
 
-    request: Callable[[str], JsonObject]
+    request: Callable[[str], JsonObject] = reconcile_request.request
     """The patch for a request at a moment."""
-    was_handled: Callable[[Unstructured, str], bool]
+    was_handled: Callable[[Unstructured, str], bool] = reconcile_request.was_handled
     """Whether the object shows that the request of that moment was handled."""
     source: Callable[[Unstructured], tuple[Resource, ObjectKey] | None] = lambda _: None
     """The object of another controller from which the content comes, and which understands the same request."""

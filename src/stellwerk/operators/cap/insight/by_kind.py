@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from stellwerk.delivery import forced_deletion, reconcile_request
+from stellwerk.delivery import forced_deletion
 from stellwerk.delivery.insight import KindInsight, Previewer, Reconcilable
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap import names
@@ -23,8 +23,6 @@ _PREVIEWERS: Mapping[str, Callable[[], Previewer]] = {
     "ClusterDomain": lambda: domain.CLUSTER_DOMAIN,
 }
 
-_RECONCILE = Reconcilable(request=reconcile_request.request, was_handled=reconcile_request.was_handled)
-
 _UNSTICK = {
     "CAPTenant": forced_deletion.without(
         names.TENANT_FINALIZER,
@@ -39,7 +37,7 @@ _UNSTICK = {
 INSIGHT = {
     kind: KindInsight(
         diagnostician=CapDiagnostician(),
-        reconcile=_RECONCILE,
+        reconcile=Reconcilable(),
         unstick=_UNSTICK.get(kind),
         previewer=_PREVIEWERS[kind],
     )

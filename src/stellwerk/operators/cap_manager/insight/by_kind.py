@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery import forced_deletion, reconcile_request
+from stellwerk.delivery import forced_deletion
 from stellwerk.delivery.insight import KindInsight, Reconcilable
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap_manager.api import FINALIZER
@@ -16,7 +16,7 @@ INSIGHT = {
     "CAPOperator": KindInsight(
         diagnostician=CapOperatorDiagnosis(),
         kinship=kinship,
-        reconcile=Reconcilable(request=reconcile_request.request, was_handled=reconcile_request.was_handled),
+        reconcile=Reconcilable(),
         unstick=forced_deletion.without(
             FINALIZER, consequence="the CAP Operator stays as it is, and nothing manages it any more"
         ),
