@@ -12,13 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.kube.types import lenient
 
 if TYPE_CHECKING:
     from stellwerk.kube.client.client import Client
-    from stellwerk.kube.types.model import JsonObject, Unstructured
+    from stellwerk.kube.types.model import JsonObject, Kind, Unstructured
+
+K = TypeVar("K", bound="Kind")
 
 # ---- what is declared
 
@@ -150,17 +156,32 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AwaitedObject:
+class AwaitedObject(Generic[K]):
     """An object whose end is waited for."""
 
-    resource: Resource
+    kind: type[K]
     key: ObjectKey
-    has_ended: Callable[[Unstructured | None], bool]
-    """Whether the object, None where it is gone, has come to an end, well or not."""
-    is_good: Callable[[Unstructured | None], bool]
+    ended: Callable[[K], bool]
+    """Whether the object has come to an end, well or not. One that is gone has."""
+    good: Callable[[K], bool] = lambda _: False
     """Whether that end is what was asked for."""
+    may_go: bool = False
+    """Whether it is good if the object is gone."""
     obstacle: Obstacle | None = None
     """What may keep the object from coming to an end."""
+
+    @property
+    def resource(self) -> Resource:
+        """Where objects of the kind are."""
+        return self.kind.resource
+
+    def has_ended(self, seen: Unstructured | None) -> bool:
+        """Whether the object, None where it is gone, has come to an end."""
+        return seen is None or self.ended(lenient.convert(seen.body, self.kind))
+
+    def is_good(self, seen: Unstructured | None) -> bool:
+        """Whether that end is what was asked for."""
+        return self.may_go if seen is None else self.good(lenient.convert(seen.body, self.kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +198,7 @@ class VerbPlan:
     """What a verb writes, in this order, and what it waits for with `--wait`."""
 
     writes: Sequence[Creation | Change | Deletion] = ()
-    awaited: Sequence[AwaitedObject] = ()
+    awaited: Sequence[AwaitedObject[Any]] = ()
     notes: Sequence[str] = ()
     """Messages for the user about what is left out, and why."""
     destroys: str = ""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments import object_argument
@@ -190,7 +191,7 @@ def _print(lines: Sequence[str]) -> None:
 # ---- what is waited for
 
 
-async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject], timeout_seconds: float) -> bool:
+async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject[Any]], timeout_seconds: float) -> bool:
     """Wait for each object, and print how it is then, with the cause. Returns whether all have come to a good end.
 
     Where an obstacle blocks one of them, it is printed instead, and those that have not ended are not waited for.
@@ -218,7 +219,7 @@ async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject],
 
 
 async def _end_or_obstacle(
-    cluster: ClusterSession, each: AwaitedObject, obj: Unstructured, patience: WaitLimit
+    cluster: ClusterSession, each: AwaitedObject[Any], obj: Unstructured, patience: WaitLimit
 ) -> tuple[Unstructured | None, Unstructured | None]:
     """The object as soon as it has ended, or else the obstacle that blocks it. Raises Failure after the time limit."""
     ending = wait_for.until(cluster, each.resource, obj, each.has_ended, wanted="done", patience=patience)

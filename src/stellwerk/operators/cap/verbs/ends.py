@@ -20,42 +20,39 @@ def has_failed(tenant: CAPTenant) -> bool:
     return tenant.status.state in FAILED_STATES or is_stuck
 
 
-def provisioned(key: ObjectKey) -> AwaitedObject:
+def is_ready(tenant: CAPTenant) -> bool:
+    """Whether a tenant is Ready."""
+    return tenant.status.state == TenantState.READY
+
+
+def provisioned(key: ObjectKey) -> AwaitedObject[CAPTenant]:
     """A tenant that becomes Ready."""
     return AwaitedObject(
-        resource=CAPTenant.resource,
-        key=key,
-        has_ended=lambda seen: seen is None or _state(seen) == TenantState.READY or has_failed(typed(seen)),
-        is_good=lambda seen: seen is not None and _state(seen) == TenantState.READY,
+        kind=CAPTenant, key=key, ended=lambda tenant: is_ready(tenant) or has_failed(tenant), good=is_ready
     )
 
 
-def gone(key: ObjectKey) -> AwaitedObject:
+def gone(key: ObjectKey) -> AwaitedObject[CAPTenant]:
     """A tenant that is deprovisioned."""
     return AwaitedObject(
-        resource=CAPTenant.resource,
+        kind=CAPTenant,
         key=key,
-        has_ended=lambda seen: seen is None or _cannot_go(typed(seen)),
-        is_good=lambda seen: seen is None,
+        ended=lambda tenant: tenant.metadata.is_terminating and has_failed(tenant),
+        may_go=True,
     )
 
 
-def upgraded(key: ObjectKey, version: str) -> AwaitedObject:
+def upgraded(key: ObjectKey, version: str) -> AwaitedObject[CAPTenant]:
     """A tenant that uses the CAPApplicationVersion `version`."""
 
-    def is_good(seen: Unstructured | None) -> bool:
-        if seen is None:
-            return False
-        status = typed(seen).status
-        return (status.state, status.current_version) == (TenantState.READY, version)
+    def is_good(tenant: CAPTenant) -> bool:
+        return is_ready(tenant) and tenant.status.current_version == version
 
-    def has_ended(seen: Unstructured | None) -> bool:
-        if seen is None or is_good(seen):
-            return True
-        tenant = typed(seen)
-        return has_failed(tenant) and tenant.status.observed_generation >= tenant.metadata.generation
+    def has_ended(tenant: CAPTenant) -> bool:
+        shows_change = tenant.status.observed_generation >= tenant.metadata.generation
+        return is_good(tenant) or (has_failed(tenant) and shows_change)
 
-    return AwaitedObject(resource=CAPTenant.resource, key=key, has_ended=has_ended, is_good=is_good)
+    return AwaitedObject(kind=CAPTenant, key=key, ended=has_ended, good=is_good)
 
 
 def standstill(application: ObjectKey, number: str) -> Obstacle:
@@ -69,16 +66,3 @@ def standstill(application: ObjectKey, number: str) -> Obstacle:
         return (is_paused and is_over) or status.state == ApplicationState.ERROR
 
     return Obstacle(resource=CAPApplication.resource, key=application, blocks=blocks)
-
-
-def typed(seen: Unstructured) -> CAPTenant:
-    """A tenant as its kind has it; what cannot be read is left out."""
-    return lenient.convert(seen.body, CAPTenant)
-
-
-def _state(seen: Unstructured) -> str:
-    return typed(seen).status.state
-
-
-def _cannot_go(tenant: CAPTenant) -> bool:
-    return tenant.metadata.is_terminating and has_failed(tenant)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from stellwerk.delivery.operator_verbs import AwaitedObject, Change, VerbPlan, VerbRequest
 from stellwerk.kube.types import lenient
-from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -61,7 +60,7 @@ async def _candidates(request: VerbRequest, obj: Unstructured) -> Sequence[Faile
         case CAPTenant.resource.kind:
             tenants, own = [lenient.convert(obj.body, CAPTenant)], []
         case _:
-            return [_typed(obj)]
+            return [lenient.convert(obj.body, _KINDS[obj.gvk.kind])]
     operations = await request.client.list(CAPTenantOperation, namespace, skip_unreadable=True) if tenants else None
     uids = {each.metadata.uid for each in tenants}
     pausing = [
@@ -95,33 +94,22 @@ def _change(obj: Failed, moment: str) -> Change:
     )
 
 
-def _awaited(obj: Failed, moment: str) -> AwaitedObject:
-    """The object after its next try."""
-    resource: Resource = obj.resource
+def _awaited(obj: Failed, moment: str) -> AwaitedObject[Failed]:
+    """The object after its next try. A tenant that is being deleted may go."""
 
-    def has_ended(seen: Unstructured | None) -> bool:
-        if seen is None:
-            return True
-        latest = _typed(seen)
+    def has_ended(latest: Failed) -> bool:
         return latest.status.last_handled_retry == moment and (has_failed(latest) or _is_complete(latest))
 
-    def is_good(seen: Unstructured | None) -> bool:
-        if seen is None:  # a tenant that was being deleted is gone
-            return obj.metadata.is_terminating
-        return _is_complete(_typed(seen))
-
-    return AwaitedObject(resource=resource, key=obj.key, has_ended=has_ended, is_good=is_good)
+    return AwaitedObject(
+        kind=type(obj), key=obj.key, ended=has_ended, good=_is_complete, may_go=obj.metadata.is_terminating
+    )
 
 
 def _is_complete(obj: Failed) -> bool:
     match obj:
-        case CAPTenant(status=status):
-            return status.state == TenantState.READY
+        case CAPTenant():
+            return ends.is_ready(obj)
         case CAPTenantOperation(status=status):
             return status.state == OperationState.COMPLETED
         case CAPApplicationVersion(status=status):
             return status.state == VersionState.READY and conditions.is_true(status.conditions, READY)
-
-
-def _typed(obj: Unstructured) -> Failed:
-    return lenient.convert(obj.body, _KINDS[obj.gvk.kind])

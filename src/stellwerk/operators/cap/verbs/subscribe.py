@@ -16,7 +16,6 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription import payloads
 from stellwerk.operators.cap.subscription import plan as subscription_plan
 from stellwerk.operators.cap.subscription.payloads import PayloadInvalid, Subscription
-from stellwerk.operators.cap.subscription.plan import MOST_NAMES, tenant_name
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.verbs import ends
 from stellwerk.operators.cap.verbs.declared import APP, SUBDOMAIN, TENANT_ID
@@ -37,10 +36,7 @@ async def plan(request: VerbRequest) -> VerbPlan:
         application, tenant_id=tenant_id, subdomain=subdomain, guid=subscription.guid
     )
     names = {each.metadata.name for each in listed.items}
-    name = next(
-        (each for attempt in range(MOST_NAMES) if (each := tenant_name(application, tenant_id, attempt)) not in names),
-        "",
-    )
+    name = next((each for each in subscription_plan.tenant_names(application, tenant_id) if each not in names), "")
     if not name:
         raise VerbRefused("the names for this tenant are taken by others", fix="name another tenant id")
     key = ObjectKey(application.metadata.namespace, name)

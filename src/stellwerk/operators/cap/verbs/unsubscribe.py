@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stellwerk.delivery.operator_verbs import Deletion, VerbPlan, VerbRefused, VerbRequest
+from stellwerk.kube.types import lenient
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState
 from stellwerk.operators.cap.verbs import ends
@@ -11,7 +12,7 @@ from stellwerk.operators.cap.verbs.declared import TENANT
 
 async def plan(request: VerbRequest) -> VerbPlan:
     """Decide what to delete. Raises VerbRefused."""
-    tenants = [ends.typed(obj) for obj in request.objects[TENANT]]
+    tenants = [lenient.convert(obj.body, CAPTenant) for obj in request.objects[TENANT]]
     for tenant in tenants:
         _check(tenant)
     leaving = [tenant for tenant in tenants if tenant.metadata.is_terminating]

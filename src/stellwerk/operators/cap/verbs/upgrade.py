@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from stellwerk.delivery.operator_verbs import AwaitedObject, Change, VerbPlan, VerbRefused, VerbRequest
 from stellwerk.kube.types import lenient
-from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import waves
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, UpgradePhase
@@ -23,7 +22,7 @@ _ALWAYS = '{"spec": {"versionUpgradeStrategy": "always"}}'
 async def plan(request: VerbRequest) -> VerbPlan:
     """Decide what to change. Raises VerbRefused, ApiError."""
     application = lenient.convert(request.only(APP).body, CAPApplication)
-    named = [ends.typed(obj) for obj in request.objects[TENANT]]
+    named = [lenient.convert(obj.body, CAPTenant) for obj in request.objects[TENANT]]
     if RESUME in request.flags:
         if named or request.texts[TO]:
             raise VerbRefused(f"{RESUME} is about the whole upgrade", fix=f"leave out tenants and {TO}")
@@ -148,21 +147,15 @@ def _resumed(application: CAPApplication) -> VerbPlan:
     return VerbPlan(writes=[change], awaited=[_rolled_out(application)])
 
 
-def _rolled_out(application: CAPApplication) -> AwaitedObject:
+def _rolled_out(application: CAPApplication) -> AwaitedObject[CAPApplication]:
     """An application all of whose tenants have followed, or failed."""
 
-    def has_ended(seen: Unstructured | None) -> bool:
-        if seen is None:
-            return True
-        status = lenient.convert(seen.body, CAPApplication).status
-        progress, has_failed = status.tenant_upgrade, status.state == ApplicationState.ERROR
+    def has_ended(latest: CAPApplication) -> bool:
+        progress, has_failed = latest.status.tenant_upgrade, latest.status.state == ApplicationState.ERROR
         return progress is None or has_failed or not (progress.waiting or progress.upgrading)
 
-    def is_good(seen: Unstructured | None) -> bool:
-        if seen is None:
-            return False
-        status = lenient.convert(seen.body, CAPApplication).status
-        has_failed = status.tenant_upgrade is not None and status.tenant_upgrade.failed > 0
-        return not has_failed and status.state != ApplicationState.ERROR
+    def is_good(latest: CAPApplication) -> bool:
+        progress, has_failed = latest.status.tenant_upgrade, latest.status.state == ApplicationState.ERROR
+        return not has_failed and (progress is None or progress.failed <= 0)
 
-    return AwaitedObject(resource=CAPApplication.resource, key=application.key, has_ended=has_ended, is_good=is_good)
+    return AwaitedObject(kind=CAPApplication, key=application.key, ended=has_ended, good=is_good)
