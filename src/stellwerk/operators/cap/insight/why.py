@@ -173,8 +173,7 @@ async def _deployments(reader: ClusterReader, version: Unstructured) -> _Chain |
     """Why Deployments of a version are not ready, and what helps; None where all are."""
     now = datetime.now(UTC)
     for deployment in await reader.list(Deployment.resource, version.key.namespace):
-        controller = deployment.metadata.controller
-        if controller is None or controller.uid != version.metadata.uid:
+        if not deployment.metadata.is_controlled_by(version.metadata):
             continue
         workload = await workloads.read_first(reader, deployment)
         if found := workloads.findings(workload, now):

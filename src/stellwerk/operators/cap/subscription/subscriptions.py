@@ -109,9 +109,7 @@ class Subscriptions:
             raise CannotSubscribe("the tenant is being deleted: subscribe again when it is gone")
         context = metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
         guids = metadata.labels.get(names.SUBSCRIPTION_GUID), metadata.annotations.get(names.SUBSCRIPTION_GUID)
-        if guids == (subscription.guid, subscription.guid) and self._is_owned(
-            metadata.namespace, context, metadata.uid
-        ):
+        if guids == (subscription.guid, subscription.guid) and self._owns(tenant, context):
             return EXISTS
         secret = await self._written_context(tenant, context, application, subscription, payload)
         annotations = {
@@ -184,7 +182,7 @@ class Subscriptions:
         """
         metadata = tenant.metadata
         name, namespace = metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, ""), metadata.namespace
-        if not name or metadata.is_terminating or self._is_owned(namespace, name, metadata.uid):
+        if not name or metadata.is_terminating or self._owns(tenant, name):
             return
         secret = written or await self._named(namespace, name)
         if secret is None or not subscription_objects.may_be_payload_of(tenant, secret):
@@ -224,10 +222,9 @@ class Subscriptions:
         metadata = secret.metadata
         await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
 
-    def _is_owned(self, namespace: str, name: str, uid: str) -> bool:
-        shown = self.directory.contexts.store.get(ObjectKey(namespace, name)) if name else None
-        owner = shown.metadata.controller if shown is not None else None
-        return owner is not None and owner.uid == uid
+    def _owns(self, tenant: CAPTenant, name: str) -> bool:
+        shown = self.directory.contexts.store.get(ObjectKey(tenant.metadata.namespace, name)) if name else None
+        return shown is not None and shown.metadata.is_controlled_by(tenant.metadata)
 
     # ---- promises
 

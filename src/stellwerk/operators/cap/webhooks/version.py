@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -60,8 +60,7 @@ def problem_of_new(
     """
     if application is None:
         return f"no valid CAPApplication found for: {version.metadata.namespace}.{version.metadata.name}"
-    check = _Check(version, application, derives_tenant_jobs)
-    return next((problem for rule in check.rules() for problem in rule()), "")
+    return next(_Check(version, application, derives_tenant_jobs).problems(), "")
 
 
 def problem_of_change(old: CAPApplicationVersion, new: CAPApplicationVersion) -> str:
@@ -95,17 +94,16 @@ class _Check:
     application: CAPApplication
     derives_tenant_jobs: bool
 
-    def rules(self) -> Sequence[Callable[[], Iterable[str]]]:
-        """In the order in which they are applied."""
-        return (
-            self._workloads,
-            self._names,
-            self._tenant_workloads,
-            self._content,
-            self._exposures,
-            self._custom_operations,
-            self._operations,
-        )
+    def problems(self) -> Iterator[str]:
+        """In the order in which the rules are applied."""
+        for workload in self.workloads:
+            yield from self._workload(workload)
+        for name in _repeated(workload.name for workload in self.workloads):
+            yield f"duplicate workload name: {name}"
+        yield from self._tenant_workloads()
+        yield from self._content()
+        yield from self._exposures()
+        yield from self._operations()
 
     @property
     def workloads(self) -> Sequence[Workload]:
@@ -113,29 +111,18 @@ class _Check:
 
     # ---- each workload
 
-    def _workloads(self) -> Iterator[str]:
-        for workload in self.workloads:
-            if not _NAME.fullmatch(workload.name):
-                yield f"Invalid workload name: {workload.name}"
-            yield from self._lengths(workload)
-            if workload.deployment is not None:
-                yield from _deployment(workload.name, workload.deployment)
-            if workload.job is not None and workload.job.type not in tuple(JobType):
-                yield (
-                    "invalid job definition type. Only supported - Content, TenantOperation and CustomTenantOperation"
-                )
-
-    def _lengths(self, workload: Workload) -> Iterator[str]:
-        name = f"{self.version.metadata.name}-{workload.name}"
-        if workload.deployment is not None and len(service := f"{name}-svc") > _LONGEST:
-            yield _too_long("service", service)
-        is_content = workload.job is not None and workload.job.type == JobType.CONTENT
-        if is_content and len(pod := f"{name}-{_POD_SUFFIX}") > _LONGEST:
-            yield _too_long("content job pod", pod)
-
-    def _names(self) -> Iterator[str]:
-        for name in _repeated(workload.name for workload in self.workloads):
-            yield f"duplicate workload name: {name}"
+    def _workload(self, workload: Workload) -> Iterator[str]:
+        name, deployment, job = f"{self.version.metadata.name}-{workload.name}", workload.deployment, workload.job
+        if not _NAME.fullmatch(workload.name):
+            yield f"Invalid workload name: {workload.name}"
+        if deployment is not None:
+            yield from _too_long("service", f"{name}-svc")
+        if job is not None and job.type == JobType.CONTENT:
+            yield from _too_long("content job pod", f"{name}-{_POD_SUFFIX}")
+        if deployment is not None:
+            yield from _deployment(workload.name, deployment)
+        if job is not None and job.type not in tuple(JobType):
+            yield "invalid job definition type. Only supported - Content, TenantOperation and CustomTenantOperation"
 
     # ---- all together
 
@@ -198,24 +185,21 @@ class _Check:
 
     # ---- operations on tenants
 
-    def _custom_operations(self) -> Iterator[str]:
-        is_custom = any(each.job and each.job.type == JobType.CUSTOM_TENANT_OPERATION for each in self.workloads)
-        if is_custom and self.version.spec.tenant_operations is None:
-            yield (
-                "- If a jobDefinition of type CustomTenantOperation is part of the workloads, then "
-                "spec.tenantOperations must be specified"
-            )
-
     def _operations(self) -> Iterator[str]:
         given = self.version.spec.tenant_operations
+        types = {each.name: each.job.type for each in self.workloads if each.job is not None}
         if given is None:
+            if JobType.CUSTOM_TENANT_OPERATION in types.values():
+                yield (
+                    "- If a jobDefinition of type CustomTenantOperation is part of the workloads, then "
+                    "spec.tenantOperations must be specified"
+                )
             return
         phases: Mapping[str, Sequence[TenantStep]] = {
             "provisioning": given.provisioning,
             "upgrade": given.upgrade,
             "deprovisioning": given.deprovisioning,
         }
-        types = {each.name: each.job.type for each in self.workloads if each.job is not None}
         used = {step.workload_name for steps in phases.values() for step in steps}
         for name, kind in types.items():
             if kind in _TENANT_JOBS and name not in used:
@@ -247,11 +231,12 @@ def _deployment(name: str, details: DeploymentDetails) -> Iterator[str]:
         yield f"selector must not be specified for podDisrptionBudget config in workload - {name}"
 
 
-def _too_long(what: str, name: str) -> str:
-    return (
-        f"Derived {what} name '{name}' (length {len(name)}) exceeds max limit of {_LONGEST} characters. "
-        "Shorten the name of the workload or of the version"
-    )
+def _too_long(what: str, name: str) -> Iterator[str]:
+    if len(name) > _LONGEST:
+        yield (
+            f"Derived {what} name '{name}' (length {len(name)}) exceeds max limit of {_LONGEST} characters. "
+            "Shorten the name of the workload or of the version"
+        )
 
 
 def _repeated(values: Iterable[object]) -> Iterator[object]:

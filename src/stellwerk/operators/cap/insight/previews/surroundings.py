@@ -19,7 +19,7 @@ from stellwerk.delivery.insight import Preview, PreviewRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
-from stellwerk.kube.types.model import HasMetadata, Kind, PartialObjectMetadata, metadata_of, unstructured
+from stellwerk.kube.types.model import Kind, PartialObjectMetadata, metadata_of, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import is_written
@@ -32,7 +32,6 @@ from stellwerk.operators.cap.pods import credentials
 from stellwerk.operators.cap.settings import TABLE, Settings
 
 K = TypeVar("K", bound=Kind)
-T = TypeVar("T", bound=HasMetadata)
 
 METADATA = "finalizer, labels and annotations are added"
 
@@ -124,13 +123,7 @@ async def listed(client: Client, kind: type[K], namespace: str = "", labels: str
 async def jobs_of(client: Client, owner: Kind) -> list[Job]:
     """The Jobs that an object controls."""
     jobs = await listed(client, Job, owner.metadata.namespace)
-    return [each for each in jobs if is_controlled(each, owner)]
-
-
-def is_controlled(obj: HasMetadata, owner: Kind) -> bool:
-    """Whether `owner` is the controller of an object."""
-    controller = obj.metadata.controller
-    return controller is not None and controller.uid == owner.metadata.uid
+    return [each for each in jobs if each.metadata.is_controlled_by(owner.metadata)]
 
 
 async def present(client: Client, resource: Resource, namespace: str) -> dict[ObjectKey, PartialObjectMetadata] | None:
