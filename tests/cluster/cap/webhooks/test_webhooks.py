@@ -27,7 +27,7 @@ from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.webhooks import registration, rights, server, settings
+from stellwerk.operators.cap.webhooks import process, registration, rights, settings
 from stellwerk.runtime.certificates.store import ServingCertificates
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.serving.http import ListenAddress
@@ -53,8 +53,8 @@ class Serving(OperatorHarness):
         client = Client.connect(ClusterConfig.load(self.kubeconfig), user_agent=WEBHOOKS)
         manager = self._begin(client, component="cap-webhooks", grace_seconds=2.0)
         secret = ObjectKey(self.namespace, registration.secret_of(settings.SERVICE))
-        self._certificates = server.shared_certificate(manager, secret, ["127.0.0.1"])
-        self._server = server.install(manager, ListenAddress("127.0.0.1", 0), self._certificates)
+        self._certificates = process.shared_certificate(manager, secret, ["127.0.0.1"])
+        self._server = process.install(manager, ListenAddress("127.0.0.1", 0), self._certificates)
         self._start()
         await eventually(self.listens)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -37,7 +37,7 @@ from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.serving.crowd import peer_of
 from stellwerk.runtime.serving.http_messages import JSON, Request, Response
 from stellwerk.runtime.serving.rate_limit import RateLimit
-from stellwerk.runtime.serving.routes import Route
+from stellwerk.runtime.serving.routes import Handler, Route
 
 CALLBACK_HEADER = "STATUS_CALLBACK"
 CERTIFICATE_HEADER = "X-Forwarded-Client-Cert"
@@ -99,10 +99,10 @@ class SubscriptionRoutes:
     def routes(self) -> list[Route]:
         """All of them, for a server."""
         return [
-            self._route("/provision/{path:.*}", metrics.SUBSCRIPTIONS, self._provision_saas),
-            self._route("/sms/provision/{path:.*}", metrics.SMS_SUBSCRIPTIONS, self._provision_sms),
+            self._route("/provision/{path:.*}", metrics.SUBSCRIPTIONS, ("PUT", "DELETE"), self._provision_saas),
+            self._route("/sms/provision/{path:.*}", metrics.SMS_SUBSCRIPTIONS, ("PUT", "DELETE"), self._provision_sms),
             *(
-                self._route(f"{path}{end}", name, partial(self._dependencies, authenticate))
+                self._route(f"{path}{end}", name, ("GET",), partial(self._dependencies, authenticate))
                 for path, name, authenticate in (
                     ("/dependencies/{provider}/{app}", metrics.DEPENDENCIES, self._token),
                     ("/sms/dependencies/{provider}/{app}/{tenant}", metrics.SMS_DEPENDENCIES, self._certificate),
@@ -111,20 +111,22 @@ class SubscriptionRoutes:
             ),
         ]
 
-    def _route(self, path: str, name: str, answer: Callable[[Request], Awaitable[Response]]) -> Route:
+    def _route(self, path: str, name: str, methods: Collection[str], answer: Handler) -> Route:
         async def handler(request: Request) -> Response:
             with self.counts.request(name, request.method) as answered:
-                response = await self._answered(request, answer)
+                response = await self._answered(request, methods, answer)
                 answered.status = response.status
                 return response
 
         return Route("*", path, handler)
 
-    async def _answered(self, request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+    async def _answered(self, request: Request, methods: Collection[str], answer: Handler) -> Response:
         try:
             if not self.directory.is_filled:
                 raise Refused(503, TRY_AGAIN, retry_after=1.0)
             self._limit(self.client_limit, self._client(request))
+            if request.method not in methods:
+                raise Refused(405, WRONG_METHOD)
             return await answer(request)
         except PayloadInvalid as error:
             return message(400, str(error))
@@ -140,7 +142,6 @@ class SubscriptionRoutes:
     # ---- subscriptions
 
     async def _provision_saas(self, request: Request) -> Response:
-        self._expect(request, "PUT", "DELETE")
         subscription = payloads.saas_subscription(request.body)
         callback = _callback(request)
         claims = await self._token(request)
@@ -150,7 +151,6 @@ class SubscriptionRoutes:
         return await self._unsubscribe(asked)
 
     async def _provision_sms(self, request: Request) -> Response:
-        self._expect(request, "PUT", "DELETE")
         callback = _callback(request)
         if request.method == "PUT":
             subscription = payloads.sms_subscription(request.body)
@@ -283,7 +283,6 @@ class SubscriptionRoutes:
     # ---- dependencies
 
     async def _dependencies(self, authenticate: Callable[[Request], Awaitable[Caller]], request: Request) -> Response:
-        self._expect(request, "GET")
         provider, app_name = request.found["provider"], request.found["app"]
         try:
             caller = await authenticate(request)
@@ -383,10 +382,6 @@ class SubscriptionRoutes:
     def _limit(self, limit: RateLimit, key: str) -> None:
         if wait := limit.wait_seconds(key):
             raise Refused(429, "too many requests: try again", retry_after=wait)
-
-    def _expect(self, request: Request, *methods: str) -> None:
-        if request.method not in methods:
-            raise Refused(405, WRONG_METHOD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 judges         decide with what the caches show
 rules          what is refused of each kind but CAPApplicationVersion
 version        what is refused of a CAPApplicationVersion
-server         serves them, with a certificate that replicas share
 registration   how API servers learn of them
-process        the program that `stellwerk run cap-webhooks` starts; spec, settings, rights, installation: its parts
+process        the program that `stellwerk run cap-webhooks` starts, and the certificate that its replicas share; spec,
+               settings, rights, installation: its parts
 """

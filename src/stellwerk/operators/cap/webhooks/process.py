@@ -1,21 +1,27 @@
-"""The process of the webhooks."""
+"""The process of the webhooks. Every replica serves; none needs to lead."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.cap.webhooks import registration, server
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.webhooks import registration
 from stellwerk.operators.cap.webhooks.installation import INSTALLATION
+from stellwerk.operators.cap.webhooks.judges import Judges
 from stellwerk.operators.cap.webhooks.settings import SERVICE, Settings
+from stellwerk.runtime.certificates.store import Profile, Registration, ServingCertificates
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.process.process import Parts
 from stellwerk.runtime.serving.http import ListenAddress
 from stellwerk.runtime.serving.tls import MountedCertificates
-from stellwerk.runtime.serving.webhook import WebhookCertificates
+from stellwerk.runtime.serving.webhook import AdmissionServer, WebhookCertificates
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 
 
@@ -32,9 +38,27 @@ def launch(process: ProcessSettings, settings: Settings, environment: Mapping[st
         namespace = identity.home(parts.manager.client.config)
         address = ListenAddress(settings.webhook_host, settings.webhook_port)
         certificates = _certificates(parts.manager, settings, namespace)
-        server.install(parts.manager, address, certificates, derives_tenant_jobs=settings.derived_tenant_jobs)
+        install(parts.manager, address, certificates, derives_tenant_jobs=settings.derived_tenant_jobs)
 
     return Launch(identity, add)
+
+
+def install(
+    manager: Manager, address: ListenAddress, certificates: WebhookCertificates, *, derives_tenant_jobs: bool = False
+) -> AdmissionServer:
+    """Serve the webhooks at an address with a certificate."""
+    judges = Judges(
+        client=manager.client,
+        applications=manager.informer(CAPApplication, required=True),
+        tenants=manager.informer(CAPTenant, required=True),
+        domains=manager.informer(Domain, required=True),
+        cluster_domains=manager.informer(ClusterDomain, required=True),
+        derives_tenant_jobs=derives_tenant_jobs,
+    )
+    server = AdmissionServer(address, judges.webhooks(), certificates, metrics=manager.metrics)
+    manager.add_server("webhooks", server)
+    manager.ready_when("webhooks", server.unready)
+    return server
 
 
 def _certificates(manager: Manager, settings: Settings, namespace: str) -> WebhookCertificates:
@@ -43,9 +67,7 @@ def _certificates(manager: Manager, settings: Settings, namespace: str) -> Webho
     secret = ObjectKey(namespace, registration.secret_of(settings.webhook_service))
     # Releases before the Service could have another name kept the certificate in this one, whatever its name.
     former = ObjectKey(namespace, registration.secret_of(SERVICE))
-    return server.shared_certificate(
-        manager, secret, hosts(settings, namespace), former=former if former != secret else None
-    )
+    return shared_certificate(manager, secret, hosts(settings, namespace), former=former if former != secret else None)
 
 
 def hosts(settings: Settings, namespace: str) -> tuple[str, ...]:
@@ -53,3 +75,26 @@ def hosts(settings: Settings, namespace: str) -> tuple[str, ...]:
     service = f"{settings.webhook_service}.{namespace}"
     names = (f"{service}.svc", service, f"{service}.svc.cluster.local", settings.webhook_host)
     return tuple(name for name in names if name)
+
+
+def shared_certificate(
+    manager: Manager, secret: ObjectKey, hosts: Sequence[str], *, former: ObjectKey | None = None
+) -> ServingCertificates:
+    """A certificate for `hosts` that the replicas share by a Secret, and that API servers trust.
+
+    `former`: as of `ServingCertificates`.
+    """
+    registrations = (Registration.validating(registration.NAME), Registration.mutating(registration.NAME))
+    certificates = ServingCertificates(
+        manager.client,
+        secret,
+        Profile(names=hosts),
+        former=former,
+        registrations=registrations,
+        clock=manager.clock,
+        metrics=manager.metrics,
+    )
+    for each in registrations:
+        found = manager.informer(metadata_of(each.view.resource), fields=f"metadata.name={each.name}")
+        found.on_change(lambda _: certificates.doubt())
+    return certificates

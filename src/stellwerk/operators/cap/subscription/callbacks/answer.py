@@ -17,7 +17,6 @@ from stellwerk.operators.cap.subscription.registries import Protocol
 MOST_OUTPUT_BYTES = 128 * 1024
 """Of the additional output; a Secret stores it."""
 _URLS = {Protocol.SAAS: "subscriptionUrl", Protocol.SMS: "applicationUrl"}
-_TITLES = {Operation.PROVISIONING: "Provisioning", Operation.DEPROVISIONING: "Deprovisioning"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def body(promise: Promise, *, succeeded: bool, output: JsonObject | None = None,
     operation = promise.operation
     answer: JsonObject = {
         "status": "SUCCEEDED" if succeeded else "FAILED",
-        "message": f"{_TITLES[operation]} {'successful' if succeeded else 'failed'}",
+        "message": f"{operation.capitalize()} {'successful' if succeeded else 'failed'}",
     }
     if operation is Operation.PROVISIONING:
         if output is not None:

@@ -268,7 +268,10 @@ def is_for(claims: Claims, rules: TokenRules) -> bool:
     return (
         is_within(claims.issuer, rules.uaa_domain)
         and bool(rules.app_name)
-        and any(_is_among(name, audiences) for name in expected)
+        and any(
+            name in audiences or ("!b" in name and any(each.endswith(f"|{name}") for each in audiences))
+            for name in expected
+        )
         and not claims.scopes.isdisjoint({f"{rules.app_name}.Callback", f"{rules.app_name}.mtcallback"})
     )
 
@@ -277,12 +280,6 @@ def _audiences(claims: Claims) -> set[str]:
     named = {audience.partition(".")[0] for audience in claims.audiences}
     derived = {scope.partition(".")[0] for scope in claims.scopes if "." in scope}
     return {name for name in (*(named or derived), claims.client_id) if name}
-
-
-def _is_among(expected: str, audiences: Collection[str]) -> bool:
-    if expected in audiences:
-        return True
-    return "!b" in expected and any(audience.endswith(f"|{expected}") for audience in audiences)
 
 
 # ---- reading
@@ -323,13 +320,8 @@ def _seconds(content: JsonObject, name: str) -> float | None:
 
 def _texts(value: JsonValue) -> frozenset[str]:
     """A list of texts, or one text with words, as both are in use."""
-    if isinstance(value, str):
-        return frozenset(value.split()[:_MOST_ENTRIES])
-    return (
-        frozenset(each for each in value[:_MOST_ENTRIES] if isinstance(each, str))
-        if isinstance(value, list)
-        else frozenset()
-    )
+    words = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+    return frozenset(each for each in words[:_MOST_ENTRIES] if isinstance(each, str))
 
 
 def _text(value: JsonValue) -> str:
