@@ -38,14 +38,17 @@ RETAIN_ANNOTATION = f"{GROUP}/retain-resources"
 NEVER_OBSERVED = -1
 """What the API server writes as observedGeneration of a CAPOperator before the first pass."""
 
-_CORE = "io.k8s.api.core.v1."
+
+def _core(text: str, kind: str) -> msgspec.Meta:
+    """The schema of a part of a pod."""
+    return documented(text, definition=f"io.k8s.api.core.v1.{kind}")
+
+
 PodPart: TypeAlias = dict[str, Any]
-Toleration: TypeAlias = Annotated[PodPart, documented("A toleration.", definition=f"{_CORE}Toleration")]
-SpreadConstraint: TypeAlias = Annotated[
-    PodPart, documented("A constraint.", definition=f"{_CORE}TopologySpreadConstraint")
-]
-Volume: TypeAlias = Annotated[PodPart, documented("A volume.", definition=f"{_CORE}Volume")]
-VolumeMount: TypeAlias = Annotated[PodPart, documented("A mount.", definition=f"{_CORE}VolumeMount")]
+Toleration: TypeAlias = Annotated[PodPart, _core("A toleration.", "Toleration")]
+SpreadConstraint: TypeAlias = Annotated[PodPart, _core("A constraint.", "TopologySpreadConstraint")]
+Volume: TypeAlias = Annotated[PodPart, _core("A volume.", "Volume")]
+VolumeMount: TypeAlias = Annotated[PodPart, _core("A mount.", "VolumeMount")]
 
 
 # ---- what a CAPOperator asks for
@@ -55,22 +58,16 @@ class PodSettings(Record, frozen=True, kw_only=True):
     """Settings of the pods of one part of the CAP Operator. What is absent has the default of the chart."""
 
     replicas: Annotated[int | None, documented("How many pods run.", format="int32", example="2")] = None
-    resources: Annotated[
-        PodPart | None, documented("Resources of the container.", definition=f"{_CORE}ResourceRequirements")
-    ] = None
+    resources: Annotated[PodPart | None, _core("Resources of the container.", "ResourceRequirements")] = None
     node_selector: Annotated[Mapping[str, str] | None, documented("Labels of the nodes that pods may run on.")] = None
-    affinity: Annotated[PodPart | None, documented("Affinity of the pods.", definition=f"{_CORE}Affinity")] = None
+    affinity: Annotated[PodPart | None, _core("Affinity of the pods.", "Affinity")] = None
     tolerations: Annotated[tuple[Toleration, ...], documented("Tolerations of the pods.")] = ()
     priority_class_name: Annotated[str, documented("Priority class of the pods.")] = ""
     topology_spread_constraints: Annotated[
         tuple[SpreadConstraint, ...], documented("How pods are spread over the cluster.")
     ] = ()
-    pod_security_context: Annotated[
-        PodPart | None, documented("Security context of the pods.", definition=f"{_CORE}PodSecurityContext")
-    ] = None
-    security_context: Annotated[
-        PodPart | None, documented("Security context of the container.", definition=f"{_CORE}SecurityContext")
-    ] = None
+    pod_security_context: Annotated[PodPart | None, _core("Security context of the pods.", "PodSecurityContext")] = None
+    security_context: Annotated[PodPart | None, _core("Security context of the container.", "SecurityContext")] = None
     volumes: Annotated[tuple[Volume, ...], documented("Further volumes of the pods.")] = ()
     volume_mounts: Annotated[tuple[VolumeMount, ...], documented("Further mounts of the container.")] = ()
 

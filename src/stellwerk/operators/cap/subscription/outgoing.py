@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.sources.http import (
     HttpCall,
     HttpClient,
+    Method,
     OriginCredentials,
     Resolver,
     TlsMaterial,
@@ -101,29 +101,23 @@ class Outgoing:
         """Close all connections."""
         await self._client.close()
 
-    def check(self, url: str) -> None:
-        """Raises EgressRefused for a URL that is never called, whatever its addresses are."""
-        self._rules.check_url(HttpCall.of("GET", url, self._rules).url)
-
     def presenting(self, url: str, certificate: bytes, key: bytes) -> OriginCredentials:
         """A client certificate for the server of a URL."""
         return replace(OriginCredentials.anonymous(url), tls=TlsMaterial(self._authority, certificate, key))
 
-    async def get(self, url: str) -> HttpAnswer:
-        """Raises NoAnswer."""
-        return await self._call(lambda: HttpCall.of("GET", url, self._rules))
-
-    async def post_form(self, url: str, form: dict[str, str], credentials: OriginCredentials | None) -> HttpAnswer:
-        """Raises NoAnswer."""
-        return await self._call(lambda: replace(HttpCall.of("POST", url, self._rules, credentials), form=form))
-
-    async def put_json(self, url: str, body: bytes, credentials: OriginCredentials | None) -> HttpAnswer:
-        """Raises NoAnswer."""
-        return await self._call(lambda: replace(HttpCall.of("PUT", url, self._rules, credentials), json=body))
-
-    async def _call(self, make: Callable[[], HttpCall]) -> HttpAnswer:
+    async def call(
+        self,
+        method: Method,
+        url: str,
+        credentials: OriginCredentials | None = None,
+        *,
+        form: dict[str, str] | None = None,
+        json: bytes | None = None,
+    ) -> HttpAnswer:
+        """What the server of a URL answers. Raises NoAnswer."""
         try:
-            async with asyncio.timeout(self._total_seconds), self._client.hop(make()) as response:
+            call = replace(HttpCall.of(method, url, self._rules, credentials), form=form, json=json)
+            async with asyncio.timeout(self._total_seconds), self._client.hop(call) as response:
                 return HttpAnswer(response.status, await bounded_body(response, MOST_BYTES))
         except TimeoutError:
             raise NoAnswer("no answer in time") from None

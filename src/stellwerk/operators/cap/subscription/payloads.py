@@ -67,6 +67,13 @@ def sms_subscription(body: bytes) -> Subscription:
     )
 
 
+def check_subscriber(tenant_id: str, subdomain: str) -> None:
+    """Raises PayloadInvalid where the SaaS registry could not have a subscriber like this."""
+    values = _Reader({"subscribedTenantId": tenant_id, "subscribedSubdomain": subdomain}, "")
+    values.label("subscribedTenantId")
+    values.subdomain("subscribedSubdomain")
+
+
 def sms_end(query: Mapping[str, str], path_tail: str) -> tuple[str, str]:
     """The id of a subscription and the tenant id in the DELETE of the SMS. Raises PayloadInvalid."""
     values = _Reader({"subscriptionGUID": query.get("subscriptionGUID"), "app_tid": path_tail}, "")

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Iterable
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
@@ -152,24 +152,21 @@ def context_data(payload: bytes) -> JsonObject:
 def tenant(application: CAPApplication, subscription: Subscription, name: str, context: str) -> JsonObject:
     """A new tenant with the Secret `context`. It has no version: the application gives it one."""
     resource = CAPTenant.resource
-    labels: dict[str, JsonValue] = {
-        names.TENANT_TYPE_LABEL: names.CONSUMER,
-        names.TENANT_ID_LABEL: subscription.tenant_id,
-        names.SUBSCRIPTION_GUID: subscription.guid,
-        **names.application_labels(application.spec),
-    }
-    annotations: dict[str, JsonValue] = {
-        names.CONTEXT_SECRET_ANNOTATION: context,
-        names.SUBSCRIPTION_GUID: subscription.guid,
-    }
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": {
             "name": name,
             "namespace": application.metadata.namespace,
-            "labels": labels,
-            "annotations": annotations,
+            "labels": {
+                names.TENANT_TYPE_LABEL: names.CONSUMER,
+                **context_labels(subscription),
+                **names.application_labels(application.spec),
+            },
+            "annotations": {
+                names.CONTEXT_SECRET_ANNOTATION: context,
+                names.SUBSCRIPTION_GUID: subscription.guid,
+            },
         },
         "spec": {
             "capApplicationInstance": application.metadata.name,

@@ -89,15 +89,8 @@ def _check(application: CAPApplication, tenant_id: str, subdomain: str) -> None:
             f"{application.ref} has services only, and no tenants",
             fix=f"see its versions: stellwerk tree ca/{application.metadata.name} -n {application.metadata.namespace}",
         )
-    body = {
-        "subscriptionGUID": "guid",
-        "subscribedTenantId": tenant_id,
-        "subscribedSubdomain": subdomain,
-        "providerSubaccountId": "subaccount",
-        "subscriptionAppName": "name",
-    }
     try:
-        payloads.saas_subscription(msgspec.json.encode(body))
+        payloads.check_subscriber(tenant_id, subdomain)
     except PayloadInvalid as error:
         raise VerbRefused(str(error), fix="name another tenant id or subdomain") from None
 

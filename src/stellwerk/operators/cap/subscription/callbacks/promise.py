@@ -18,7 +18,7 @@ import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import UNREADABLE, JsonObject, Kind
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, Operation, TenantState
@@ -163,8 +163,3 @@ def judge(promise: Promise, tenant: CAPTenant | None, now: datetime, *, is_over:
 def is_replay(issued_at: float, ended: Promise) -> bool:
     """Whether a token is older than the end of the subscription for which it is shown again."""
     return ended.operation is Operation.DEPROVISIONING and issued_at <= ended.accepted.timestamp()
-
-
-def tenant_key(secret: PromiseSecret, promise: Promise) -> ObjectKey:
-    """The tenant that is deprovisioned."""
-    return ObjectKey(secret.metadata.namespace, promise.tenant)

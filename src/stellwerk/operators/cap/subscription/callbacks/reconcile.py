@@ -208,18 +208,15 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
 
     def _tenant(self, secret: PromiseSecret, found: Promise) -> CAPTenant | None:
         if found.operation is Operation.DEPROVISIONING:
-            return self.directory.tenants.store.get(promise.tenant_key(secret, found))
+            return self.directory.tenants.store.get(ObjectKey(secret.metadata.namespace, found.tenant))
         application = self._application(secret, found)
         return self.directory.tenant(application, found.tenant_id) if application is not None else None
 
     async def _live(self, secret: PromiseSecret, found: Promise) -> CAPTenant | None:
         if found.operation is Operation.DEPROVISIONING:
-            key = promise.tenant_key(secret, found)
-            return await self.client.find(CAPTenant, key.name, key.namespace)
+            return await self.client.find(CAPTenant, found.tenant, secret.metadata.namespace)
         application = self._application(secret, found)
-        if application is None:
-            return None
-        return await self.subscriptions.live_tenant(application, found.tenant_id)
+        return await self.subscriptions.live_tenant(application, found.tenant_id) if application is not None else None
 
     def _announce(self, secret: PromiseSecret, found: Promise, reason: str, text: str, severity: Severity) -> None:
         """An Event on the tenant; on the application where the tenant is gone."""

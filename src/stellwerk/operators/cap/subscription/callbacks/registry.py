@@ -79,7 +79,7 @@ class RegistryClient:
             return Attempt(Delivery.AGAIN, f"no token: {error}")
         try:
             shown = OriginCredentials.bearer(str(url), token)
-            answer = await self.outgoing.put_json(str(url), body.encode(), shown)
+            answer = await self.outgoing.call("PUT", str(url), shown, json=body.encode())
         except NoAnswer as error:
             return Attempt(Delivery.AGAIN, f"the registry: {error}")
         if 200 <= answer.status < 300:
@@ -98,7 +98,7 @@ class RegistryClient:
         else:
             url = registries.text(credentials, "url").rstrip("/") + TOKEN_PATH
             shown = OriginCredentials.basic(url, client, registries.text(credentials, "clientsecret"))
-        answer = await self.outgoing.post_form(url, form, shown)
+        answer = await self.outgoing.call("POST", url, shown, form=form)
         if answer.status != 200:
             raise NoAnswer(f"HTTP {answer.status}")
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import ClassVar
 
 import msgspec
@@ -51,22 +51,22 @@ class Gateway:
 
     def sent(self, peer: str) -> bool:
         """Whether a request from this address comes from the gateway."""
-        try:
-            address = ip_address(peer.partition("%")[0])
-        except ValueError:
-            return False
+        address = _address(peer.partition("%")[0])
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
+        if address is None:
+            return False
         if any(address in network for network in self.networks):
             return True
         return self.pods is not None and bool(self.pods.store.by(BY_ADDRESS, str(address)))
 
 
 def _addresses(pod: GatewayPod) -> Collection[str]:
-    found = []
-    for each in pod.status.addresses:
-        try:
-            found.append(str(ip_address(each.ip)))
-        except ValueError:
-            continue
-    return found
+    return [str(address) for each in pod.status.addresses if (address := _address(each.ip)) is not None]
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None

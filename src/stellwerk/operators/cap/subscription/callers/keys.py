@@ -160,7 +160,7 @@ class IssuerKeys:
         return tokens.keys_of(await self._document(f"https://{host}/token_keys"))
 
     async def _document(self, url: str) -> bytes:
-        answer = await self.outgoing.get(url)
+        answer = await self.outgoing.call("GET", url)
         if answer.status != 200:
             raise NoAnswer(f"HTTP {answer.status}")
         if len(answer.body) > MOST_DOCUMENT_BYTES:
