@@ -101,6 +101,5 @@ def install(
     )
     controller.ignore_updates(only_status_changed)
     seen.controllers.append(controller)
-    seen.connect()
     manager.add_controller(controller)
     return CapOperatorManager(controller, seen)

@@ -21,7 +21,6 @@ from stellwerk.delivery.watched_objects import Unwatchable
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap_manager.reasons import Cause, Reason
-from stellwerk.operators.cap_manager.status_report import PassReport
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime.reconciler import ReconcileError, Retry
 
@@ -34,10 +33,6 @@ class CapOperatorFailed(ReconcileError):
 
     reason = Reason.Error
     cause: Cause = Cause.ApplyFailed
-
-    def report(self) -> PassReport:
-        """What the status shows about it."""
-        return PassReport(reason=Reason.Error, message=str(self), cause=self.cause)
 
 
 # ---- what only an edit can help
@@ -126,11 +121,7 @@ class EndedUnexpectedly(PassFailed):
     cause = Cause.UnexpectedError
 
 
-Foreign = RenderError | ApplyError | ApiError | Unwatchable
-"""The failures of the rooms below."""
-
-
-def failure_of(error: Foreign) -> CapOperatorFailed:
+def failure_of(error: RenderError | ApplyError | ApiError | Unwatchable) -> CapOperatorFailed:
     """What a failure of the rooms below means for a CAPOperator. Raise it `from` the failure."""
     match error:
         case RenderError():

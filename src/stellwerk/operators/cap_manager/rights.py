@@ -9,7 +9,7 @@ the original's, needs them in a ClusterRole with the label `AGGREGATE`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -115,10 +115,5 @@ def manifests(installed: Sequence[Installation], namespace: str) -> list[JsonObj
 def granted_rules(installed: Iterable[Installation]) -> Sequence[PolicyRule]:
     """The rules of all roles of these installations, those for users included, each once."""
     bodies = [body for each in installed for body in (*each.accounts(), *each.roles_of_users())]
-    return tuple(dict.fromkeys(_rules(bodies)))
-
-
-def _rules(bodies: Iterable[JsonObject]) -> Iterator[PolicyRule]:
-    for body in bodies:
-        if body.get("kind") in ("ClusterRole", "Role"):
-            yield from msgspec.convert(body.get("rules") or [], tuple[PolicyRule, ...])
+    roles = [body.get("rules") or [] for body in bodies if body.get("kind") in ("ClusterRole", "Role")]
+    return tuple(dict.fromkeys(rule for rules in roles for rule in msgspec.convert(rules, tuple[PolicyRule, ...])))

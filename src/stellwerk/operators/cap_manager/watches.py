@@ -78,8 +78,7 @@ class Watches:
             for obj in self.capoperators.store.all():
                 controller.queue.add(obj.key)
 
-    def connect(self) -> None:
-        """Connect the watches. Called when the controller exists."""
+    def __post_init__(self) -> None:
         self.capoperators.on_change(self._on_capoperator)
         self.shoot_info.on_change(lambda _: self.wake_all())
         self.definitions.on_change(self._on_definition)

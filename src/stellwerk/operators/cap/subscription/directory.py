@@ -5,6 +5,7 @@ Of Secrets, the metadata of those with the payload of a subscription, and the pr
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +62,7 @@ class Directory:
         found.applications.store.add_index(_BY_IDENTITY, lambda each: (each.spec.btp_app_name,))
         found.tenants.store.add_index(_BY_TENANT_ID, _tenant_ids)
         found.tenants.store.add_index(_BY_GUID, _guid)
-        found.promises.store.add_index(_BY_TENANT_ID, lambda each: (_tenant_of(each),))
+        found.promises.store.add_index(_BY_TENANT_ID, _tenant_ids)
         found.promises.store.add_index(_BY_GUID, _guid)
         found.promises.store.add_index(_BY_STATE, lambda each: (each.state,))
         return found
@@ -102,31 +103,19 @@ class Directory:
         """The tenants with the labels of a subscription, in all namespaces: any client may have written them."""
         return [each for each in self.tenants.store.by(_BY_GUID, guid) if each.spec.tenant_id == tenant_id]
 
-    def promises_of(self, tenant: CAPTenant) -> list[ObjectKey]:
-        """The promises about a tenant."""
-        found = {key for value in _tenant_ids(tenant) for key in self._promises_at(value)}
-        return sorted(found, key=str)
-
-    def promises_like(self, secret: PromiseSecret) -> list[ObjectKey]:
-        """The promises about the same subscriber."""
-        return self._promises_at(_tenant_of(secret))
-
-    def _promises_at(self, value: str) -> list[ObjectKey]:
-        return [each.key for each in self.promises.store.by(_BY_TENANT_ID, value)]
+    def promises_of(self, obj: CAPTenant | PromiseSecret) -> list[ObjectKey]:
+        """The promises about a tenant, or about the same subscriber."""
+        promises = self.promises.store
+        return sorted({each.key for value in _tenant_ids(obj) for each in promises.by(_BY_TENANT_ID, value)}, key=str)
 
     def ends_of(self, guid: str, namespace: str = "") -> list[Promise]:
         """The ends of a subscription that its registry has asked for within the last day, in one namespace or all."""
         found = []
         for secret in self.promises.store.by(_BY_GUID, guid):
-            if namespace not in ("", secret.metadata.namespace):
-                continue
-            try:
-                each = promise.read(secret)
-            except PromiseUnreadable:
-                continue
-            if each.operation == "deprovisioning":
-                found.append(each)
-        return found
+            if namespace in ("", secret.metadata.namespace):
+                with contextlib.suppress(PromiseUnreadable):
+                    found.append(promise.read(secret))
+        return [each for each in found if each.operation == "deprovisioning"]
 
     @property
     def pending(self) -> int:
@@ -134,14 +123,11 @@ class Directory:
         return len(self.promises.store.by(_BY_STATE, promise.PENDING))
 
 
-def _tenant_ids(tenant: CAPTenant) -> tuple[str, ...]:
-    namespace, labels = tenant.metadata.namespace, tenant.metadata.labels
-    ids = {tenant.spec.tenant_id, labels.get(names.TENANT_ID_LABEL, "")} - {""}
-    return tuple(f"{namespace}/{each}" for each in sorted(ids))
-
-
-def _tenant_of(secret: PromiseSecret) -> str:
-    return f"{secret.metadata.namespace}/{secret.metadata.labels.get(names.TENANT_ID_LABEL, '')}"
+def _tenant_ids(obj: CAPTenant | PromiseSecret) -> tuple[str, ...]:
+    ids = {obj.metadata.labels.get(names.TENANT_ID_LABEL, "")}
+    if isinstance(obj, CAPTenant):
+        ids.add(obj.spec.tenant_id)
+    return tuple(f"{obj.metadata.namespace}/{each}" for each in sorted(ids - {""}))
 
 
 def _guid(obj: CAPTenant | PromiseSecret) -> tuple[str, ...]:

@@ -183,7 +183,7 @@ def _callbacks(
         clock=manager.clock,
     )
     controller.watches(directory.tenants, lambda delta: directory.promises_of(delta.latest))
-    controller.watches(directory.promises, lambda delta: [] if delta.old else directory.promises_like(delta.latest))
+    controller.watches(directory.promises, lambda delta: [] if delta.old else directory.promises_of(delta.latest))
     manager.add_controller(controller)
     return controller
 

@@ -40,14 +40,8 @@ from stellwerk.runtime.serving.rate_limit import RateLimit
 from stellwerk.runtime.serving.routes import Handler, Route
 
 CALLBACK_HEADER = "STATUS_CALLBACK"
-CERTIFICATE_HEADER = "X-Forwarded-Client-Cert"
-DELETED = "resource deleted successfully"
 NOT_FOUND = "resource not found"
-NO_TENANT = "tenant not found"
 NOT_AUTHORIZED = "authorization check failed"
-NO_BEARER = "expected bearer token"
-SERVICES_ONLY = "no multi-tenant capapplication found"
-WRONG_METHOD = "invalid request method"
 TRY_AGAIN = "the request cannot be served now: try again"
 
 Caller: TypeAlias = Claims | ClientCertificate
@@ -126,7 +120,7 @@ class SubscriptionRoutes:
                 raise Refused(503, TRY_AGAIN, retry_after=1.0)
             self._limit(self.client_limit, self._client(request))
             if request.method not in methods:
-                raise Refused(405, WRONG_METHOD)
+                raise Refused(405, "invalid request method")
             return await answer(request)
         except PayloadInvalid as error:
             return message(400, str(error))
@@ -166,7 +160,7 @@ class SubscriptionRoutes:
         if application is None:
             raise Refused(406, NOT_FOUND)
         if application.status.services_only:
-            raise Refused(406, SERVICES_ONLY)
+            raise Refused(406, "no multi-tenant capapplication found")
         self._authorize(asked.caller, application)
         self._limit(self.tenant_limit, f"{application.key} {subscription.tenant_id}")
         if isinstance(asked.caller, Claims) and self._is_replay(asked.caller, application, subscription):
@@ -196,7 +190,7 @@ class SubscriptionRoutes:
             tenant = await self._subscribed(asked)
             application = self.directory.application_of(tenant) if tenant is not None else None
             if tenant is None or application is None or plan.is_provider(tenant):
-                raise Refused(404, NO_TENANT)
+                raise Refused(404, "tenant not found")
             self._authorize(asked.caller, application)
             self._limit(self.tenant_limit, f"{application.key} {asked.tenant_id}")
             promised = self._promise(asked, application, tenant)
@@ -206,7 +200,7 @@ class SubscriptionRoutes:
         except ApiError as error:
             _log.warning("the end of a subscription cannot be carried out: %s", error)
             raise Refused(406, TRY_AGAIN, retry_after=1.0) from None
-        return message(202, DELETED)
+        return message(202, "resource deleted successfully")
 
     async def _subscribed(self, asked: _Asked) -> CAPTenant | None:
         """The tenant whose subscription ends: by its id, else, for the SaaS registry, by application and tenant.
@@ -225,10 +219,7 @@ class SubscriptionRoutes:
         if asked.subscription is None or self.directory.ends_of(guid):
             return None
         application = self._application(asked.subscription)
-        if application is None:
-            return None
-        shown = self.directory.tenant(application, tenant_id)
-        return shown if shown is not None else await self.subscriptions.live_tenant(application, tenant_id)
+        return await self.subscriptions.tenant(application, tenant_id) if application is not None else None
 
     def _is_replay(self, claims: Claims, application: CAPApplication, subscription: Subscription) -> bool:
         ends = self.directory.ends_of(subscription.guid, application.metadata.namespace)
@@ -323,7 +314,7 @@ class SubscriptionRoutes:
         try:
             token = tokens.bearer(request.headers.get("Authorization", ""))
         except TokenRefused:
-            raise NotAuthenticated(406, NO_BEARER) from None
+            raise NotAuthenticated(406, "expected bearer token") from None
         try:
             header = tokens.header_of(token, self.bindings.uaa_domains)
             issuer_keys = await self.keys.of(header, self._client(request))
@@ -337,7 +328,7 @@ class SubscriptionRoutes:
     async def _certificate(self, request: Request) -> ClientCertificate:
         """The names of a valid client certificate. Raises NotAuthenticated."""
         await self.bindings.up_to_date()
-        header = request.headers.all(CERTIFICATE_HEADER)
+        header = request.headers.all("X-Forwarded-Client-Cert")
         try:
             if not self.gateway.sent(request.remote):
                 raise CertificateRefused("it does not come from the ingress gateway")

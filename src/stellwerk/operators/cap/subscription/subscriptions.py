@@ -49,9 +49,7 @@ class Subscriptions:
 
     async def subscribe(self, application: CAPApplication, subscription: Subscription, payload: bytes) -> str:
         """Have a tenant for a subscription. Returns the message. Raises CannotSubscribe, ApiError."""
-        tenant = self.directory.tenant(application, subscription.tenant_id)
-        if tenant is None:  # the cache may be behind, and a second tenant would be a second database
-            tenant = await self.live_tenant(application, subscription.tenant_id)
+        tenant = await self.tenant(application, subscription.tenant_id)
         if tenant is None:
             tenant, is_new = await self._created(application, subscription, payload)
             if is_new:
@@ -64,6 +62,14 @@ class Subscriptions:
         if not metadata.is_terminating:
             await self.client.delete(metadata_of(CAPTenant), metadata.name, metadata.namespace, uid=metadata.uid)
             _log.info("CAPTenant %s is deleted: its subscription has ended", tenant.key)
+
+    async def tenant(self, application: CAPApplication, tenant_id: str) -> CAPTenant | None:
+        """A subscriber of an application. The cache may be behind, and a second tenant would be a second database.
+
+        Raises ApiError.
+        """
+        shown = self.directory.tenant(application, tenant_id)
+        return shown if shown is not None else await self.live_tenant(application, tenant_id)
 
     async def live_tenant(self, application: CAPApplication, tenant_id: str) -> CAPTenant | None:
         """A subscriber of an application as the API server has it now. Raises ApiError."""

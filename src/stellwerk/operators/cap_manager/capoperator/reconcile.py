@@ -123,7 +123,7 @@ class CapOperatorPass:
         """The status that reports a failure, on top of what the pass has come to."""
         if not isinstance(failure, CapOperatorFailed):
             failure = EndedUnexpectedly(str(failure))
-        return self._with(failure.report())
+        return self._with(PassReport(reason=Reason.Error, message=str(failure), cause=failure.cause))
 
     def _with(self, report: PassReport) -> CAPOperatorStatus:
         return plan.with_report(self.capoperator, self.draft, report, self.services.clock.now())

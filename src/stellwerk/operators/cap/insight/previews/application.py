@@ -47,7 +47,9 @@ async def preview(subject: CAPApplication, request: PreviewRequest) -> Preview:
         _note_write(outcome, seen.application, decision.write)
     if decision.exposes is not None:
         await _note_routes(client, outcome, found, seen.application, decision.exposes)
-    _note_waiting(outcome, decision)
+    ready = conditions.find(decision.status.conditions, READY) if decision.status is not None else None
+    if ready is not None and not ready.is_true and decision.write is None:
+        outcome.warnings.append(ready.message)  # what the application waits for
     return outcome.preview(claims=ORIGINAL)
 
 
@@ -146,13 +148,6 @@ async def _note_routes(
         outcome.hashed(exposures.owner_of(application), desired, hash, shown.get(address))
     for address in shown.keys() - wanted.keys():
         outcome.deleted[address.ref] = f"{version.ref} does not expose its subdomain"
-
-
-def _note_waiting(outcome: Outcome, decision: Decision) -> None:
-    """What the application waits for, where it waits."""
-    ready = conditions.find(decision.status.conditions, READY) if decision.status is not None else None
-    if ready is not None and not ready.is_true and decision.write is None:
-        outcome.warnings.append(ready.message)
 
 
 PREVIEWER = KindPreviewer(CAPApplication, preview)

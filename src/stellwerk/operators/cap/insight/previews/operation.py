@@ -35,9 +35,7 @@ async def preview(subject: CAPTenantOperation, request: PreviewRequest) -> Previ
             outcome.changed[subject.ref] = "the finalizer goes, and the operation with it"
         case plan.Refuse(message):
             outcome.warnings.append(message)
-        case plan.RunAgain(_, _, job) if job is not None:
-            outcome.changed[job.ref] = "will be deleted and created again, because it failed"
-        case RunStep(_, _, RestartJob(_, job)):
+        case plan.RunAgain(_, _, Job() as job) | RunStep(_, _, RestartJob(_, job)):
             outcome.changed[job.ref] = "will be deleted and created again, because it failed"
         case RunStep(number, step, StartJob(job_step)):
             ref = Address(Job.resource, ObjectKey(subject.metadata.namespace, job_step.job_name)).ref

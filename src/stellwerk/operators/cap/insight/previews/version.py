@@ -104,7 +104,11 @@ async def _note_objects(
             if known is None:  # the operator leaves out what the cluster does not serve
                 continue
             if desired.key in known:
-                _check(outcome, version, desired, known[desired.key])
+                try:
+                    children.check(version, desired, known[desired.key])
+                    outcome.kept += 1
+                except children.BelongsToAnother as error:
+                    outcome.warnings.append(str(error))
             else:
                 outcome.objects.append(Desired(desired.address, children.owned(version, desired)))
 
@@ -120,15 +124,6 @@ async def _note_objects(
         if await shown(ServiceMonitor.resource) is not None:
             await note(objects.monitors(workload))
     await note([*objects.policies()])
-
-
-def _check(outcome: Outcome, version: CAPApplicationVersion, desired: Desired, live: PartialObjectMetadata) -> None:
-    try:
-        children.check(version, desired, live)
-    except children.BelongsToAnother as error:
-        outcome.warnings.append(str(error))
-        return
-    outcome.kept += 1
 
 
 PREVIEWER = KindPreviewer(CAPApplicationVersion, preview)
