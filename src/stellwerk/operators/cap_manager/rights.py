@@ -43,13 +43,7 @@ GRANTS = (
         "no CAPOperator is seen, or held until its objects are gone",
         get=_CONFLICT,
     ),
-    grant(
-        api.GROUP,
-        "capoperators/status",
-        "update patch",
-        "no CAPOperator shows how it is",
-        patch=_CONFLICT,
-    ),
+    grant(api.GROUP, "capoperators/status", "update patch", "no CAPOperator shows how it is", patch=_CONFLICT),
     grant("", "namespaces", "get list watch", "objects in namespaces that do not exist are not noticed"),
     grant(
         "",

@@ -15,13 +15,7 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY
-from stellwerk.operators.cap.kinds.tenant import (
-    CAPTenant,
-    CAPTenantOperation,
-    Operation,
-    OperationState,
-    TenantState,
-)
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, OperationState, TenantState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason
 from stellwerk.operators.cap.semantic_version import precedence

@@ -163,10 +163,7 @@ def tenant(application: CAPApplication, subscription: Subscription, name: str, c
                 **context_labels(subscription),
                 **names.application_labels(application.spec),
             },
-            "annotations": {
-                names.CONTEXT_SECRET_ANNOTATION: context,
-                names.SUBSCRIPTION_GUID: subscription.guid,
-            },
+            "annotations": {names.CONTEXT_SECRET_ANNOTATION: context, names.SUBSCRIPTION_GUID: subscription.guid},
         },
         "spec": {
             "capApplicationInstance": application.metadata.name,

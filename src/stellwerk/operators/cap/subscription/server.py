@@ -178,7 +178,7 @@ class SubscriptionRoutes:
                 text = await self.subscriptions.subscribe(application, subscription, body)
             except CannotSubscribe as error:
                 if made is not None:
-                    await self.subscriptions.withdraw(made)
+                    await self.subscriptions.delete(made)
                 raise Refused(406, str(error)) from None
         except ApiError as error:
             _log.warning("a subscription to CAPApplication %s cannot be made: %s", application.key, error)

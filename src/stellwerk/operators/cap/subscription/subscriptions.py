@@ -16,7 +16,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, JsonObject, metadata_of
+from stellwerk.kube.types.model import HasMetadata, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -118,16 +118,15 @@ class Subscriptions:
         if guids == (subscription.guid, subscription.guid) and self._owns(tenant, context):
             return EXISTS
         secret = await self._written_context(tenant, context, application, subscription, payload)
-        annotations = {
-            names.SUBSCRIPTION_GUID: subscription.guid,
-            names.CONTEXT_SECRET_ANNOTATION: secret.metadata.name,
-        }
         patch = MergePatch(
             {
                 "metadata": {
                     "uid": metadata.uid,
                     "labels": {names.SUBSCRIPTION_GUID: subscription.guid},
-                    "annotations": {**annotations},
+                    "annotations": {
+                        names.SUBSCRIPTION_GUID: subscription.guid,
+                        names.CONTEXT_SECRET_ANNOTATION: secret.metadata.name,
+                    },
                 }
             }
         )
@@ -161,12 +160,7 @@ class Subscriptions:
         raise CannotSubscribe("the names for the payload of this tenant are taken by others")
 
     async def _written_context(
-        self,
-        tenant: CAPTenant,
-        context: str,
-        application: CAPApplication,
-        subscription: Subscription,
-        payload: bytes,
+        self, tenant: CAPTenant, context: str, application: CAPApplication, subscription: Subscription, payload: bytes
     ) -> HasMetadata:
         """Write the payload into the Secret of a tenant, and return it; a tenant without one gets one."""
         namespace = tenant.metadata.namespace
@@ -194,11 +188,9 @@ class Subscriptions:
         if secret is None or not subscription_objects.may_be_payload_of(tenant, secret):
             return
         patch = MergePatch(subscription_objects.owned_by(tenant, secret))
-        try:
+        with contextlib.suppress(NotFound, Conflict):  # deleted or replaced meanwhile
             owned = await self.client.patch(metadata_of(Secret), name, namespace, patch)
-        except (NotFound, Conflict):  # deleted or replaced meanwhile
-            return
-        self.directory.contexts.expect(owned.key, owned.metadata.resource_version)
+            self.directory.contexts.expect(owned.key, owned.metadata.resource_version)
 
     async def _named(self, namespace: str, name: str) -> HasMetadata | None:
         """The Secret that a tenant names: as the cache shows it, which has those with the label of a tenant only."""
@@ -213,7 +205,7 @@ class Subscriptions:
             labels = secret.metadata.labels
             is_meant = labels.get(names.TENANT_ID_LABEL) == tenant_id and labels.get(names.SUBSCRIPTION_GUID) == guid
             if is_meant and secret.metadata.namespace == namespace and not secret.metadata.owner_references:
-                await self._delete(secret)
+                await self.delete(secret)
 
     async def _drop_unused_context(self, tenant: CAPTenant, context: HasMetadata) -> None:
         """Another request has made the tenant with a payload of its own: delete ours."""
@@ -222,9 +214,10 @@ class Subscriptions:
             return
         secret = await self.client.find(metadata_of(Secret), name, tenant.metadata.namespace)
         if secret is not None and not secret.metadata.owner_references:
-            await self._delete(secret)
+            await self.delete(secret)
 
-    async def _delete(self, secret: HasMetadata) -> None:
+    async def delete(self, secret: HasMetadata) -> None:
+        """Delete a Secret with a payload or a promise. Raises ApiError."""
         metadata = secret.metadata
         await self.client.delete(metadata_of(Secret), metadata.name, metadata.namespace, uid=metadata.uid)
 
@@ -243,28 +236,18 @@ class Subscriptions:
         known = self.directory.promises.store.get(ObjectKey(namespace, promised.name))
         if known is not None and known.state == promise.PENDING:
             return None
+        made = None
         try:
-            made = await self._renewed(known, stored) or await self.client.create(PromiseSecret, stored)
+            if known is not None:
+                with contextlib.suppress(NotFound):
+                    renewal = promise.renewed(known, stored)
+                    made = await self.client.patch(PromiseSecret, promised.name, namespace, renewal)
+            if made is None:
+                made = await self.client.create(PromiseSecret, stored)
         except (AlreadyExists, Conflict):
             return None  # another request was faster
         self.directory.promises.expect(made.key, made.metadata.resource_version)
         return made
-
-    async def _renewed(self, ended: PromiseSecret | None, stored: JsonObject) -> PromiseSecret | None:
-        """The promise that begins again; None where there is none."""
-        if ended is None:
-            return None
-        metadata = ended.metadata
-        try:
-            return await self.client.patch(
-                PromiseSecret, metadata.name, metadata.namespace, promise.renewed(ended, stored)
-            )
-        except NotFound:
-            return None
-
-    async def withdraw(self, made: PromiseSecret) -> None:
-        """Delete a promise whose request is refused, or that is over. Raises ApiError."""
-        await self._delete(made)
 
 
 def _payload(subscription: Subscription, payload: bytes, uid: str) -> MergePatch:

@@ -10,7 +10,6 @@ the cluster may be touched, it is saved on the way, at a checkpoint.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -161,7 +160,7 @@ class CapOperatorPass:
             save=partial(self._save_inventory, reason),
         )
         answer = await self._progressed(progress, reason)
-        return answer.with_events(*self._news_of_target(content.target), *self._news_of_fights(progress))
+        return answer.with_events(*self._news(content.target, progress))
 
     async def _add_finalizer(self) -> None:
         held = await finalizer.add(self.services.client, self.capoperator, FINALIZER)
@@ -283,23 +282,18 @@ class CapOperatorPass:
 
     # ---- Events
 
-    def _news_of_target(self, target: DnsTarget) -> Iterator[Notice]:
-        """The fallback is reported when it begins, and when its cause changes."""
-        message = (
-            f"{target.fallback_cause}: the DNS target is {target.name} until then; correct "
-            "spec.ingressGatewayLabels, or set spec.dnsTarget in their place"
-        )
-        return self._news(CapOperatorEvent.IngressGatewayNotFound, message if target.fallback_cause else "")
-
-    def _news_of_fights(self, progress: SetProgress) -> Iterator[Notice]:
-        """Objects that others change again and again."""
-        names = [f"{each.ref} ({', '.join(each.managers)})" for each in progress.throttled]
-        message = f"other clients keep changing objects of the installation: {conditions.first_of(names, most=3)}"
-        return self._news(CapOperatorEvent.ChangedByOthers, message if names else "")
-
-    def _news(self, reason: CapOperatorEvent, message: str) -> Iterator[Notice]:
-        if self.memo.reported.get(reason, "") == message:
-            return
-        self.memo.reported[reason] = message
-        if message:
-            yield Notice(reason, message, Severity.WARNING)
+    def _news(self, target: DnsTarget, progress: SetProgress) -> list[Notice]:
+        """What is reported when it begins, and when its cause changes: the fallback, and objects that others change
+        again and again."""
+        messages: dict[CapOperatorEvent, str] = {}
+        if target.fallback_cause:
+            messages[CapOperatorEvent.IngressGatewayNotFound] = (
+                f"{target.fallback_cause}: the DNS target is {target.name} until then; correct "
+                "spec.ingressGatewayLabels, or set spec.dnsTarget in their place"
+            )
+        if names := [f"{each.ref} ({', '.join(each.managers)})" for each in progress.throttled]:
+            messages[CapOperatorEvent.ChangedByOthers] = (
+                f"other clients keep changing objects of the installation: {conditions.first_of(names, most=3)}"
+            )
+        former, self.memo.reported = self.memo.reported, messages
+        return [Notice(*each, Severity.WARNING) for each in messages.items() if each not in former.items()]

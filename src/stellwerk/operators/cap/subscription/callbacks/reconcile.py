@@ -200,7 +200,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         left = (found.concluded or found.accepted) + promise.KEPT - self.clock.now()
         if left.total_seconds() > 0:
             return Next.after(left.total_seconds())
-        await self.subscriptions.withdraw(secret)
+        await self.subscriptions.delete(secret)
         return Next.done()
 
     def _application(self, secret: PromiseSecret, found: Promise) -> CAPApplication | None:

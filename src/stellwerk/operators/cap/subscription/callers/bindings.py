@@ -146,24 +146,18 @@ class Bindings:
             return None
 
     def _on_application(self, delta: Delta[CAPApplication]) -> None:
-        old, new = delta.old, delta.new
-        if new is not None:
-            self._watch(new.metadata.namespace)
-        else:
-            self._watch_no_longer(delta.key.namespace)
+        old, new, namespace = delta.old, delta.new, delta.key.namespace
+        if new is not None and namespace not in self._watched:
+            self._watched[namespace] = self.secrets(namespace)
+            self._watched[namespace].on_change(self._on_secret)
+        if new is None and namespace in self._watched and not self._is_used(namespace):
+            self.release(self._watched.pop(namespace))
         if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
             self._stale.add(delta.key)
 
-    def _watch(self, namespace: str) -> None:
-        if namespace not in self._watched:
-            secrets = self._watched[namespace] = self.secrets(namespace)
-            secrets.on_change(self._on_secret)
-
-    def _watch_no_longer(self, namespace: str) -> None:
+    def _is_used(self, namespace: str) -> bool:
         """Namespaces come and go without bound: without applications, their Secrets are not watched."""
-        is_used = any(each.metadata.namespace == namespace for each in self.applications.store.all())
-        if namespace in self._watched and not is_used:
-            self.release(self._watched.pop(namespace))
+        return any(each.metadata.namespace == namespace for each in self.applications.store.all())
 
     def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
         key = delta.key
