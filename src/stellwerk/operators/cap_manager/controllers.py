@@ -15,7 +15,7 @@ from stellwerk.operators.cap_manager.api import CONTROLLER, LEASE_NAME, MANAGER,
 from stellwerk.operators.cap_manager.capoperator import chart as charts
 from stellwerk.operators.cap_manager.capoperator.chart import Chart, UnusableChart
 from stellwerk.operators.cap_manager.capoperator.installer import RENDERED_SECONDS, Installer
-from stellwerk.operators.cap_manager.capoperator.reconcile import CapOperatorMemo, CapOperatorReconciler, Services
+from stellwerk.operators.cap_manager.capoperator.reconcile import CapOperatorMemo, CapOperatorReconciler
 from stellwerk.operators.cap_manager.settings import Settings
 from stellwerk.operators.cap_manager.watches import Watches, watches
 from stellwerk.render.binary import renderer_path
@@ -76,7 +76,7 @@ def install(
     )
     writer = StatusWriter(client=client, clock=clock)
     checkpoints: Checkpoints[CAPOperator, CAPOperatorStatus] = Checkpoints(seen.capoperators, writer)
-    services = Services(
+    reconciler = CapOperatorReconciler(
         client=client,
         watches=seen,
         chart=chart,
@@ -85,8 +85,8 @@ def install(
         checkpoints=checkpoints,
         metrics=manager.metrics,
         clock=clock,
+        memos=Memos(CapOperatorMemo),
     )
-    reconciler = CapOperatorReconciler(services, Memos(CapOperatorMemo))
     controller: CapOperatorController = Controller(
         CONTROLLER,
         seen.capoperators,

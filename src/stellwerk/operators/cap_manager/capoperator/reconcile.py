@@ -70,8 +70,8 @@ class CapOperatorMemo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """What all passes work with."""
+class CapOperatorReconciler:
+    """Brings installations to what their CAPOperators ask for. Its fields are what all passes work with."""
 
     client: Client
     watches: Watches
@@ -81,18 +81,11 @@ class Services:
     checkpoints: Checkpoints[CAPOperator, CAPOperatorStatus]
     metrics: Metrics
     clock: Clock
-
-
-@dataclass(frozen=True, slots=True)
-class CapOperatorReconciler:
-    """Brings installations to what their CAPOperators ask for."""
-
-    services: Services
     memos: Memos[CapOperatorMemo]
 
     def begin(self, capoperator: CAPOperator) -> CapOperatorPass:
         """A pass over one CAPOperator."""
-        return CapOperatorPass(self.services, capoperator, self.memos.of(capoperator.key))
+        return CapOperatorPass(self, capoperator, self.memos.of(capoperator.key))
 
     async def forget(self, key: ObjectKey) -> None:
         """Nothing is remembered besides the memo."""
@@ -102,7 +95,7 @@ class CapOperatorReconciler:
 class CapOperatorPass:
     """One pass. `capoperator` is the object as it is now: a checkpoint and the finalizer replace it."""
 
-    services: Services
+    services: CapOperatorReconciler
     capoperator: CAPOperator
     memo: CapOperatorMemo
     draft: CAPOperatorStatus = field(init=False)
@@ -218,14 +211,10 @@ class CapOperatorPass:
     def _until(self, progress: SetProgress) -> float:
         """When to look again though nothing changes."""
         now, apis = self.services.clock.monotonic(), self.services.installer.apis
-        moments = [REQUEUE_SECONDS]
-        if left := self.memo.gateway.seconds_left(now):
-            moments.append(left)
-        if progress.again_at is not None:
-            moments.append(progress.again_at - now)
-        if now < apis.doubted_until:
-            moments.append(apis.doubted_until - now)
-        return max(min(moments), 0.05)
+        kept = self.memo.gateway.seconds_left(now) or math.inf
+        again = progress.again_at - now if progress.again_at is not None else math.inf
+        doubted = apis.doubted_until - now if now < apis.doubted_until else math.inf
+        return max(min(REQUEUE_SECONDS, kept, again, doubted), 0.05)
 
     # ---- delete
 

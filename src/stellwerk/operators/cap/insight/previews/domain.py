@@ -63,8 +63,6 @@ async def preview(subject: AnyDomain, request: PreviewRequest) -> Preview:
                 outcome,
                 World(snapshot=snapshot, settings=settings, ingress_namespace="", unserved=unserved),
             )
-        case _:
-            pass
     return outcome.preview(claims=ORIGINAL)
 
 

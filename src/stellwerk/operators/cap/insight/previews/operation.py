@@ -42,8 +42,6 @@ async def preview(subject: CAPTenantOperation, request: PreviewRequest) -> Previ
             outcome.created[ref] = f"step {number} of {len(subject.spec.steps)}"
             prefix = f"{subject.metadata.name}-{step.name.lower()}"
             await surroundings.note_credentials(client, outcome, subject, prefix)
-        case _:
-            pass
     outcome.kept += len(seen.jobs)
     return outcome.preview()
 

@@ -17,9 +17,9 @@ from stellwerk.apply.set.model.owner import Ownership
 from stellwerk.delivery import deployed_process
 from stellwerk.delivery.insight import Preview, PreviewRequest
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Forbidden, NotServed
-from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
-from stellwerk.kube.types.model import Kind, PartialObjectMetadata, metadata_of, unstructured
+from stellwerk.kube.types.errors import Forbidden
+from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
+from stellwerk.kube.types.model import Kind, metadata_of, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import is_written
@@ -124,15 +124,6 @@ async def jobs_of(client: Client, owner: Kind) -> list[Job]:
     """The Jobs that an object controls."""
     jobs = await listed(client, Job, owner.metadata.namespace)
     return [each for each in jobs if each.metadata.is_controlled_by(owner.metadata)]
-
-
-async def present(client: Client, resource: Resource, namespace: str) -> dict[ObjectKey, PartialObjectMetadata] | None:
-    """The objects of a kind as metadata; None where the cluster does not serve the kind."""
-    try:
-        found = await client.list(metadata_of(resource), namespace)
-    except NotServed:
-        return None
-    return {each.key: each for each in found.items}
 
 
 async def missing_secrets(client: Client, application: CAPApplication) -> Sequence[str]:

@@ -65,8 +65,6 @@ async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision
             await _note_start(client, outcome, tenant, start)
         case plan.Release():
             outcome.changed[tenant.ref] = "the finalizer goes, and the tenant with it"
-        case _:
-            pass
 
 
 async def _note_start(client: Client, outcome: Outcome, tenant: CAPTenant, start: plan.Start) -> None:

@@ -10,8 +10,9 @@ from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import PartialObjectMetadata
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import preparation, retries
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome
@@ -48,8 +49,6 @@ async def preview(subject: CAPApplicationVersion, request: PreviewRequest) -> Pr
                 await _note_objects(client, outcome, seen.version, seen.application)
             except (UnknownContentJob, UnusableWorkload, ReservedVariable) as error:
                 raise PreviewFailed(str(error)) from error
-        case _:
-            pass
     return outcome.preview()
 
 
@@ -81,8 +80,6 @@ async def _note_content(client: Client, outcome: Outcome, seen: VersionSnapshot)
             outcome.changed[job.ref] = "will be deleted and created again, because it failed"
         case JobStepFailed(_, message):
             outcome.warnings.append(message)
-        case _:
-            pass
     outcome.kept += len(seen.jobs)
 
 
@@ -95,7 +92,11 @@ async def _note_objects(
 
     async def shown(resource: Resource) -> _Present | None:
         if resource not in there:
-            there[resource] = await surroundings.present(client, resource, version.metadata.namespace)
+            try:
+                found = await client.list(metadata_of(resource), version.metadata.namespace)
+                there[resource] = {each.key: each for each in found.items}
+            except NotServed:
+                there[resource] = None
         return there[resource]
 
     async def note(wanted: Iterable[Desired]) -> None:
