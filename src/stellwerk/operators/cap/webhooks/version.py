@@ -128,7 +128,8 @@ class _Check:
 
     def _tenant_workloads(self) -> Iterator[str]:
         jobs = [workload.job.type for workload in self.workloads if workload.job is not None]
-        if self._is_services_only:
+        fixed = self.application.status.services_only
+        if is_services_only(self.application, self.version) if fixed is None else fixed:
             if any(job in _TENANT_JOBS for job in jobs):
                 yield (
                     "there should not be any job workload of type TenantOperation or CustomTenantOperation defined "
@@ -144,11 +145,6 @@ class _Check:
                 )
         if JobType.TENANT_OPERATION not in jobs and not self.derives_tenant_jobs:
             yield "there should always be one job workload of type TenantOperation. Currently, there are none."
-
-    @property
-    def _is_services_only(self) -> bool:
-        fixed = self.application.status.services_only
-        return is_services_only(self.application, self.version) if fixed is None else fixed
 
     def _content(self) -> Iterator[str]:
         content = [each.name for each in self.workloads if each.job is not None and each.job.type == JobType.CONTENT]

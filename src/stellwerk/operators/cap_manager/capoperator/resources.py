@@ -72,7 +72,9 @@ def with_selectors(
         if _is_deployment(body):
             labels = _mapping(selectors.get(key, {}), "matchLabels")
             relabelled.append(_Relabelled(key.namespace, _mapping(body, *_POD_LABELS), labels))
-            body = _selecting(body, selectors[key], labels) if key in selectors else body
+            if key in selectors:
+                body = json_edit.with_value(body, selectors[key], "spec", "selector")
+                body = json_edit.merged(body, labels, *_POD_LABELS)
         result.append(Document(body, document.origin))
     return [_following(document, relabelled, namespace) for document in result]
 
@@ -105,10 +107,6 @@ class _Relabelled:
     def followed(self, labels: JsonObject) -> JsonObject:
         """The labels that select the pods as they are."""
         return {key: self.by_selector.get(key, value) for key, value in labels.items()}
-
-
-def _selecting(body: JsonObject, selector: JsonObject, labels: JsonObject) -> JsonObject:
-    return json_edit.merged(json_edit.with_value(body, selector, "spec", "selector"), labels, *_POD_LABELS)
 
 
 def _following(document: Document, relabelled: Sequence[_Relabelled], namespace: str) -> Document:

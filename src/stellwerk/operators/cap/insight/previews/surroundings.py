@@ -115,9 +115,9 @@ async def _domain(client: Client, namespace: str, reference: DomainRef) -> AnyDo
     return await client.find(Domain, reference.name, namespace)
 
 
-async def listed(client: Client, kind: type[K], namespace: str = "", labels: str = "") -> list[K]:
+async def listed(client: Client, kind: type[K], namespace: str = "") -> list[K]:
     """The objects of a kind, without those that cannot be decoded. Raises ApiError."""
-    return (await client.list(kind, namespace, labels=labels, skip_unreadable=True)).items
+    return (await client.list(kind, namespace, skip_unreadable=True)).items
 
 
 async def jobs_of(client: Client, owner: Kind) -> list[Job]:

@@ -45,7 +45,10 @@ async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
         decision = plan.decide(seen)
     await _note(client, outcome, seen, decision)
     if not subject.metadata.is_terminating:
-        await _note_routes(client, outcome, _after(seen.tenant, decision), found)
+        tenant = seen.tenant
+        if isinstance(decision, plan.Record):  # its VirtualService leads to the versions that it has then
+            tenant = replace(tenant, status=plan.recorded(tenant, decision.operation, datetime.now(UTC)))
+        await _note_routes(client, outcome, tenant, found)
     return outcome.preview(claims=ORIGINAL)
 
 
@@ -83,13 +86,6 @@ async def _note_start(client: Client, outcome: Outcome, tenant: CAPTenant, start
     outputs = await client.list(metadata_of(CAPTenantOutput), tenant.metadata.namespace, labels=label)
     for output in outputs.items:
         outcome.deleted[Address(CAPTenantOutput.resource, output.key).ref] = "it is from a Job of an earlier operation"
-
-
-def _after(tenant: CAPTenant, decision: plan.Decision) -> CAPTenant:
-    """The tenant with the versions that it has after the next pass, which its VirtualService leads to."""
-    if not isinstance(decision, plan.Record):
-        return tenant
-    return replace(tenant, status=plan.recorded(tenant, decision.operation, datetime.now(UTC)))
 
 
 async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, found: Surroundings) -> None:

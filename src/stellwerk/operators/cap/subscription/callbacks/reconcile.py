@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
@@ -71,7 +71,6 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
     clock: Clock
     counts: CallbackMetrics
     recorder: EventSink | None = None
-    backoff: Backoff = field(default=_BACKOFF)
 
     async def reconcile(self, secret: PromiseSecret) -> Next[NoStatus]:
         """Observe, decide, act. Raises ApiError."""
@@ -140,7 +139,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             case _ if self.clock.now() >= found.gives_up:
                 return await self._end(secret, tried, promise.FAILED, metrics.GIVEN_UP)
         self.counts.failed(found.operation)
-        seconds = self.backoff.delay_seconds(tried.attempts, random.random())
+        seconds = _BACKOFF.delay_seconds(tried.attempts, random.random())
         text = f"{_title(found)} is not delivered yet ({attempt.problem}); it is tried again"
         self._announce(secret, found, CallbackReason.CALLBACK_RETRIED, text, Severity.WARNING)
         await self._store(

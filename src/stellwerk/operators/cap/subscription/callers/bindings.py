@@ -150,14 +150,12 @@ class Bindings:
         if new is not None and namespace not in self._watched:
             self._watched[namespace] = self.secrets(namespace)
             self._watched[namespace].on_change(self._on_secret)
-        if new is None and namespace in self._watched and not self._is_used(namespace):
+        # Namespaces come and go without bound: without applications, their Secrets are not watched.
+        used = (each.metadata.namespace for each in self.applications.store.all())
+        if new is None and namespace in self._watched and namespace not in used:
             self.release(self._watched.pop(namespace))
         if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
             self._stale.add(delta.key)
-
-    def _is_used(self, namespace: str) -> bool:
-        """Namespaces come and go without bound: without applications, their Secrets are not watched."""
-        return any(each.metadata.namespace == namespace for each in self.applications.store.all())
 
     def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
         key = delta.key
