@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable
 
 from prometheus_client import Counter, Gauge
 
+from stellwerk.runtime.serving.http_messages import Response
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 SUBSCRIPTIONS = "cap_op_subscription_requests"
@@ -15,13 +14,6 @@ SMS_SUBSCRIPTIONS = "cap_op_subscription_requests_sms"
 DEPENDENCIES = "cap_op_dependencies_requests"
 SMS_DEPENDENCIES = "cap_op_dependencies_requests_sms"
 _METHODS = frozenset({"get", "put", "delete", "post", "patch", "head", "options", "connect", "trace"})
-
-
-@dataclass(slots=True)
-class Answered:
-    """What a request was answered with."""
-
-    status: int = 500
 
 
 class RequestMetrics:
@@ -36,14 +28,14 @@ class RequestMetrics:
             metrics.register(self._total[name])
             metrics.register(self._running[name])
 
-    @contextmanager
-    def request(self, route: str, method: str) -> Iterator[Answered]:
-        """Count a request; the block notes its status."""
-        answered = Answered()
+    async def counted(self, route: str, method: str, answer: Awaitable[Response]) -> Response:
+        """The answer to a request, which is counted."""
+        word, status = method.lower(), 500
         self._running[route].inc()
         try:
-            yield answered
+            response = await answer
+            status = response.status
+            return response
         finally:
             self._running[route].dec()
-            word = method.lower()
-            self._total[route].labels(str(answered.status), word if word in _METHODS else "unknown").inc()
+            self._total[route].labels(str(status), word if word in _METHODS else "unknown").inc()

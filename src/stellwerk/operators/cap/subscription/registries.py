@@ -26,6 +26,10 @@ class Protocol(StrEnum):
 
 
 _CLASSES = {Protocol.SAAS: "saas-registry", Protocol.SMS: "subscription-manager"}
+_TIMEOUTS = {
+    Protocol.SAAS: ("appUrls", "callbackTimeoutMillis"),
+    Protocol.SMS: ("app_urls", "subscriptionCallbacks", "async", "timeoutInMillis"),
+}
 _URLS = {Protocol.SAAS: "saas_registry_url", Protocol.SMS: "subscription_manager_url"}
 
 
@@ -53,11 +57,8 @@ def registry_url(protocol: Protocol, credentials: JsonObject) -> str:
 
 def callback_timeout(protocol: Protocol, credentials: JsonObject) -> timedelta:
     """How long a registry waits. A number, or a number as text; what is neither, or not above zero, is the default."""
-    if protocol is Protocol.SAAS:
-        value = _within(credentials.get("appUrls"), "callbackTimeoutMillis")
-    else:
-        value = _within(credentials.get("app_urls"), "subscriptionCallbacks", "async", "timeoutInMillis")
-    milliseconds = _number(value)
+    key, *path = _TIMEOUTS[protocol]
+    milliseconds = _number(_within(credentials.get(key), *path))
     if not math.isfinite(milliseconds) or milliseconds <= 0:
         return DEFAULT_TIMEOUT
     return min(timedelta(milliseconds=min(milliseconds, 1e12)), LONGEST_TIMEOUT)

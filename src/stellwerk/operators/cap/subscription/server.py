@@ -107,10 +107,7 @@ class SubscriptionRoutes:
 
     def _route(self, path: str, name: str, methods: Collection[str], answer: Handler) -> Route:
         async def handler(request: Request) -> Response:
-            with self.counts.request(name, request.method) as answered:
-                response = await self._answered(request, methods, answer)
-                answered.status = response.status
-                return response
+            return await self.counts.counted(name, request.method, self._answered(request, methods, answer))
 
         return Route("*", path, handler)
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.delivery.installation import ClientConfig
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP
 from stellwerk.operators.cap.webhooks.judges import MUTATE, VALIDATE
@@ -45,42 +45,37 @@ def secret_of(service: str) -> str:
 
 def configurations(client_config: ClientConfig, namespace: str) -> Sequence[JsonObject]:
     """Both configurations, for webhooks that run in `namespace`. The server adds its authority by itself."""
-    outside: JsonObject = {
-        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}]
-    }
-    validate = _webhook(_WEBHOOK, client_config(VALIDATE), outside, _WRITES, _VALIDATED)
+
+    def webhook(
+        name: str, path: str, operations: Sequence[str], resources: Sequence[str], **selection: JsonValue
+    ) -> JsonObject:
+        outside: JsonObject = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}
+        rule: JsonObject = {
+            "apiGroups": [GROUP],
+            "apiVersions": [API_VERSION],
+            "operations": [*operations],
+            "resources": [*resources],
+        }
+        return {
+            "name": name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": client_config(path),
+            "failurePolicy": "Fail",
+            "namespaceSelector": {"matchExpressions": [outside]},
+            "rules": [rule],
+            "sideEffects": "NoneOnDryRun",
+            "timeoutSeconds": _SECONDS,
+            **selection,
+        }
+
     provider: JsonObject = {"matchLabels": {names.TENANT_TYPE_LABEL: names.PROVIDER}}
-    delete = _webhook(f"deletion.{_WEBHOOK}", client_config(VALIDATE), outside, ("DELETE",), ("captenants",))
-    mutate = _webhook(_WEBHOOK, client_config(MUTATE), outside, _WRITES, _VALIDATED[:1])
+    validate = webhook(_WEBHOOK, VALIDATE, _WRITES, _VALIDATED, matchConditions=[_STAYS])
+    delete = webhook(f"deletion.{_WEBHOOK}", VALIDATE, ("DELETE",), ("captenants",), objectSelector=provider)
+    mutate = webhook(_WEBHOOK, MUTATE, _WRITES, _VALIDATED[:1], matchConditions=[_STAYS])
     return (
-        _configuration(
-            ValidatingWebhookConfiguration.resource,
-            {**validate, "matchConditions": [_STAYS]},
-            {**delete, "objectSelector": provider},
-        ),
-        _configuration(MutatingWebhookConfiguration.resource, {**mutate, "matchConditions": [_STAYS]}),
+        _configuration(ValidatingWebhookConfiguration.resource, validate, delete),
+        _configuration(MutatingWebhookConfiguration.resource, mutate),
     )
-
-
-def _webhook(
-    name: str, client: JsonObject, namespaces: JsonObject, operations: Sequence[str], resources: Sequence[str]
-) -> JsonObject:
-    rule: JsonObject = {
-        "apiGroups": [GROUP],
-        "apiVersions": [API_VERSION],
-        "operations": [*operations],
-        "resources": [*resources],
-    }
-    return {
-        "name": name,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": client,
-        "failurePolicy": "Fail",
-        "namespaceSelector": namespaces,
-        "rules": [rule],
-        "sideEffects": "NoneOnDryRun",
-        "timeoutSeconds": _SECONDS,
-    }
 
 
 def _configuration(kind: Resource, *webhooks: JsonObject) -> JsonObject:

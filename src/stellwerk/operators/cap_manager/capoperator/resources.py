@@ -33,8 +33,6 @@ POLICIES = Policies(
 applies, so that what other clients add (labels, a restart of pods, a certificate's bundle) stays. The namespaces are
 those of the CAPOperator and of Istio; the manager needs no right to create others."""
 
-_ORPHAN = "orphan"
-
 
 def owner_of(key: ObjectKey, cluster_uid: str) -> Owner:
     """The owner of a CAPOperator's objects, spelled as the original does."""
@@ -181,7 +179,7 @@ def retained(inventory: Inventory) -> Inventory:
 
 def _marked(body: JsonObject, *, retains: bool) -> JsonObject:
     if retains:
-        return json_edit.with_annotations(body, {DELETE_POLICY_ANNOTATION: _ORPHAN})
+        return json_edit.with_annotations(body, {DELETE_POLICY_ANNOTATION: "orphan"})
     if dig(body, "metadata", "annotations", DELETE_POLICY_ANNOTATION) is None:
         return body
     return json_edit.without(body, "metadata", "annotations", DELETE_POLICY_ANNOTATION)
