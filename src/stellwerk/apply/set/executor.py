@@ -42,6 +42,7 @@ from stellwerk.kube.types.errors import (
     Status,
     Unreachable,
 )
+from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import METADATA_ONLY, JsonObject, JsonValue, dig, metadata_of
 
 _IMPOSSIBLE_VERSION = "1"
@@ -118,7 +119,9 @@ class Executor:
         except ApiError as error:
             return failure_of(action.address, "get", error)
         if isinstance(action, Remove) and found is not None and self._is_successor(found, action.uid):
-            return _made_anew(action)
+            # Whether that is to go is decided when caches show it, and with it who wants it: behind a stale cache it
+            # belongs to a later revision, or to a successor of the owner.
+            return conflict(action.address.ref, "delete", "it was created again in the meantime")
         return ActionResult(action, found, done=False)
 
     async def _unserved(self, action: Action, verb: str) -> ActionResult | WriteFailure:
@@ -143,8 +146,7 @@ class Executor:
         body = action.desired.body
         if action.takes_all:
             answer = await self._apply(action.desired, body, force=True)
-            if managed_fields.is_unrecorded(answer.metadata.managers):
-                answer = await self._recorded(_update_of(action, answer))
+            answer = await self._recorded(action, answer)
         elif action.update.is_apply:
             stamped = json_edit.with_value(body, _IMPOSSIBLE_VERSION, "metadata", "resourceVersion")
             answer = await self._apply(action.desired, stamped, force=False)
@@ -163,19 +165,24 @@ class Executor:
         return self._written(action, answer)
 
     async def _override(self, action: Update) -> Live:
-        version = await self._take_over(action) if action.claimed else action.resource_version
-        answer = await self._force(action, version)
-        if action.update is UpdatePolicy.SSA_OVERRIDE and managed_fields.is_unrecorded(answer.metadata.managers):
-            answer = await self._recorded(replaced(action, resource_version=answer.metadata.resource_version))
-        return answer
+        version = action.resource_version
+        if action.claimed:
+            version = await self._take_over(action, action.uid, version)
+        answer = await self._force(action.desired, action.uid, version)
+        return await self._recorded(action, answer) if action.update is UpdatePolicy.SSA_OVERRIDE else answer
 
-    async def _recorded(self, action: Update) -> Live:
-        """No owner of any field was recorded, so the server could not know which fields to remove. Now it can."""
-        return await self._force(action, await self._take_over(action))
+    async def _recorded(self, action: Create | Update, answer: Live) -> Live:
+        """Apply once more where no owner of some fields was recorded, so that the server could not know which fields
+        to remove. After the take-over it can."""
+        metadata = answer.metadata
+        if not managed_fields.is_unrecorded(metadata.managers):
+            return answer
+        version = await self._take_over(action, metadata.uid, metadata.resource_version)
+        return await self._force(action.desired, metadata.uid, version)
 
-    async def _force(self, action: Update, version: str) -> Live:
-        seen: JsonObject = {"uid": action.uid, "resourceVersion": version}
-        return await self._apply(action.desired, json_edit.merged(action.desired.body, seen, "metadata"), force=True)
+    async def _force(self, desired: Desired, uid: str, version: str) -> Live:
+        seen: JsonObject = {"uid": uid, "resourceVersion": version}
+        return await self._apply(desired, json_edit.merged(desired.body, seen, "metadata"), force=True)
 
     async def _mark(self, action: Update) -> Live:
         """The owner's marks, and our finalizer where the kind needs it; nothing else."""
@@ -204,7 +211,7 @@ class Executor:
             body = json_edit.with_value(body, finalizers, "metadata", "finalizers")
         return await self.client.update(live_view(action.address.resource), body, field_manager=self.field_manager)
 
-    async def _take_over(self, action: Update) -> str:
+    async def _take_over(self, action: Create | Update, uid: str, version: str) -> str:
         """Fold the fields that we claim into our own entry. Returns the resourceVersion after that.
 
         Caches do not keep field lists, so they are read here, and nothing else with them. Until the apply that has to
@@ -214,14 +221,14 @@ class Executor:
         resource, key = action.address.resource, action.address.key
         path = resource.path(key.namespace, key.name)
         found = await self.client.document(path, accept=METADATA_ONLY)
-        if dig(found, "metadata", "resourceVersion") != action.resource_version:
+        if dig(found, "metadata", "resourceVersion") != version:
             raise _NotAsSeen
         claims = action.update.claims(self.field_manager, self.reclaims)
         entries = dig(found, "metadata", "managedFields")
         operations = [
-            test("/metadata/uid", action.uid),
+            test("/metadata/uid", uid),
             replace("/metadata/managedFields", [*managed_fields.reclaimed(entries, self.field_manager, claims)]),
-            replace("/metadata/resourceVersion", action.resource_version),
+            replace("/metadata/resourceVersion", version),
         ]
         digest = ("metadata", "annotations", self.owner.digest_key)
         if dig(found, *digest) is not None:
@@ -288,26 +295,11 @@ class Executor:
         return ActionResult(action, answer, confirmation=replaced(memory, written_at=self.clock))
 
 
-def _update_of(action: Create, answer: Live) -> Update:
-    """The change of an object that was there although the caches did not show it."""
-    metadata = answer.metadata
-    return Update(
-        action.desired,
-        action.update,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        finalizers=metadata.finalizers,
-        claimed=(managed_fields.BEFORE_FIRST_APPLY,),
-        why="it existed",
-    )
-
-
-def _made_anew(action: Remove) -> WriteFailure:
-    """What was to go is gone, and a set of ours has made another. Whether that is to go is decided when caches show it,
-    and with it who wants it: behind a stale cache it belongs to a later revision, or to a successor of the owner."""
-    cause = "it was created again in the meantime"
-    error = Conflict(Status(message=cause, code=HTTPStatus.CONFLICT))
-    return WriteFailure(action.address.ref, "delete", Obstacle.CHANGED, cause, "", error)
+def conflict(
+    ref: ObjectRef, verb: str, cause: str, *, obstacle: Obstacle = Obstacle.CHANGED, fix: str = ""
+) -> WriteFailure:
+    """The failure of a write for an object that is not as the write needs it."""
+    return WriteFailure(ref, verb, obstacle, cause, fix, Conflict(Status(message=cause, code=HTTPStatus.CONFLICT)))
 
 
 def _outdated(action: Action, verb: str, cause: str) -> WriteFailure:

@@ -23,7 +23,7 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.checks.adoption import Owned, existing
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.checks.namespaces import Namespaces
-from stellwerk.apply.set.executor import ActionResult, Executor
+from stellwerk.apply.set.executor import ActionResult, Executor, conflict
 from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Ownership
@@ -38,8 +38,7 @@ from stellwerk.apply.set.plan.plan_object import drifted
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Conflict, Status
-from stellwerk.kube.types.identifiers import ObjectRef, Resource
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.object_meta import kubernetes_time
 
 _STAGES_PER_OBJECT = 10
@@ -127,12 +126,11 @@ class ObjectSet:
                 return SetProgress(registered.inventory, must_be_saved=True)
             announces = False
         makes_namespaces = self.policies.missing_namespaces is MissingNamespacesPolicy.CREATE
-        namespaces = Namespaces(self.client, self.owner.prefix, wanted if makes_namespaces else ())
-        await namespaces.make_missing(self.namespace_exists)
-        pass_ = _Pass(self, self._sight(seen, resources), resources, namespaces)
+        pass_ = _Pass(self, seen, resources, wanted if makes_namespaces else ())
+        await pass_.namespaces.make_missing(self.namespace_exists)
         progress = await pass_.run(
             registered.inventory,
-            lambda inventory, state: plan_apply.next_stage(wanted, inventory, state),
+            partial(plan_apply.next_stage, wanted),
             announce=save if announces else None,
         )
         if not progress.done or self.options.repairs_drift:
@@ -148,8 +146,7 @@ class ObjectSet:
         resources: Mapping[ObjectIdentity, Resource],
     ) -> Stage:
         """What a pass would do first. Nothing is written."""
-        pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
-        return decide(inventory, pass_.state())
+        return decide(inventory, _Pass(self, seen, resources).state())
 
     async def delete(
         self,
@@ -164,17 +161,8 @@ class ObjectSet:
 
         With `once` the pass ends after the first stage that deletes something.
         """
-        pass_ = _Pass(self, self._sight(seen, resources), resources, Namespaces(self.client, self.owner.prefix, ()))
-        if hooks is None:
-            return await pass_.run(inventory, plan_prune.of_set, once=once)
-        return await pass_.run(
-            inventory, lambda inventory, state: plan_delete_hooks.next_stage(hooks, inventory, state)
-        )
-
-    def _sight(
-        self, seen: Mapping[ObjectIdentity, LiveObject], resources: Mapping[ObjectIdentity, Resource]
-    ) -> ObservedSet:
-        return ObservedSet(seen, resources, self.memory, now=self.now, clock=self.clock)
+        decide = plan_prune.of_set if hooks is None else partial(plan_delete_hooks.next_stage, hooks)
+        return await _Pass(self, seen, resources).run(inventory, decide, once=once)
 
 
 class _Pass:
@@ -183,14 +171,14 @@ class _Pass:
     def __init__(
         self,
         object_set: ObjectSet,
-        sight: ObservedSet,
+        seen: Mapping[ObjectIdentity, LiveObject],
         resources: Mapping[ObjectIdentity, Resource],
-        namespaces: Namespaces,
+        needs_namespaces: Sequence[DesiredObject] = (),
     ) -> None:
+        self.namespaces = Namespaces(object_set.client, object_set.owner.prefix, needs_namespaces)
         self._object_set = object_set
-        self._sight = sight
+        self._sight = ObservedSet(seen, resources, object_set.memory, now=object_set.now, clock=object_set.clock)
         self._resources = resources
-        self._namespaces = namespaces
         self._in_use: dict[ObjectIdentity, str] = {}
         self._asked: set[ObjectIdentity] = set()
         self._carried: list[ActionResult] = []
@@ -240,7 +228,7 @@ class _Pass:
             self._sight.forget(inventory, stage.inventory)
             inventory = stage.inventory
             if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):
-                return self._progress(inventory, stage, [foreign(each) for each in stage.refused])
+                return self._progress(inventory, stage, [_foreign(each) for each in stage.refused])
             inventory, failures = await self._carry_out(inventory, stage)
             if failures or (once and self._carried):
                 return self._progress(inventory, stage, failures)
@@ -288,7 +276,7 @@ class _Pass:
             failures = [result for result in results if isinstance(result, WriteFailure)]
             failures += [failure for each in carried if (failure := self._fight(each)) is not None]
             if failures:
-                return inventory, await self._namespaces.mend(failures)
+                return inventory, await self.namespaces.mend(failures)
         return inventory, []
 
     async def _learn(self, inventory: Inventory, carried: Iterable[ActionResult]) -> Inventory:
@@ -311,18 +299,11 @@ class _Pass:
         if each.done:
             return None
         times = self._surprises[each.address] = self._surprises.get(each.address, 0) + 1
-        return changing(each.address.ref) if times > _SURPRISES else None
+        if times <= _SURPRISES:
+            return None
+        return conflict(each.address.ref, "apply", "it keeps being changed by others while it is written")
 
 
-def changing(ref: ObjectRef) -> WriteFailure:
-    """An object that others change faster than we can write it."""
-    cause = "it keeps being changed by others while it is written"
-    return WriteFailure(ref, "apply", Obstacle.CHANGED, cause, "", Conflict(Status(message=cause, code=409)))
-
-
-def foreign(refused: Unready) -> WriteFailure:
-    """An object that belongs to another owner now."""
+def _foreign(refused: Unready) -> WriteFailure:
     fix = "remove it from one of the two, or set its adoption policy to Always"
-    return WriteFailure(
-        refused.ref, "apply", Obstacle.OWNED, refused.why, fix, Conflict(Status(message=refused.why, code=409))
-    )
+    return conflict(refused.ref, "apply", refused.why, obstacle=Obstacle.OWNED, fix=fix)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from stellwerk.apply.fields.managed_fields import CONTROL_PLANE, Claims, all_but
 from stellwerk.apply.objects.desired import Address, Desired
@@ -54,7 +55,7 @@ class UntrackedSet:
         """What `apply` would write first. Pure."""
         wanted = uniform(desired, self.owner, self.directive, self.digest_of)
         return self._object_set().next_stage(
-            lambda inventory, state: plan_apply.next_stage(wanted, inventory, state),
+            partial(plan_apply.next_stage, wanted),
             of_wanted(wanted),
             self._seen(self.live),
             _resources(one.address for one in wanted),
