@@ -73,27 +73,23 @@ def register(
     problems = [
         Problem(str(obj.desired.ref), complaint)
         for obj in wanted
-        if obj.identity not in known and (complaint := refusal(obj, _live(existing.get(obj.identity)), owner))
+        if obj.identity not in known
+        and obj.identity in existing
+        and (complaint := refusal(obj, existing[obj.identity].live, owner))
     ]
     if problems:
         raise InvalidSet(problems)
     here = {obj.identity for obj in wanted}
-    entries = [_refreshed(obj, known.get(obj.identity)) for obj in wanted]
-    entries += [_unwanted(entry) for entry in inventory if entry.identity not in here]
+    entries = [entry if entry.identity in here else _unwanted(entry) for entry in _entries(wanted, inventory)]
     if contradictions := [*_contradictions(entries)]:
         raise InvalidSet(contradictions)
-    ordered = sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))
-    return Registered(Inventory(tuple(ordered)), must_be_saved=bool(here - known.keys()))
+    return Registered(_ordered(entries), must_be_saved=bool(here - known.keys()))
 
 
 def joined(wanted: Sequence[DesiredObject], inventory: Inventory) -> Inventory:
     """The inventory with some objects more, to be saved before they are touched. Whose they are, if they exist, is
     looked at when they are met."""
-    known = inventory.by_identity()
-    here = {obj.identity for obj in wanted}
-    entries = [_refreshed(obj, known.get(obj.identity)) for obj in wanted]
-    entries += [entry for entry in inventory if entry.identity not in here]
-    return Inventory(tuple(sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))))
+    return _ordered(_entries(wanted, inventory))
 
 
 def of_wanted(wanted: Sequence[DesiredObject]) -> Inventory:
@@ -118,10 +114,8 @@ def of_live(objects: Iterable[LiveObject], delete_order: Callable[[Resource], in
     )
 
 
-def refusal(obj: DesiredObject, live: Live | None, owner: Ownership) -> str:
+def refusal(obj: DesiredObject, live: Live, owner: Ownership) -> str:
     """Why an object that exists must not become ours; empty where it may."""
-    if live is None:
-        return ""
     adoption, standing = obj.directive.adoption, owner.standing(live.metadata)
     if standing is Standing.UNOWNED and adoption is AdoptionPolicy.NEVER:
         return "found existing object without owner, and adoption policy Never forbids to take it"
@@ -130,8 +124,15 @@ def refusal(obj: DesiredObject, live: Live | None, owner: Ownership) -> str:
     return ""
 
 
-def _live(seen: LiveObject | None) -> Live | None:
-    return seen.live if seen is not None else None
+def _entries(wanted: Sequence[DesiredObject], inventory: Inventory) -> list[InventoryEntry]:
+    """The entries of what is wanted, and then all others as they are."""
+    known = inventory.by_identity()
+    fresh = [_refreshed(obj, known.pop(obj.identity, None)) for obj in wanted]
+    return [*fresh, *known.values()]
+
+
+def _ordered(entries: Iterable[InventoryEntry]) -> Inventory:
+    return Inventory(tuple(sorted(entries, key=lambda entry: order.delete_priority(entry.gvk))))
 
 
 def _refreshed(obj: DesiredObject, entry: InventoryEntry | None) -> InventoryEntry:

@@ -13,7 +13,7 @@ goes is saved before it does, so that a deletion by another client differs from 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stellwerk.apply.set.model.delete_hooks import Moment
@@ -22,6 +22,7 @@ from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, Inventor
 from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_prune
 from stellwerk.apply.set.plan.plan_input import PlanInput
 from stellwerk.apply.set.plan.stage import Stage, Unready
+from stellwerk.kube.types.identifiers import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,9 @@ def _run(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, 
     if any(obj.identity not in known or not _is_of(known[obj.identity], moment) for obj in wanted):
         return _begun(wanted, moment, inventory, state)
     stage = plan_apply.of_part(wanted, inventory, state)
-    return replace(stage, waits=_named(stage.waits, moment)) if stage is not None else None
+    if stage is None:
+        return None
+    return replace(stage, waits=tuple(Unready(wait.ref, f"{moment.value} hook: {wait.why}") for wait in stage.waits))
 
 
 def _begun(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory, state: PlanInput) -> Stage:
@@ -96,21 +99,8 @@ def _begun(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory
 
 def _others(hooks: DeleteHookPlan, inventory: Inventory) -> list[InventoryEntry]:
     """What goes between the moments: all but the hooks, their keeper, and the namespaces that they need."""
-    ours = [entry.identity for entry in inventory if any(_is_of(entry, moment) for moment in Moment)]
-    needed = {identity.key.namespace for identity in _needing(hooks, ours)}
-    return [entry for entry in inventory if not _is_needed(entry, ours, hooks.keeper, needed)]
-
-
-def _needing(hooks: DeleteHookPlan, ours: Iterable[ObjectIdentity]) -> list[ObjectIdentity]:
-    return [hooks.keeper, *(hook.identity for hook in hooks.hooks), *ours]
-
-
-def _is_needed(
-    entry: InventoryEntry, ours: Collection[ObjectIdentity], keeper: ObjectIdentity, namespaces: Collection[str]
-) -> bool:
-    is_namespace = (entry.gvk.group, entry.gvk.kind) == NAMESPACE
-    return entry.identity == keeper or entry.identity in ours or (is_namespace and entry.key.name in namespaces)
-
-
-def _named(waits: Iterable[Unready], moment: Moment) -> tuple[Unready, ...]:
-    return tuple(Unready(wait.ref, f"{moment.value} hook: {wait.why}") for wait in waits)
+    run = (entry.identity for entry in inventory if any(_is_of(entry, moment) for moment in Moment))
+    needed = {hooks.keeper, *run}
+    inhabited = {identity.key.namespace for identity in (*needed, *(hook.identity for hook in hooks.hooks))}
+    needed |= {ObjectIdentity(*NAMESPACE, ObjectKey("", name)) for name in inhabited}
+    return [entry for entry in inventory if entry.identity not in needed]

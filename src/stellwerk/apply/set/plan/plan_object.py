@@ -172,6 +172,11 @@ def _is_remembered(obj: DesiredObject, last: Confirmation | None) -> bool:
     return last is not None and last.digest == obj.desired.digest
 
 
+def _known(obj: DesiredObject, live: Live, last: Confirmation | None) -> Confirmation | None:
+    """The answer to our last write, where it was about this very object and content."""
+    return last if last is not None and last.uid == live.metadata.uid and _is_remembered(obj, last) else None
+
+
 def _update(
     obj: DesiredObject,
     entry: InventoryEntry,
@@ -185,7 +190,7 @@ def _update(
         return drift(obj, live, last, state)
     found = state.owner.digest_on(live.metadata)
     if found == obj.digest == APPLIED_ONCE:
-        return None if standing is Standing.OURS else _marked(obj, live, last, _unmarked(found))
+        return None if standing is Standing.OURS else _marked(obj, live, last, state, _unmarked(found))
     if standing is not Standing.OURS and entry.is_replaced_by(live.metadata.uid):
         return _taken(obj, live, last, state)
     if standing is not Standing.OURS or found != obj.digest:
@@ -229,7 +234,7 @@ def _changed(
 ) -> Update:
     policy = obj.directive.update
     if policy is UpdatePolicy.RECREATE and is_alike(obj, live, found, state.owner.prefix):
-        return _marked(obj, live, last, why)
+        return _marked(obj, live, last, state, why)
     return _update_of(obj, live, state, policy, why, _differences(obj, live), restores=_is_remembered(obj, last))
 
 
@@ -258,19 +263,10 @@ def is_alike(obj: DesiredObject, live: Live, found: str, prefix: str) -> bool:
     return not compare(unmarked(obj.desired.body, prefix), live.body).differences
 
 
-def _marked(obj: DesiredObject, live: Live, last: Confirmation | None, why: str) -> Update:
+def _marked(obj: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput, why: str) -> Update:
     """Only the marks are written."""
-    return Update(
-        obj.desired,
-        obj.directive.update,
-        uid=live.metadata.uid,
-        resource_version=live.metadata.resource_version,
-        finalizers=live.metadata.finalizers,
-        claimed=(),
-        why=why,
-        restores=_is_remembered(obj, last),
-        marks_only=True,
-    )
+    policy, restores = obj.directive.update, _is_remembered(obj, last)
+    return _update_of(obj, live, state, policy, why, restores=restores, marks_only=True)
 
 
 def drift(obj: DesiredObject, live: Live, last: Confirmation | None, state: PlanInput) -> Update | None:
@@ -280,12 +276,12 @@ def drift(obj: DesiredObject, live: Live, last: Confirmation | None, state: Plan
     carries none is written unless the last answer, or equality without remainder, proves that it is as wanted: what it
     has more than asked may be a default, or left from an older manifest.
     """
-    known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(obj, last) else None
+    known = _known(obj, live, last)
     is_proof_needed = state.owner.evidence is Evidence.LAST_ANSWER
     is_untouched = known is not None and known.resource_version == live.metadata.resource_version
     if is_untouched and not is_proof_needed:
         return None  # no client wrote since, not even a status
-    claimed = _reclaimable(obj, live, state)
+    claimed = _reclaimable(obj.directive.update, live, state)
     if is_untouched and not claimed:
         return None
     comparison = compare(obj.desired.body, live.body) if isinstance(live, Unstructured) else None
@@ -323,13 +319,13 @@ def _replaced(
     """
     if obj.directive.update is not UpdatePolicy.REPLACE or not _is_interval_over(obj, entry, state):
         return None
-    known = last if last is not None and last.uid == live.metadata.uid and _is_remembered(obj, last) else None
+    known = _known(obj, live, last)
     if known is not None and known.resource_version == live.metadata.resource_version:
         return None
     ours = state.owner.prefix
     others = strangers(live.metadata.managers, ours, managed_fields.CONTROL_PLANE | {ours})
     why = f"changed by {', '.join(others)}"
-    return _update_of(obj, live, state, UpdatePolicy.REPLACE, why, (), restores=known is not None) if others else None
+    return _update_of(obj, live, state, UpdatePolicy.REPLACE, why, restores=known is not None) if others else None
 
 
 def _doubt(is_written: bool, known: Confirmation | None, comparison: FieldComparison | None, owned: bool) -> str:
@@ -358,9 +354,9 @@ def _differences(obj: DesiredObject, live: Live) -> tuple[Difference, ...]:
     return compare(obj.desired.body, live.body).differences if isinstance(live, Unstructured) else ()
 
 
-def _reclaimable(obj: DesiredObject, live: Live, state: PlanInput) -> list[str]:
-    claims = obj.directive.update.claims(state.owner.prefix, state.options.reclaims)
-    return managed_fields.claimed(live.metadata.managers, state.owner.prefix, claims)
+def _reclaimable(policy: UpdatePolicy, live: Live, state: PlanInput) -> tuple[str, ...]:
+    claims = policy.claims(state.owner.prefix, state.options.reclaims)
+    return tuple(managed_fields.claimed(live.metadata.managers, state.owner.prefix, claims))
 
 
 def _update_of(
@@ -369,22 +365,22 @@ def _update_of(
     state: PlanInput,
     policy: UpdatePolicy,
     why: str,
-    differences: tuple[Difference, ...],
+    differences: tuple[Difference, ...] = (),
     *,
     restores: bool,
+    marks_only: bool = False,
 ) -> Update:
-    claims = policy.claims(state.owner.prefix, state.options.reclaims)
-    claimed = managed_fields.claimed(live.metadata.managers, state.owner.prefix, claims) if policy.is_apply else ()
     return Update(
         obj.desired,
         policy,
         uid=live.metadata.uid,
         resource_version=live.metadata.resource_version,
         finalizers=live.metadata.finalizers,
-        claimed=tuple(claimed),
+        claimed=() if marks_only else _reclaimable(policy, live, state),
         why=why,
         differences=differences,
         restores=restores,
+        marks_only=marks_only,
     )
 
 
@@ -405,18 +401,15 @@ def drifted(wanted: Sequence[DesiredObject], state: PlanInput) -> dict[Address, 
     """What others have changed and we have not taken back, for the report. Only what is proved."""
     found: dict[Address, Update] = {}
     for obj in wanted:
-        seen, last = state.seen.get(obj.identity), state.confirmations.get(obj.address)
-        if seen is None or last is None or last.resource_version == seen.live.metadata.resource_version:
+        seen = state.seen.get(obj.identity)
+        if seen is None or obj.digest == APPLIED_ONCE:
             continue
-        update = _proved_drift(obj, seen.live, last, state)
-        if update is not None:
+        live = seen.live
+        known = _known(obj, live, state.confirmations.get(obj.address))
+        if known is None or known.resource_version == live.metadata.resource_version:
+            continue
+        # Of a Secret, whose content is not at hand, only its managers prove a change.
+        is_provable = isinstance(live, Unstructured) or _reclaimable(obj.directive.update, live, state)
+        if is_provable and (update := drift(obj, live, known, state)) is not None:
             found[obj.address] = update
     return found
-
-
-def _proved_drift(obj: DesiredObject, live: Live, last: Confirmation, state: PlanInput) -> Update | None:
-    if obj.digest == APPLIED_ONCE or last.uid != live.metadata.uid or not _is_remembered(obj, last):
-        return None
-    if isinstance(live, Unstructured) or _reclaimable(obj, live, state):
-        return drift(obj, live, last, state)
-    return None

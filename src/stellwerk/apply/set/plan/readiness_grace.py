@@ -7,8 +7,6 @@ given a moment. Kinds that are as they are written (a ConfigMap, a Role) are not
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness.kstatus import CURRENT, Readiness, waiting
 from stellwerk.apply.readiness.readiness import NO_HINTS, assess
@@ -79,11 +77,7 @@ def look_again_at(readiness: Readiness, last: Confirmation | None, state: PlanIn
         return (state.clock if written is None else written) + SETTLING_SECONDS
     if readiness.look_again_at is None:
         return None
-    return state.clock + max(0.0, _seconds_between(state.now, readiness.look_again_at))
-
-
-def _seconds_between(one: datetime, other: datetime) -> float:
-    return (other - one).total_seconds()
+    return state.clock + max(0.0, (readiness.look_again_at - state.now).total_seconds())
 
 
 def _is_as_written(obj: DesiredObject) -> bool:
