@@ -6,7 +6,7 @@ shares the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
@@ -47,13 +47,18 @@ def with_annotations(body: JsonObject, annotations: Mapping[str, str]) -> JsonOb
     return merged(body, annotations, "metadata", "annotations") if annotations else body
 
 
+def without_keys(body: JsonObject, name: str, is_meant: Callable[[str], bool]) -> JsonObject:
+    """The object without these keys of its `labels` or `annotations`."""
+    present = dig(body, "metadata", name)
+    if not isinstance(present, dict) or not any(map(is_meant, present)):
+        return body
+    kept = {key: value for key, value in present.items() if not is_meant(key)}
+    return with_value(body, kept, "metadata", name) if kept else without(body, "metadata", name)
+
+
 def without_annotations(body: JsonObject, prefix: str) -> JsonObject:
     """The object without the annotations whose keys begin so."""
-    present = dig(body, "metadata", "annotations")
-    if not isinstance(present, dict) or not any(key.startswith(prefix) for key in present):
-        return body
-    kept = {key: value for key, value in present.items() if not key.startswith(prefix)}
-    return with_value(body, kept, "metadata", "annotations") if kept else without(body, "metadata", "annotations")
+    return without_keys(body, "annotations", lambda key: key.startswith(prefix))
 
 
 def with_namespace(body: JsonObject, namespace: str) -> JsonObject:

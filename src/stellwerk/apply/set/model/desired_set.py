@@ -95,14 +95,14 @@ def uniform(
 ) -> tuple[DesiredObject, ...]:
     """Objects that all follow one directive; annotations on them mean nothing. `digest_of` replaces our own digest."""
     return tuple(
-        _uniform(one, owner, asked, digest_of(one) if digest_of is not None else one.digest) for one in desired
+        _stamped(one, one.body, owner, asked, digest_of(one) if digest_of is not None else one.digest)
+        for one in desired
     )
 
 
-def _uniform(desired: Desired, owner: Ownership, asked: Directive, digest: str) -> DesiredObject:
-    body = owner.stamped(desired.body, digest)
-    kind = (desired.resource.group, desired.resource.kind)
-    return DesiredObject(Desired(desired.address, body, desired.origin), asked, digest, _brings(kind, body))
+def _stamped(desired: Desired, body: JsonObject, owner: Ownership, asked: Directive, digest: str) -> DesiredObject:
+    body = owner.stamped(body, digest)
+    return DesiredObject(Desired(desired.address, body, desired.origin), asked, digest, _brings(body))
 
 
 def _twins(wanted: Sequence[DesiredObject]) -> Iterator[Problem]:
@@ -126,10 +126,8 @@ def _directives(
         try:
             directives.append(_directive(document.body, prefix, policies))
         except InvalidDirective as error:
-            what = (
-                f"{_text(document.body.get('kind'))} {_text(dig(document.body, 'metadata', 'name'))}".strip()
-                or "object"
-            )
+            kind, name = _kind(document.body)[1], _text(dig(document.body, "metadata", "name"))
+            what = f"{kind} {name}".strip() or "object"
             problems.extend(Problem(what, complaint) for complaint in error.complaints)
     return directives, problems
 
@@ -152,7 +150,7 @@ def _or_promised(
     """What is served, and what APIServices among the documents will bring: of that neither path nor scope is known.
 
     Such a kind is taken to be namespaced, as nearly all are. If it is not, its object has another key when it is
-    served, and the entry under the wrong one is dropped (`departures`).
+    served, and the entry under the wrong one is dropped (`plan_prune`).
     """
     look_up = resource_of.get if isinstance(resource_of, Mapping) else resource_of
     groups = promised(documents)
@@ -167,12 +165,9 @@ def _or_promised(
 
 
 def _wanted(desired: Desired, asked: Directive, owner: Owner, set_digest: str) -> DesiredObject:
-    kind = (desired.resource.group, desired.resource.kind)
-    digest = _digest(desired, asked, set_digest)
-    body = owner.stamped(desired.body, digest)
-    if is_definition(desired.resource.gvk):
-        body = _held(body, owner.prefix)
-    return DesiredObject(Desired(desired.address, body, desired.origin), asked, digest, _brings(kind, body))
+    is_held = is_definition(desired.resource.gvk)
+    body = _held(desired.body, owner.prefix) if is_held else desired.body
+    return _stamped(desired, body, owner, asked, _digest(desired, asked, set_digest))
 
 
 def _digest(desired: Desired, asked: Directive, set_digest: str) -> str:
@@ -194,8 +189,8 @@ def _held(body: JsonObject, finalizer: str) -> JsonObject:
     return json_edit.with_value(body, [*present, finalizer], "metadata", "finalizers")
 
 
-def _brings(kind: tuple[str, str], body: JsonObject) -> tuple[ManagedType, ...]:
-    spec = body.get("spec")
+def _brings(body: JsonObject) -> tuple[ManagedType, ...]:
+    kind, spec = _kind(body), body.get("spec")
     if kind == CRD:
         return (ManagedType(_text(dig(spec, "group")), "*", _text(dig(spec, "names", "kind"))),)
     if kind == API_SERVICE:

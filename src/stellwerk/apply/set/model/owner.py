@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -22,7 +22,7 @@ from functools import lru_cache
 import msgspec
 
 from stellwerk.apply.objects import json_edit
-from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import ObjectMeta, OwnerReference
 
 
@@ -206,27 +206,17 @@ def mark(prefix: str) -> str:
 
 def stripped(body: JsonObject, prefix: str) -> JsonObject:
     """The object without marks, which a manifest saved from a cluster may carry."""
-    owner_id = mark(prefix)
-    bare = _without_keys(body, "labels", (owner_id,))
-    return _without_keys(bare, "annotations", (owner_id, f"{prefix}/digest"))
+    owner_id, digest = mark(prefix), f"{prefix}/digest"
+    bare = json_edit.without_keys(body, "labels", lambda key: key == owner_id)
+    return json_edit.without_keys(bare, "annotations", lambda key: key in (owner_id, digest))
 
 
 def unmarked(body: JsonObject, prefix: str) -> JsonObject:
     """The object without everything by which we know and hold it, whatever it is."""
     bare = json_edit.without(body, "metadata", "finalizers")
-    for words in ("labels", "annotations"):
-        found = dig(bare, "metadata", words)
-        keys = found if isinstance(found, dict) else {}
-        bare = _without_keys(bare, words, [key for key in keys if key.startswith(f"{prefix}/")])
+    for name in ("labels", "annotations"):
+        bare = json_edit.without_keys(bare, name, lambda key: key.startswith(f"{prefix}/"))
     return bare
-
-
-def _without_keys(body: JsonObject, words: str, keys: Collection[str]) -> JsonObject:
-    found = dig(body, "metadata", words)
-    if not isinstance(found, dict) or found.keys().isdisjoint(keys):
-        return body
-    kept = {key: value for key, value in found.items() if key not in keys}
-    return json_edit.with_value(body, kept, "metadata", words) if kept else json_edit.without(body, "metadata", words)
 
 
 @lru_cache(maxsize=16_384)
