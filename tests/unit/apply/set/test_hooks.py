@@ -83,6 +83,7 @@ BROKEN = {
     "not packed": b"hunter2",
     "another shape": gzip.compress(b'["hunter2"]'),
     "cut off": gzip.compress(b"["),
+    "damaged": gzip.compress(b"[]")[:10] + b"\xff" * 8,
     "too large": gzip.compress(b" " * (delete_hooks.MOST_BYTES + 2)),
 }
 

@@ -11,9 +11,9 @@ again at the end (a source that is gone must not hold a deletion back, and one t
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import io
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -148,7 +148,7 @@ def unpacked(secret: str, content: bytes) -> tuple[Hook, ...]:
     """What a Secret keeps. Raises `InvalidSet`, which names the Secret and quotes nothing of it."""
     try:
         found = _kept.decode(_decompressed(content))
-    except (msgspec.DecodeError, OSError, EOFError, binascii.Error, ValueError):
+    except (msgspec.DecodeError, OSError, EOFError, ValueError, zlib.error):
         fix = "restore it, or go on without delete hooks"
         raise InvalidSet(
             [Problem(f"Secret {secret}", f"does not hold the delete hooks that it should; {fix}")]
