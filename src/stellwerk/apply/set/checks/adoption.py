@@ -21,14 +21,10 @@ from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden, MethodNotAllowed, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.model import PartialObjectMetadata, View, metadata_of
 
 _LIST_FROM = 3
 _LIST_LIMIT = 500
-
-_Place = tuple[Resource, str]
-_Found = list[PartialObjectMetadata | None]
-
 
 Owned: TypeAlias = Callable[[Address], Live | None]
 """An object that carries some owner's label, as a cache shows it."""
@@ -60,46 +56,38 @@ async def existing(
 async def _asked(
     client: Client, newcomers: Sequence[DesiredObject], namespace_exists: Callable[[str], bool | None]
 ) -> dict[ObjectIdentity, LiveObject]:
-    places: dict[_Place, list[DesiredObject]] = {}
+    places: dict[tuple[Resource, str], list[DesiredObject]] = {}
     for newcomer in newcomers:
         namespace = newcomer.address.key.namespace
         if newcomer.is_served and not (namespace and namespace_exists(namespace) is False):
             places.setdefault((newcomer.address.resource, namespace), []).append(newcomer)
-    found = await together([*places.items()], lambda item: _in_place(client, item[0], item[1]))
+    found = await together([*places.values()], lambda objects: _in_place(client, objects))
     return {identity: seen for part in found for identity, seen in part.items()}
 
 
-async def _in_place(
-    client: Client, place: _Place, objects: Sequence[DesiredObject]
-) -> dict[ObjectIdentity, LiveObject]:
+async def _in_place(client: Client, objects: Sequence[DesiredObject]) -> dict[ObjectIdentity, LiveObject]:
+    """Those that exist of objects of one resource and namespace."""
+    view, namespace = metadata_of(objects[0].address.resource), objects[0].address.key.namespace
+
+    async def find(obj: DesiredObject) -> PartialObjectMetadata | None:
+        return await client.find(view, obj.address.key.name, namespace)
+
     try:
-        found = await _look(client, place, objects)
+        listed = await _listed(client, view, namespace) if len(objects) >= _LIST_FROM else None
+        found = await together(objects, find) if listed is None else [listed.get(obj.address.key) for obj in objects]
     except NotServed:
         return {}  # a kind that a definition of this very set will bring has no objects yet
-    return {
-        one.identity: LiveObject(one.address, live)
-        for one, live in zip(objects, found, strict=True)
-        if live is not None
-    }
+    pairs = zip(objects, found, strict=True)
+    return {obj.identity: LiveObject(obj.address, live) for obj, live in pairs if live is not None}
 
 
-async def _look(client: Client, place: _Place, objects: Sequence[DesiredObject]) -> _Found:
-    resource, namespace = place
-    listed = await _listed(client, resource, namespace) if len(objects) >= _LIST_FROM else None
-    if listed is None:
-        return await together([obj.address for obj in objects], lambda address: _find(client, address))
-    return [listed.get(obj.address.key) for obj in objects]
-
-
-async def _listed(client: Client, resource: Resource, namespace: str) -> dict[ObjectKey, PartialObjectMetadata] | None:
+async def _listed(
+    client: Client, view: View[PartialObjectMetadata], namespace: str
+) -> dict[ObjectKey, PartialObjectMetadata] | None:
     """All objects of a place, by one request; None where there are too many for one, or we may only get them."""
     try:
-        async with aclosing(client.pages(metadata_of(resource), namespace, limit=_LIST_LIMIT)) as pages:
+        async with aclosing(client.pages(view, namespace, limit=_LIST_LIMIT)) as pages:
             page = await anext(pages)
     except (Forbidden, MethodNotAllowed):
         return None
     return None if page.continue_token else {obj.key: obj for obj in page.items}
-
-
-async def _find(client: Client, address: Address) -> PartialObjectMetadata | None:
-    return await client.find(metadata_of(address.resource), address.key.name, address.key.namespace)

@@ -25,18 +25,17 @@ async def check(client: Client, newcomers: Sequence[DesiredObject], who: str) ->
     """
     asked = [newcomer for newcomer in newcomers if not newcomer.address.resource.namespaced]
     answers = await together(asked, lambda one: _may_make(client, one))
-    problems = [_problem(one, who) for one, may in zip(asked, answers, strict=True) if not may]
+    problems = [
+        Problem(
+            str(obj.desired.ref),
+            f"forbidden: {who} may not {_verb(obj)} {obj.address.resource.group_resource} in the whole cluster "
+            "(grant it, or leave the object out)",
+        )
+        for obj, may in zip(asked, answers, strict=True)
+        if not may
+    ]
     if problems:
         raise InvalidSet(problems)
-
-
-def _problem(obj: DesiredObject, who: str) -> Problem:
-    resource = obj.address.resource
-    return Problem(
-        str(obj.desired.ref),
-        f"forbidden: {who} may not {_verb(obj)} {resource.group_resource} in the whole cluster (grant it, or leave the "
-        "object out)",
-    )
 
 
 async def _may_make(client: Client, obj: DesiredObject) -> bool:

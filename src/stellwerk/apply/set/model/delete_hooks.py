@@ -103,15 +103,7 @@ def _hook(document: Document, annotations: Mapping[str, object], prefix: str) ->
 
 def keeper(hooks: Sequence[Hook], name: str, namespace: str, prefix: str) -> Document:
     """The Secret that keeps them."""
-    content = [
-        {
-            "moments": [moment.value for moment in hook.moments],
-            "weight": hook.weight,
-            "file": hook.document.origin.file,
-            "body": hook.document.body,
-        }
-        for hook in hooks
-    ]
+    content = [_Kept(hook.moments, hook.weight, {**hook.document.body}, hook.document.origin.file) for hook in hooks]
     packed = gzip.compress(msgspec.json.encode(content, order="sorted"), mtime=0)  # equal hooks, equal Secrets
     metadata: JsonObject = {
         "name": name,

@@ -7,7 +7,7 @@ problem of the object that carries it: a typing error must not silently fall bac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -162,23 +162,37 @@ def directive(annotations: Mapping[str, str], prefix: str, policies: Policies) -
 
     Raises `InvalidDirective` with every annotation that means nothing.
     """
-    asked = {name: text for name, text in annotations.items() if name.startswith(prefix)}
-    if not asked:
+    if not any(name.startswith(prefix) for name in annotations):
         return policies.directive
-    reader = _AnnotationReader(asked, prefix)
+    complaints: list[str] = []
+
+    def read(suffix: str, parse: Callable[[str], V], fallback: V) -> V:
+        name = f"{prefix}/{suffix}"
+        text = annotations.get(name)
+        if text is None:
+            return fallback
+        try:
+            return parse(text)
+        except ValueError as error:
+            complaints.append(f"annotation {name} is {text!r}: {error}")
+            return fallback
+
+    def word(suffix: str, fallback: E_, *, has_default: bool = False) -> E_:
+        return read(suffix, lambda text: _word(text, fallback, has_default=has_default), fallback)
+
     found = Directive(
-        adoption=reader.word("adoption-policy", AdoptionPolicy, policies.adoption),
-        reconcile=reader.word("reconcile-policy", ReconcilePolicy, ReconcilePolicy.ON_OBJECT_CHANGE),
-        update=reader.word("update-policy", UpdatePolicy, policies.update, has_default=True),
-        delete=reader.word("delete-policy", DeletePolicy, policies.delete, has_default=True),
-        apply_order=reader.order("apply-order") or 0,
-        purge_order=reader.order("purge-order"),
-        delete_order=reader.order("delete-order") or 0,
-        reapply_seconds=reader.read("reapply-interval", _seconds, policies.reapply_seconds) or policies.reapply_seconds,
-        hints=reader.read(HINT_SUFFIX, parse_hints, NO_HINTS),
+        adoption=word("adoption-policy", policies.adoption),
+        reconcile=word("reconcile-policy", ReconcilePolicy.ON_OBJECT_CHANGE),
+        update=word("update-policy", policies.update, has_default=True),
+        delete=word("delete-policy", policies.delete, has_default=True),
+        apply_order=read("apply-order", _order, 0),
+        purge_order=read("purge-order", _order, None),
+        delete_order=read("delete-order", _order, 0),
+        reapply_seconds=read("reapply-interval", _seconds, 0.0) or policies.reapply_seconds,
+        hints=read(HINT_SUFFIX, parse_hints, NO_HINTS),
     )
-    if reader.complaints:
-        raise InvalidDirective(reader.complaints)
+    if complaints:
+        raise InvalidDirective(complaints)
     return found
 
 
@@ -186,53 +200,20 @@ E_ = TypeVar("E_", bound=Enum)
 V = TypeVar("V")
 
 
-class _AnnotationReader:
-    """Reads annotations and collects what is wrong with them."""
-
-    def __init__(self, annotations: Mapping[str, str], prefix: str) -> None:
-        self._annotations = annotations
-        self._prefix = prefix
-        self.complaints: list[str] = []
-
-    def word(self, suffix: str, words: type[E_], fallback: E_, *, has_default: bool = False) -> E_:
-        def parse(text: str) -> E_:
-            known = {kebab(str(word.value)): word for word in words}
-            if has_default:
-                known["default"] = fallback
-            return _known(kebab(text), known)
-
-        return self.read(suffix, parse, fallback)
-
-    def order(self, suffix: str) -> int | None:
-        return self.read(suffix, _order, None)
-
-    def read(self, suffix: str, parse: Callable[[str], V], fallback: V) -> V:
-        name = f"{self._prefix}/{suffix}"
-        text = self._annotations.get(name)
-        if text is None:
-            return fallback
-        try:
-            return parse(text)
-        except ValueError as error:
-            self.complaints.append(f"annotation {name} is {text!r}: {error}")
-            return fallback
-
-
 def kebab(word: str) -> str:
     """A policy's word as annotations are compared: `IfUnowned` and `ifUnowned` become `if-unowned`."""
-    return "-".join(part.lower() for part in _words(word))
+    return "-".join(part.lower() for part in _WORDS.findall(word))
 
 
 _WORDS = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])|[^A-Za-z0-9_. -]+")
 """What is neither a letter nor a separator is kept as a word of its own, so that `never!` is not read as `never`."""
 
 
-def _words(text: str) -> Iterator[str]:
-    return (match.group() for match in _WORDS.finditer(text))
-
-
-def _known(word: str, known: Mapping[str, V]) -> V:
-    if word not in known:
+def _word(text: str, fallback: E_, *, has_default: bool) -> E_:
+    known = {kebab(str(word.value)): word for word in type(fallback)}
+    if has_default:
+        known["default"] = fallback
+    if (word := kebab(text)) not in known:
         raise ValueError(f"expected one of {', '.join(known)}")
     return known[word]
 
