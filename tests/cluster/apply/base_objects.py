@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from tests.kubectl import kubectl
 
-from stellwerk.apply.objects.desired import Address, Desired, desired_set, read_text
+from stellwerk.apply.objects.desired import Address, Desired, desired_set
 from stellwerk.apply.objects.discover import served
 from stellwerk.apply.objects.json_edit import with_labels
+from stellwerk.apply.objects.manifests import read_text
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import LabelOwner
 from stellwerk.apply.set.object_set import SetProgress

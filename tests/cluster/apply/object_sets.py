@@ -14,8 +14,9 @@ from time import monotonic
 
 from tests.kubectl import kubectl
 
-from stellwerk.apply.objects.desired import Address, read_text
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.discover import served
+from stellwerk.apply.objects.manifests import read_text
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared

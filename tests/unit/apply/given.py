@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stellwerk.apply.fields.managed_fields import applied_by
-from stellwerk.apply.objects.desired import Address, Desired, desired_set, digest_of, read_text
+from stellwerk.apply.objects.desired import Address, Desired, desired_set, digest_of
 from stellwerk.apply.objects.json_edit import with_labels
+from stellwerk.apply.objects.manifests import read_text
 from stellwerk.apply.set.model.confirmation import Confirmation, Live, confirm
 from stellwerk.apply.set.model.owner import LabelOwner
 from stellwerk.apply.set.observed_state import ObservedState

@@ -10,17 +10,8 @@ from tests.unit.apply.given import resource_of, wanted
 
 from stellwerk.api.apps import Deployment
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.objects.desired import (
-    MAX_OBJECTS,
-    Desired,
-    Document,
-    defined_by,
-    desired_set,
-    digest_of,
-    kinds_of,
-    read_folder,
-    read_text,
-)
+from stellwerk.apply.objects.desired import MAX_OBJECTS, Desired, Document, defined_by, desired_set, digest_of, kinds_of
+from stellwerk.apply.objects.manifests import read_folder, read_text
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig
 

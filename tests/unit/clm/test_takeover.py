@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stellwerk.apply.objects.desired import read_text
+from stellwerk.apply.objects.manifests import read_text
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity, Phase
 from stellwerk.apply.set.model.policy import Policies, UpdatePolicy

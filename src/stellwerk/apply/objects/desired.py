@@ -19,22 +19,10 @@ import msgspec
 
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.objects import json_edit, name_validation
-from stellwerk.apply.objects.manifests import Document, Origin, read_folder, read_text
+from stellwerk.apply.objects.manifests import Document as Document
+from stellwerk.apply.objects.manifests import Origin as Origin
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
-
-__all__ = [
-    "Address",
-    "Desired",
-    "Document",
-    "Origin",
-    "defined_by",
-    "desired_set",
-    "digest_of",
-    "kinds_of",
-    "read_folder",
-    "read_text",
-]
 
 SERVER_OWNED = (
     "creationTimestamp",

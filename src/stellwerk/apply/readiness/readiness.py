@@ -12,29 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from stellwerk.apply.readiness.kstatus import (
-    CURRENT,
-    ObjectStatus,
-    Readiness,
-    StatusCondition,
-    StatusVerdict,
-    conditions_of,
-    judge,
-    waiting,
-)
+from stellwerk.apply.readiness.kstatus import CURRENT, ObjectStatus, StatusCondition, conditions_of, judge, waiting
+from stellwerk.apply.readiness.kstatus import Readiness as Readiness
+from stellwerk.apply.readiness.kstatus import StatusVerdict as StatusVerdict
 from stellwerk.kube.types.model import Unstructured
-
-__all__ = [
-    "AVAILABLE_DEPLOYMENT",
-    "NO_HINTS",
-    "Hints",
-    "Readiness",
-    "StatusVerdict",
-    "assess",
-    "by_conditions",
-    "hints_on",
-    "parse_hints",
-]
 
 
 @dataclass(frozen=True, slots=True)

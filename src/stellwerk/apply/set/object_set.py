@@ -17,14 +17,14 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias, TypeVar
 
+from stellwerk.api.core import Namespace
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.checks.adoption import Owned, existing
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
-from stellwerk.apply.set.checks.namespaces import Namespaces
 from stellwerk.apply.set.executor import ActionResult, Executor, conflict
-from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition
+from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject, is_definition
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Ownership
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies
@@ -38,7 +38,9 @@ from stellwerk.apply.set.plan.plan_object import drifted
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import kubernetes_time
 
 _STAGES_PER_OBJECT = 10
@@ -175,7 +177,7 @@ class _Pass:
         resources: Mapping[ObjectIdentity, Resource],
         needs_namespaces: Sequence[DesiredObject] = (),
     ) -> None:
-        self.namespaces = Namespaces(object_set.client, object_set.owner.prefix, needs_namespaces)
+        self.namespaces = _Namespaces(object_set.client, object_set.owner.prefix, needs_namespaces)
         self._object_set = object_set
         self._sight = ObservedSet(seen, resources, object_set.memory, now=object_set.now, clock=object_set.clock)
         self._resources = resources
@@ -307,3 +309,34 @@ class _Pass:
 def _foreign(refused: Unready) -> WriteFailure:
     fix = "remove it from one of the two, or set its adoption policy to Always"
     return conflict(refused.ref, "apply", refused.why, obstacle=Obstacle.OWNED, fix=fix)
+
+
+class _Namespaces:
+    """Makes the namespaces that objects need and that are not objects of the set, each once in a pass. They have no
+    owner, and stay."""
+
+    def __init__(self, client: Client, field_manager: str, wanted: Sequence[DesiredObject]) -> None:
+        self._client = client
+        self._field_manager = field_manager
+        self._made: set[str] = set()
+        own = {obj.address.key.name for obj in wanted if (obj.identity.group, obj.identity.kind) == NAMESPACE}
+        self._needed = {obj.address.key.namespace for obj in wanted} - own - {""}
+
+    async def make_missing(self, exists: Callable[[str], bool | None]) -> None:
+        """Create those that a cache shows as missing. Where there is no cache, the first object's refusal shows it."""
+        await together([name for name in sorted(self._needed) if exists(name) is False], self._make)
+
+    async def mend(self, failures: Sequence[WriteFailure]) -> list[WriteFailure]:
+        """Make the namespaces that objects were refused for. Returns what was something else."""
+        lacking = [each for each in failures if each.obstacle is Obstacle.NAMESPACE_MISSING]
+        made = ({each.ref.key.namespace for each in lacking} & self._needed) - self._made
+        await together(sorted(made), self._make)
+        return [each for each in failures if each not in lacking or each.ref.key.namespace not in made]
+
+    async def _make(self, name: str) -> None:
+        body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self._made.add(name)
+        try:
+            await self._client.create(metadata_of(Namespace), body, field_manager=self._field_manager)
+        except AlreadyExists:
+            return

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from tests.unit.apply.given import overlaid
 
-from stellwerk.apply.objects.desired import Address, Desired, read_text
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.manifests import read_text
 from stellwerk.apply.set.model.confirmation import Confirmation, Live, confirm
 from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition, prepared
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity

@@ -9,7 +9,8 @@ import pytest
 from tests.unit.apply.set.given import R, config_map, document
 
 from stellwerk.apply.errors import InvalidSet
-from stellwerk.apply.objects.desired import Document, read_text
+from stellwerk.apply.objects.desired import Document
+from stellwerk.apply.objects.manifests import read_text
 from stellwerk.apply.set.model import delete_hooks
 from stellwerk.apply.set.model.delete_hooks import Hook, Moment
 from stellwerk.kube.types.model import JsonObject, dig

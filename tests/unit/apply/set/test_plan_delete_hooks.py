@@ -20,7 +20,8 @@ from tests.unit.apply.set.given import (
     registered,
 )
 
-from stellwerk.apply.objects.desired import Document, read_text
+from stellwerk.apply.objects.desired import Document
+from stellwerk.apply.objects.manifests import read_text
 from stellwerk.apply.set.model import delete_hooks
 from stellwerk.apply.set.model.delete_hooks import Hook, Moment
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
