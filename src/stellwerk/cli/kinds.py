@@ -43,11 +43,6 @@ OWN = tuple(
 )
 
 
-def own(resource: Resource) -> RegisteredKind | None:
-    """The row of a resource of ours, in whichever version."""
-    return by_gvk(resource.gvk)
-
-
 def by_gvk(gvk: GroupVersionKind) -> RegisteredKind | None:
     """The row of a kind of ours, in whichever version."""
     matching = (row for row in OWN if (row.resource.group, row.resource.kind) == (gvk.group, gvk.kind))

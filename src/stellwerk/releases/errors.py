@@ -19,8 +19,7 @@ from collections.abc import Sequence
 
 from stellwerk.apply.set.plan.stage import Unready
 from stellwerk.kube.types.identifiers import ObjectKey
-
-_NAMED = 5
+from stellwerk.runtime.conditions import first_of
 
 
 class ReleaseError(Exception):
@@ -96,6 +95,5 @@ class TooLate(ReleaseError):
     fix = "allow more time with --timeout, and run it again: it goes on from here"
 
     def __init__(self, key: ObjectKey, seconds: float, waits: Sequence[Unready]) -> None:
-        named = "; ".join(map(str, waits[:_NAMED]))
-        rest = f"; and {len(waits) - _NAMED} more" if len(waits) > _NAMED else ""
-        super().__init__(f"release {key} was not done after {seconds:g} s" + (f": {named}{rest}" if named else ""))
+        named = f": {first_of(waits, separator='; ')}" if waits else ""
+        super().__init__(f"release {key} was not done after {seconds:g} s{named}")

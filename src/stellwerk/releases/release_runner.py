@@ -34,7 +34,7 @@ from stellwerk.delivery.watched_objects import Place, Unwatchable
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists, ApiError, Forbidden, NotFound, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of
+from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of
 from stellwerk.releases import fleeting_jobs, removal, takeover
 from stellwerk.releases import release as releases
 from stellwerk.releases.errors import InUse, Leaving, NoSuchRelease, ReleaseError, WorkedOn
@@ -43,6 +43,7 @@ from stellwerk.releases.release import RECONCILER, Release, ReleaseState
 from stellwerk.releases.release_store import ReleaseStore
 from stellwerk.releases.removal import Departure
 from stellwerk.releases.retry_policy import RetryPolicy
+from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 
 _LAST_WORDS_SECONDS = 5.0
@@ -290,9 +291,7 @@ def silent_types(inventory: Inventory, seen: Mapping[ObjectIdentity, LiveObject]
 
 
 def _is_available(live: Live) -> bool:
-    found = dig(live.body, "status", "conditions") if isinstance(live, Unstructured) else None
-    conditions = found if isinstance(found, list) else []
-    return any((dig(one, "type"), dig(one, "status")) == ("Available", "True") for one in conditions)
+    return isinstance(live, Unstructured) and conditions.is_true(conditions.listed_in(live.body), "Available")
 
 
 def _far(progress: SetProgress) -> str:

@@ -15,6 +15,7 @@ from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style, Tone, escaped
 from stellwerk.delivery import deployed_process
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
+from stellwerk.runtime.conditions import first_of
 
 INSTALLER = "stellwerk"
 """The label `app.kubernetes.io/managed-by` of what `stellwerk install` applies."""
@@ -46,7 +47,7 @@ def of_definition(wanted: JsonObject, live: JsonObject | None, install: str) -> 
         return Found(name, "bad", "its CustomResourceDefinition is not there", install)
     lacking = sorted(set(_fields(_schemas(wanted))) - set(_fields(_schemas(live))))
     if lacking:
-        return Found(name, "warning", f"its definition is older and lacks {_some(lacking)}", install)
+        return Found(name, "warning", f"its definition is older and lacks {first_of(lacking, _NAMED)}", install)
     return Found(name, "good")
 
 
@@ -76,7 +77,7 @@ def _below(schema: JsonValue, path: str) -> Iterator[str]:
 def of_rights(absent: Sequence[str], count: int, install: str) -> Found:
     """Whether the accounts and roles are there."""
     if absent:
-        return Found("rights", "warning", f"not there: {_some(absent)}", install)
+        return Found("rights", "warning", f"not there: {first_of(absent, _NAMED)}", install)
     return Found("rights", "good", f"{count} objects")
 
 
@@ -189,7 +190,7 @@ def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
 def of_objects(kind: str, unready: Sequence[str], count: int) -> Found:
     """Whether the objects of a kind are well."""
     if unready:
-        detail = f"{len(unready)} of {count} not ready: {_some(unready)}"
+        detail = f"{len(unready)} of {count} not ready: {first_of(unready, _NAMED)}"
         return Found(f"{kind} objects", "warning", detail, "stellwerk why -A")
     return Found(f"{kind} objects", "good", f"{count} looked at")
 
@@ -208,11 +209,6 @@ def _moment(value: JsonValue) -> datetime | None:
         return datetime.fromisoformat(str(value))
     except ValueError:
         return None
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 # ---- looks

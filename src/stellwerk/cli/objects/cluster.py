@@ -20,6 +20,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, Unreachable, UnreadableObject
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unreadable, Unstructured, metadata_of, unstructured
+from stellwerk.runtime.conditions import first_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -123,7 +124,7 @@ class Absent(Failure):
     """There is no such object. The fix offers the namespaces that have one of the same name."""
 
     def __init__(self, resource: Resource, key: ObjectKey, elsewhere: Sequence[str] = ()) -> None:
-        word = row.short if (row := kinds.own(resource)) else resource.plural
+        word = row.short if (row := kinds.by_gvk(resource.gvk)) else resource.plural
         where = (f" in namespace {key.namespace}" if key.namespace else " in any namespace") * resource.namespaced
         cause, fix = "it was never created, or it has been deleted", f"see what is there: stellwerk get {word} -A"
         if elsewhere:
@@ -132,13 +133,9 @@ class Absent(Failure):
         super().__init__(f"there is no {resource.kind} {key.name}{where}", cause=cause, fix=fix)
 
 
-_MOST_NAMED = 10
-
-
 def some_of(namespaces: Sequence[str]) -> str:
     """The first ten namespaces, and how many more there are."""
-    rest = len(namespaces) - _MOST_NAMED
-    return ", ".join(namespaces[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return first_of(namespaces, most=10)
 
 
 @asynccontextmanager
@@ -159,23 +156,18 @@ async def connected(settings: CallSettings) -> AsyncIterator[ClusterSession]:
             raise Failure("the API server of the local system does not answer", cause=str(error), fix=fix) from None
 
 
-def carry_out(work: Callable[[ClusterSession], Awaitable[R]]) -> R:
-    """Connect as the settings of the current call require, and do the work."""
-    settings = current()
-
-    async def whole() -> R:
-        async with connected(settings) as cluster:
-            return await work(cluster)
-
-    return asyncio.run(whole())
-
-
 def with_cluster(work: Callable[Concatenate[ClusterSession, P], Awaitable[R]]) -> Callable[P, R]:
     """Turn the work into a function that connects first, as the settings of the current call require."""
 
     @wraps(work)
     def connected_work(*args: P.args, **kwargs: P.kwargs) -> R:
-        return carry_out(lambda cluster: work(cluster, *args, **kwargs))
+        settings = current()
+
+        async def whole() -> R:
+            async with connected(settings) as cluster:
+                return await work(cluster, *args, **kwargs)
+
+        return asyncio.run(whole())
 
     return connected_work
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stellwerk.apply.set.plan.stage import Unready
+from stellwerk.runtime.conditions import first_of
 
 SHOWN = 3
 """How many objects a message names."""
@@ -26,10 +27,7 @@ def departing(waits: Sequence[Unready]) -> str:
 
 def listed(things: Iterable[object]) -> str:
     """The first few, and how many more."""
-    words = [_cut(str(thing)) for thing in things]
-    rest = len(words) - SHOWN
-    shown = "; ".join(words[:SHOWN])
-    return f"{shown}; and {rest} more" if rest > 0 else shown
+    return first_of([_cut(str(thing)) for thing in things], SHOWN, "; ")
 
 
 def _cut(text: str) -> str:
