@@ -7,24 +7,20 @@ import platform
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.error_reports import explained
-from stellwerk.cli.shell.output import print_value
+from stellwerk.cli.shell.output import print_result
 from stellwerk.cli.shell.own_version import own_version
 from stellwerk.kube.types.model import JsonObject
 
 
 def print_versions(client: bool) -> None:
     """Print our version and the cluster's; with `client` the cluster is not asked."""
-    output = settings.current().output
-    if output.form == "short":
+    if settings.current().output.form == "short":
         settings.show([own_version()])
         return
     versions: JsonObject = {"version": own_version(), "stellwerk": own_version(), "python": platform.python_version()}
     if not client:
         versions |= _of_the_cluster()
-    if output.is_table:
-        settings.show(f"{name:<12}{version}" for name, version in versions.items())
-    else:
-        print_value(versions, output)
+    print_result(lambda _: [f"{name:<12}{version}" for name, version in versions.items()], lambda: versions)
 
 
 def _of_the_cluster() -> JsonObject:

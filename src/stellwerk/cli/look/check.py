@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from stellwerk import assembly
+from stellwerk.apply.objects import json_edit
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import check_rules, health, installations
 from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
-from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit
-from stellwerk.cli.shell.output import print_value
+from stellwerk.cli.shell.output import print_result
 from stellwerk.delivery.grants import added_to
 from stellwerk.delivery.installation import Installation
 from stellwerk.delivery.operator_spec import OperatorSpec
@@ -41,10 +41,7 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
         seen += check_rules.of_unread(reader.hidden)
         seen += check_rules.of_unreadable(reader.unreadable)
         found += [replace(one, subject=f"{operator}: {one.subject}") for one in seen]
-    if cluster.settings.output.is_table:
-        settings.show(check_rules.shown(found, cluster.settings.style()))
-    else:
-        print_value(check_rules.as_json(found), cluster.settings.output)
+    print_result(lambda style: check_rules.shown(found, style), lambda: check_rules.as_json(found))
     verdicts = {one.verdict for one in found}
     return Exit.FAILED if "bad" in verdicts else Exit.DIFFERENT if "warning" in verdicts else Exit.DONE
 
@@ -122,11 +119,10 @@ def _is_account(body: JsonObject, account: str) -> bool:
 
 
 def _renamed(body: JsonObject, account: str, name: str) -> JsonObject:
-    metadata = body["metadata"]
-    former = str(dig(metadata, "name"))
-    if not isinstance(metadata, dict) or not former.startswith(account):
+    former = str(dig(body, "metadata", "name"))
+    if not former.startswith(account):
         return body
-    return {**body, "metadata": {**metadata, "name": name + former.removeprefix(account)}}
+    return json_edit.with_value(body, name + former.removeprefix(account), "metadata", "name")
 
 
 async def _live(reader: ClusterReader, body: JsonObject) -> tuple[Unstructured | None, bool]:

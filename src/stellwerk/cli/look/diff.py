@@ -13,6 +13,7 @@ import msgspec
 
 from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.failures import failure_of
+from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.cli import kinds
@@ -21,9 +22,8 @@ from stellwerk.cli.local.operators import local_folder
 from stellwerk.cli.objects import object_actions, previews
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.releases import dry_run
-from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
-from stellwerk.cli.shell.output import print_value
+from stellwerk.cli.shell.output import print_result
 from stellwerk.delivery.insight import Preview, Previewer, PreviewFailed, PreviewRequest
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, unstructured
@@ -58,10 +58,8 @@ async def _diff(
     previews.warn(preview.warnings)
     compared, unchanged = await dry_run.of_preview(cluster.client, preview)
     compared.warn()
-    if cluster.settings.output.is_table:
-        settings.show(dry_run.shown(compared.lines, unchanged, cluster.settings.style()))
-    else:
-        print_value(dry_run.as_json(compared.lines, unchanged), cluster.settings.output)
+    lines = compared.lines
+    print_result(lambda style: dry_run.shown(lines, unchanged, style), lambda: dry_run.as_json(lines, unchanged))
     return Exit.DIFFERENT if compared.lines else Exit.DONE
 
 
@@ -102,9 +100,8 @@ async def _check_accepted(cluster: ClusterSession, obj: Kind, document: Document
     not keep the rest from being compared.
     """
     address = Address(obj.resource, obj.key)
-    metadata = document.body.get("metadata")
     placed: JsonObject = {"namespace": obj.metadata.namespace} if obj.resource.namespaced else {}
-    body: JsonObject = {**document.body, "metadata": {**(metadata if isinstance(metadata, dict) else {}), **placed}}
+    body = json_edit.merged(document.body, placed, "metadata")
     try:
         await cluster.client.apply(unstructured(obj.resource), body, dry_run=True)
     except ApiError as error:

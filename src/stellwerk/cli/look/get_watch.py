@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
 
 from stellwerk.cli.look import object_list
 from stellwerk.cli.look.object_list import ObjectQuery
@@ -21,80 +21,81 @@ from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Odd, Removed, Synced, WatchSuspended
 
 
-class Screen(Protocol):
-    """Where objects are printed as they change."""
+@dataclass(kw_only=True)
+class Screen(ABC):
+    """Where objects are printed as they change, each only where its output differs from the one before."""
+
+    query: ObjectQuery
+    shown: dict[tuple[str, ObjectKey], object] = field(default_factory=dict)
 
     def show(self, obj: Unstructured) -> None:
         """Print the object if its output has changed."""
-        ...
+        if self._is_chosen(obj) or health.of(obj).needs_attention:
+            self._show(obj)
 
     def show_end(self, obj: Unstructured) -> None:
         """Print that the object is gone."""
-        ...
+        if self._is_chosen(obj):
+            self._show_end(obj)
+        self.shown.pop(_place(obj), None)
+
+    def _is_chosen(self, obj: Unstructured) -> bool:
+        """Whether the object is printed however it is: one that was printed before is followed to its end."""
+        return not self.query.not_ready or _place(obj) in self.shown
+
+    @abstractmethod
+    def _show(self, obj: Unstructured) -> None: ...
+
+    @abstractmethod
+    def _show_end(self, obj: Unstructured) -> None: ...
 
 
-@dataclass
-class TableScreen:
+def _place(obj: Unstructured) -> tuple[str, ObjectKey]:
+    return obj.gvk.kind, obj.key
+
+
+@dataclass(kw_only=True)
+class TableScreen(Screen):
     """Prints a table. Keeps the column widths, and the last line of each object, so that no line is repeated."""
 
-    query: ObjectQuery
     style: text.Style
     looks: object_list.Looks
     layout: text.Layout
-    shown: dict[tuple[str, ObjectKey], tuple[str, ...]] = field(default_factory=dict)
 
-    def show(self, obj: Unstructured) -> None:
-        """Print the object if its line has changed."""
-        seen = health.of(obj)
-        place = (obj.gvk.kind, obj.key)
-        if self.query.not_ready and not seen.needs_attention and place not in self.shown:
-            return
-        self._print(place, self.looks.row(obj, seen, datetime.now(UTC)))
+    def _show(self, obj: Unstructured) -> None:
+        self._print(obj, health.of(obj))
 
-    def show_end(self, obj: Unstructured) -> None:
-        """Print that the object is gone."""
-        place = (obj.gvk.kind, obj.key)
-        if not self.query.not_ready or place in self.shown:
-            self._print(place, self.looks.row(obj, ObjectHealth("-", "Deleted"), datetime.now(UTC)))
-        self.shown.pop(place, None)
+    def _show_end(self, obj: Unstructured) -> None:
+        self._print(obj, ObjectHealth("-", "Deleted"))
 
-    def _print(self, place: tuple[str, ObjectKey], cells: list[str]) -> None:
+    def _print(self, obj: Unstructured, seen: ObjectHealth) -> None:
+        cells = self.looks.row(obj, seen, datetime.now(UTC))
         titled = zip(cells, self.layout.columns, strict=True)
         facts = tuple(cell for cell, column in titled if column.title != "AGE")
-        if self.shown.get(place) == facts:
-            return
-        self.shown[place] = facts
-        settings.show([object_list.line(self.layout, cells, self.style)])
+        if self.shown.get(_place(obj)) != facts:
+            self.shown[_place(obj)] = facts
+            settings.show([object_list.line(self.layout, cells, self.style)])
 
 
-@dataclass
-class ProgramScreen:
+@dataclass(kw_only=True)
+class ProgramScreen(Screen):
     """Prints every version of every object, one after the other, in a form for programs; a deleted one once more."""
 
-    query: ObjectQuery
     output: settings.Output
-    shown: dict[tuple[str, ObjectKey], str] = field(default_factory=dict)
     has_titles: bool = False
 
-    def show(self, obj: Unstructured) -> None:
-        """Print the object, unless this version of it was printed."""
-        place = (obj.gvk.kind, obj.key)
-        if self.query.not_ready and not health.of(obj).needs_attention and place not in self.shown:
+    def _show(self, obj: Unstructured) -> None:
+        if self.shown.get(_place(obj)) == obj.metadata.resource_version:
             return
-        if self.shown.get(place) == obj.metadata.resource_version:
-            return
-        self.shown[place] = obj.metadata.resource_version
+        self.shown[_place(obj)] = obj.metadata.resource_version
         if isinstance(obj, MetadataOnlyObject):  # a part would pass for the whole
             settings.say(text.escaped(f"{obj.ref} cannot be read: {obj.why}"))
         else:
             self._print(obj)
 
-    def show_end(self, obj: Unstructured) -> None:
-        """Print the last version of the object."""
-        place = (obj.gvk.kind, obj.key)
-        if (not self.query.not_ready or place in self.shown) and not isinstance(obj, MetadataOnlyObject):
+    def _show_end(self, obj: Unstructured) -> None:
+        if not isinstance(obj, MetadataOnlyObject):
             self._print(obj)
-        self.shown.pop(place, None)
 
     def _print(self, obj: Unstructured) -> None:
         if self.output.form == "custom-columns":
@@ -116,7 +117,7 @@ async def follow(cluster: ClusterSession, query: ObjectQuery) -> None:
         places.append((await cluster.resource(one.kind), obj.key))
     if not query.subjects:
         places = [(resource, None) for resource in await object_list.resources(cluster, query)]
-    screen: Screen = ProgramScreen(query, chosen)
+    screen: Screen = ProgramScreen(query=query, output=chosen)
     if chosen.is_table:
         if not query.subjects:
             wanted = [resource for resource, _ in places]
@@ -125,8 +126,9 @@ async def follow(cluster: ClusterSession, query: ObjectQuery) -> None:
         gvks = {resource.gvk for resource, _ in places}
         looks = object_list.looks_for(chosen, gvks, labels=query.show_labels)
         rows = [looks.row(obj, health.of(obj), datetime.now(UTC)) for obj in picked]
-        screen = TableScreen(query, cluster.settings.style(), looks, text.layout(looks.columns, rows))
-        settings.show([screen.layout.header])
+        layout = text.layout(looks.columns, rows)
+        screen = TableScreen(query=query, style=cluster.settings.style(), looks=looks, layout=layout)
+        settings.show([layout.header])
     async with asyncio.TaskGroup() as tasks:
         for resource, key in places:
             tasks.create_task(_follow_one(cluster, resource, key, query, screen), name=f"watch {resource.plural}")

@@ -57,26 +57,17 @@ def status(subject: ObjectArgument | str | None, name: str) -> None:
 @with_cluster
 async def _show_release(cluster: ClusterSession, name: str) -> bool:
     release = await releasing.found(cluster, name, "show")
-    if cluster.settings.output.is_table:
-        settings.show(releasing.table([release]))
-    else:
-        output.print_value(releasing.as_json(release), cluster.settings.output)
+    output.print_result(lambda _: releasing.table([release]), lambda: releasing.as_json(release))
     return release.state == "Ready"
 
 
 @with_cluster
 async def _show(cluster: ClusterSession, subject: ObjectArgument) -> health.ObjectHealth:
-    sheet = await _filled(cluster, await cluster.object(subject, shows_unread=True))
-    if cluster.settings.output.is_table:
-        settings.show(shown(sheet, cluster.settings.style()))
-    else:
-        output.print_value(as_json(sheet), cluster.settings.output)
-    return sheet.verdict.health
-
-
-async def _filled(cluster: ClusterSession, obj: Unstructured) -> Sheet:
+    obj = await cluster.object(subject, shows_unread=True)
     happened = await _happened(cluster, obj)
-    return Sheet(await object_summary.reached(cluster, obj), conditions.listed_in(obj.body), happened)
+    sheet = Sheet(await object_summary.reached(cluster, obj), conditions.listed_in(obj.body), happened)
+    output.print_result(lambda style: shown(sheet, style), lambda: as_json(sheet))
+    return sheet.verdict.health
 
 
 async def _happened(cluster: ClusterSession, obj: Unstructured) -> list[Happening]:

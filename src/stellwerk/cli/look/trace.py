@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectArgument
-from stellwerk.cli.objects import health, object_summary
+from stellwerk.cli.objects import findings, health, object_summary
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import NotReady
-from stellwerk.cli.shell.output import print_value
+from stellwerk.cli.shell.output import print_result
 from stellwerk.cli.shell.text import Style, escaped
 from stellwerk.kube.types.errors import Forbidden, NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
@@ -51,10 +51,7 @@ async def trace(cluster: ClusterSession, subject: ObjectArgument) -> None:
     """Print the way from an object up to its custom resource or release. Raises NotReady where there is none."""
     reader = ClusterReader(cluster.client)
     steps = await _way_up(reader, await cluster.object(subject))
-    if cluster.settings.output.is_table:
-        settings.show(shown(steps, cluster.settings.style()))
-    else:
-        print_value(as_json(steps), cluster.settings.output)
+    print_result(lambda style: shown(steps, style), lambda: as_json(steps))
     is_ours = any(step.is_ours or kinds.by_gvk(step.ref.gvk) for step in steps)
     if not is_ours:
         settings.say("It leads to no custom resource of ours.")
@@ -160,15 +157,15 @@ def _label(word: str, width: int = 14) -> str:
 
 def as_json(steps: list[TraceStep]) -> JsonObject:
     """The same for programs."""
-    return {"steps": [_step_json(step) for step in steps]}
-
-
-def _step_json(step: TraceStep) -> JsonObject:
-    (group, version, kind), (namespace, name) = step.ref
     return {
-        "relation": step.relation,
-        "object": {"group": group, "version": version, "kind": kind, "namespace": namespace, "name": name},
-        "ready": step.health.ready if step.health else "-",
-        "origin": dict(step.facts),
-        "note": step.note,
+        "steps": [
+            {
+                "relation": step.relation,
+                "object": findings.ref_json(step.ref),
+                "ready": step.health.ready if step.health else "-",
+                "origin": dict(step.facts),
+                "note": step.note,
+            }
+            for step in steps
+        ]
     }

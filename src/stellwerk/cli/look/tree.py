@@ -8,7 +8,7 @@ from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.object_tree import Family, unread
 from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import settings
-from stellwerk.cli.shell.output import print_value
+from stellwerk.cli.shell.output import print_result
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 
@@ -25,7 +25,4 @@ async def tree(cluster: ClusterSession, subject: ObjectArgument | str, compact: 
     top = graph.compact(top) if compact else top
     for line in unread(reader):
         settings.say(line)
-    if cluster.settings.output.is_table:
-        settings.show(graph.drawn(top, cluster.settings.style()))
-    else:
-        print_value(graph.as_json(top), cluster.settings.output)
+    print_result(lambda style: graph.drawn(top, style), lambda: graph.as_json(top))

@@ -9,7 +9,7 @@ from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import previews
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings, text
-from stellwerk.cli.shell.output import as_yaml, print_value
+from stellwerk.cli.shell.output import as_yaml, print_result
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Component
@@ -33,10 +33,8 @@ async def values(cluster: ClusterSession, subject: ObjectArgument) -> None:
     leaves = origins([*defaults, *given])
     if cluster.settings.output.form == "yaml":
         settings.show_exactly(as_yaml(as_values_file(leaves, {layer.source for layer in defaults})))
-    elif cluster.settings.output.is_table:
-        settings.show(_table(leaves))
     else:
-        print_value(as_json(leaves), cluster.settings.output)
+        print_result(lambda _: _table(leaves), lambda: as_json(leaves))
 
 
 async def _defaults(cluster: ClusterSession, component: Component, given: Sequence[Layer]) -> Sequence[Layer]:

@@ -14,7 +14,7 @@ from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import settings
-from stellwerk.cli.shell.output import print_value, print_values
+from stellwerk.cli.shell.output import print_result, print_values
 from stellwerk.runtime.insight.diagnosis import Finding
 
 _EVERYTHING = ObjectQuery(not_ready=True)
@@ -36,10 +36,7 @@ async def why(cluster: ClusterSession, subject: ObjectArgument | str | None) -> 
         seen = await releasing.judged(cluster, await releasing.found(cluster, subject, "explain"))
     else:
         seen = await object_summary.reached(cluster, await cluster.object(subject, shows_unread=True))
-    if cluster.settings.output.is_table:
-        settings.show(findings.told(seen, cluster.settings.style()))
-    else:
-        print_value(findings.as_json(seen), cluster.settings.output)
+    print_result(lambda style: findings.told(seen, style), lambda: findings.as_json(seen))
 
 
 async def _explain_all(cluster: ClusterSession) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from stellwerk.cli.objects import object_summary
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style, escaped
+from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.insight.diagnosis import Finding
 
@@ -62,7 +63,7 @@ def _remark(finding: Finding) -> str:
 def as_json(seen: ObjectSummary) -> JsonObject:
     """The same for programs."""
     return {
-        "object": object_json(seen),
+        "object": ref_json(seen.ref),
         "ready": seen.health.ready,
         "state": seen.health.state,
         "reason": seen.health.reason,
@@ -73,9 +74,9 @@ def as_json(seen: ObjectSummary) -> JsonObject:
     }
 
 
-def object_json(seen: ObjectSummary) -> JsonObject:
+def ref_json(ref: ObjectRef) -> JsonObject:
     """Which object it is."""
-    (group, version, kind), (namespace, name) = seen.ref
+    (group, version, kind), (namespace, name) = ref
     return {"group": group, "version": version, "kind": kind, "namespace": namespace, "name": name}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 
 import msgspec
@@ -17,6 +17,7 @@ import yaml
 from stellwerk.cli.shell import jsonpath, settings, text
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.settings import Output
+from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.kube.yaml import text_node
 
@@ -55,6 +56,15 @@ def print_value(value: JsonObject, output: Output) -> None:
     """Print one JSON object as JSON, YAML or through a JSONPath."""
     _check(output)
     _print(formatted(value, output))
+
+
+def print_result(lines: Callable[[Style], Iterable[str]], value: Callable[[], JsonObject]) -> None:
+    """Print a result in the form of the call: as lines for people, or as one JSON object."""
+    call = settings.current()
+    if call.output.is_table:
+        settings.show(lines(call.style()))
+    else:
+        print_value(value(), call.output)
 
 
 def print_values(values: Sequence[JsonObject], output: Output) -> None:
