@@ -204,15 +204,14 @@ async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject[A
                 latest, obstacle = await _end_or_obstacle(cluster, each, latest, patience)
             if obstacle is not None:
                 continue
-        if each.is_good(latest):
-            gone = f"{each.resource.kind} {each.key} is gone"
-            _print([wait_for.last_line(latest) if latest is not None else gone])
-            continue
-        all_good = False
+        is_good = each.is_good(latest)
+        all_good &= is_good
         if latest is None:
             _print([f"{each.resource.kind} {each.key} is gone"])
-            continue
-        _print(findings.told(await object_summary.reached(cluster, latest), settings.current().style()))
+        elif is_good:
+            _print([wait_for.last_line(latest)])
+        else:
+            _print(findings.told(await object_summary.reached(cluster, latest), settings.current().style()))
     if obstacle is not None:
         _print(findings.told(await object_summary.reached(cluster, obstacle), settings.current().style()))
     return all_good and obstacle is None

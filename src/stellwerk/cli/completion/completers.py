@@ -6,7 +6,7 @@ wait. The request has 150 ms, and a failure is silent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import click
 from click.shell_completion import CompletionItem
@@ -56,10 +56,7 @@ def complete_subject(context: click.Context, parameter: click.Parameter, incompl
     words = _words(context, parameter)
     if words and "/" not in words[0]:
         return _names(context, words[0], "", incomplete)
-    kind, slash, name = incomplete.partition("/")
-    if slash:
-        return _names(context, kind, f"{kind}/", name)
-    return [CompletionItem(f"{row.short}/") for row in kinds.OWN if row.short.startswith(kind)]
+    return _kind_and_name(context, [row.short for row in kinds.OWN], incomplete)
 
 
 def complete_objects(kinds_named: tuple[str, ...]) -> Completer:
@@ -68,12 +65,17 @@ def complete_objects(kinds_named: tuple[str, ...]) -> Completer:
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         if len(kinds_named) == 1 and "/" not in incomplete:
             return _names(context, kinds_named[0], "", incomplete)
-        kind, slash, name = incomplete.partition("/")
-        if slash:
-            return _names(context, kind, f"{kind}/", name)
-        return [CompletionItem(f"{short}/") for short in kinds_named if short.startswith(kind)]
+        return _kind_and_name(context, kinds_named, incomplete)
 
     return complete
+
+
+def _kind_and_name(context: click.Context, shorts: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    """KIND/ of one of these short words; after it KIND/NAME."""
+    kind, slash, name = incomplete.partition("/")
+    if slash:
+        return _names(context, kind, f"{kind}/", name)
+    return [CompletionItem(f"{short}/") for short in shorts if short.startswith(kind)]
 
 
 def complete_release(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stellwerk.apply.objects import json_edit
 from stellwerk.cli.objects import check_rules
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.delivery import helm_chart
@@ -77,7 +78,7 @@ def in_release(body: JsonObject, operators: Sequence[OperatorSpec], choice: Char
     if not isinstance(metadata, dict) or metadata.get("namespace"):
         return body
     home = next(iter(_by_namespace(operators, choice.namespace)))
-    return {**body, "metadata": {**metadata, "namespace": home}}
+    return json_edit.with_namespace(body, home)
 
 
 def _chosen(choice: ChartChoice) -> JsonObject:

@@ -46,7 +46,7 @@ def definitions(name: str) -> StartStep:
     """The step that installs the kinds of our operators, and the rights that these run with."""
 
     def run(say: Callable[[str], None]) -> StepResult:
-        served = _on(_cluster(name), lambda client: installed(client, assembly.installation()))
+        served = _on(named(name), lambda client: installed(client, assembly.installation()))
         return StepResult(f"CRDs installed ({len(served)})")
 
     return StartStep("CRDs", run)
@@ -62,7 +62,7 @@ def operators(name: str) -> StartStep:
     def run(say: Callable[[str], None]) -> StepResult:
 
         program = renderer.ensure(say)  # the Component operator starts it; a checkout may not have built it yet
-        cluster = _cluster(name)
+        cluster = named(name)
         companions = [_companion(cluster, process) for process in assembly.PROCESSES.values()]
         ports = operator_processes.Ports()
         starting = [operator_processes.started(cluster, companion, program, ports) for companion in companions]
@@ -79,7 +79,7 @@ def samples(name: str) -> StartStep:
     """The step that applies the samples and waits until all of them are Ready."""
 
     def run(say: Callable[[str], None]) -> StepResult:
-        ready = _on(_cluster(name), _apply_samples)
+        ready = _on(named(name), _apply_samples)
         return StepResult(f"samples ready ({len(ready)})", ", ".join(ready))
 
     return StartStep("samples", run)
@@ -92,10 +92,6 @@ def local_folder(server: str) -> Path | None:
         if cluster.url == server:
             return cluster.folder
     return None
-
-
-def _cluster(name: str) -> LocalCluster:
-    return named(name)
 
 
 def _companion(cluster: LocalCluster, spec: ProcessSpec) -> Companion:

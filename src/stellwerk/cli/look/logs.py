@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -134,17 +133,13 @@ def parsed(lines: Iterable[str]) -> Iterator[LogLine]:
     for text in lines:
         line = _of_json(text) or _of_console(text)
         if line is None and pending is not None:
-            pending = LogLine(*_parts(pending)[:-1], more=f"{pending.more}\n{text}")
+            pending = replace(pending, more=f"{pending.more}\n{text}")
             continue
         if pending is not None:
             yield pending
         pending = line or LogLine("", "", text)
     if pending is not None:
         yield pending
-
-
-def _parts(line: LogLine) -> tuple[str, str, str, str, str, str, str]:
-    return line.time, line.level, line.message, line.kind, line.namespace, line.name, line.more
 
 
 def _of_json(text: str) -> LogLine | None:
@@ -172,16 +167,9 @@ def _of_console(text: str) -> LogLine | None:
 # ---- where they are
 
 
-class LogSource(Protocol):
-    """The log of one operator."""
-
-    async def new(self) -> str:
-        """What was written since the last call; whole lines."""
-        ...
-
-
-async def _sources(cluster: ClusterSession) -> Sequence[LogSource]:
-    found: list[LogSource] = [File(path) for path in _local_files(cluster.client.config.server)]
+async def _sources(cluster: ClusterSession) -> Sequence[File | LoggedPod]:
+    """The logs of the operators; `new` returns the whole lines that were written since the last call."""
+    found: list[File | LoggedPod] = [File(path) for path in _local_files(cluster.client.config.server)]
     if not found:
         found = [LoggedPod(cluster.client, key) for key in await _pods(cluster)]
     if not found:
@@ -230,7 +218,7 @@ class LoggedPod:
 
     client: Client
     key: ObjectKey
-    _last: str = field(default="")
+    _last: str = ""
 
     async def new(self) -> str:
         """What it wrote since the last call."""

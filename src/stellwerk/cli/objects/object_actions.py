@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from stellwerk.apply.objects import json_edit
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectSelection
 from stellwerk.cli.objects.cluster import Absent, ClusterSession
@@ -89,11 +90,5 @@ async def patched(
     cluster: ClusterSession, resource: Resource, obj: Unstructured, patch: JsonObject, *, dry_run: bool
 ) -> Unstructured:
     """Patch the object. Raises Conflict where another object was created under its name."""
-    metadata = patch.get("metadata")
-    body: JsonObject = {
-        **patch,
-        "metadata": {**(metadata if isinstance(metadata, dict) else {}), "uid": obj.metadata.uid},
-    }
-    return await cluster.client.patch(
-        unstructured(resource), obj.key.name, obj.key.namespace, MergePatch(body), dry_run=dry_run
-    )
+    body = MergePatch(json_edit.merged(patch, {"uid": obj.metadata.uid}, "metadata"))
+    return await cluster.client.patch(unstructured(resource), obj.key.name, obj.key.namespace, body, dry_run=dry_run)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Pod, ServiceAccount
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.failures import failure_of
@@ -120,8 +119,10 @@ async def of_set(
     claims = {one.address: one.directive.update.claims(prefix, RECLAIMS) for one in due}
     own = {one.address.key.name for one in wanted if (one.identity.group, one.identity.kind) == NAMESPACE}
     members = {
-        one.address: replace(
-            _member(one, entries.get(one.identity), moment),
+        one.address: _member(
+            one,
+            entries.get(one.identity),
+            moment,
             namespace_comes=creates_namespaces or one.address.key.namespace in own,
         )
         for one in due
@@ -157,9 +158,9 @@ def _with_what_is_judged_anew(found: Compared, wanted: Sequence[DesiredObject]) 
     The API server judges an object by them, and in a dry run they are as they are now, or missing.
     """
     changing = {line.ref for line in found.lines if line.mark in "+~"}
-    objects = [one.desired for one in wanted if str(one.address.ref) in changing]
-    kinds = {_defined(each.body) for each in objects} - {None}
-    accounts = {each.address.key for each in objects if each.address.resource == ServiceAccount.resource}
+    objects = [one for one in wanted if str(one.address.ref) in changing]
+    kinds = {(type_.group, type_.kind) for one in objects for type_ in one.managed_types}
+    accounts = {one.address.key for one in objects if one.address.resource == ServiceAccount.resource}
     refused = {str(one.address.ref): one for one in wanted} if kinds or accounts else {}
 
     def may_pass(line: DiffLine) -> bool:
@@ -175,16 +176,9 @@ def _with_what_is_judged_anew(found: Compared, wanted: Sequence[DesiredObject]) 
     return replace(found, lines=[line.as_uncertain() if may_pass(line) else line for line in found.lines])
 
 
-def _defined(body: JsonObject) -> tuple[str, str] | None:
-    """Group and kind that a CustomResourceDefinition defines; None for any other object."""
-    if body.get("kind") != CustomResourceDefinition.resource.kind:
-        return None
-    return str(dig(body, "spec", "group")), str(dig(body, "spec", "names", "kind"))
-
-
-def _member(obj: DesiredObject, entry: InventoryEntry | None, now: datetime) -> _Member:
+def _member(obj: DesiredObject, entry: InventoryEntry | None, now: datetime, *, namespace_comes: bool) -> _Member:
     has_run = entry is not None and entry.phase is Phase.READY and entry.digest == obj.digest
-    return _Member(obj, _is_due(obj, entry, now), has_run and goes_by_itself(obj.desired.body))
+    return _Member(obj, _is_due(obj, entry, now), has_run and goes_by_itself(obj.desired.body), namespace_comes)
 
 
 def _is_due(obj: DesiredObject, entry: InventoryEntry | None, now: datetime) -> bool:
@@ -206,9 +200,9 @@ class _Member:
 
     wanted: DesiredObject
     is_due: bool
-    may_be_gone: bool = False
+    may_be_gone: bool
     """Whether it has done its work, and Kubernetes removes it then."""
-    namespace_comes: bool = True
+    namespace_comes: bool
     """Whether its namespace, if it is missing, is created with it or before it."""
 
     def is_left_alone(self, live: JsonObject, prefix: str) -> bool:
