@@ -113,12 +113,8 @@ class WriteFailed(ApplyError):
 
 
 def _place(file: str, document: int, line: int) -> str:
-    parts = [file or "manifest"]
-    if document:
-        parts.append(f"document {document}")
-    if line:
-        parts.append(f"line {line}")
-    return ", ".join(parts)
+    parts = (file or "manifest", f"document {document}" if document else "", f"line {line}" if line else "")
+    return ", ".join(filter(None, parts))
 
 
 def _listed(sentences: Sequence[str]) -> str:

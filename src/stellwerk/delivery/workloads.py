@@ -7,7 +7,6 @@ user of `why` wants to know the pod, so this module looks for the pods to which 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,7 +15,8 @@ from stellwerk.api.apps import ReplicaSet
 from stellwerk.api.core import Event, Pod
 from stellwerk.apply.readiness import deployment_diagnosis, readiness
 from stellwerk.apply.readiness.deployment_diagnosis import DeploymentCause, Surroundings
-from stellwerk.kube.types.model import JsonValue, Unstructured, dig
+from stellwerk.apply.readiness.kstatus import container_statuses
+from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding
 
 if TYPE_CHECKING:
@@ -82,7 +82,11 @@ def selector(deployment: Unstructured) -> str:
 
 def lacks(workload: Workload, now: datetime) -> str:
     """What the Deployment lacks, in a few words; empty when it is ready."""
-    seen = readiness.assess(workload.deployment, now=now)
+    return _lacking(workload.deployment, now)
+
+
+def _lacking(obj: Unstructured, now: datetime) -> str:
+    seen = readiness.assess(obj, now=now)
     return "" if seen.is_ready else seen.why
 
 
@@ -134,17 +138,11 @@ def culprit(workload: Workload, cause: DeploymentCause) -> Unstructured | None:
 
 def _waiting_reason(pod: Unstructured) -> str:
     """The CamelCase word of the first container that waits: ErrImagePull, CrashLoopBackOff."""
-    for status in _container_statuses(pod):
+    for status in container_statuses(pod):
         reason = dig(status, "state", "waiting", "reason")
         if isinstance(reason, str) and reason not in ("ContainerCreating", "PodInitializing"):
             return reason
     return ""
-
-
-def _container_statuses(pod: Unstructured) -> Iterator[JsonValue]:
-    for name in ("initContainerStatuses", "containerStatuses"):
-        listed = pod.at("status", name)
-        yield from listed if isinstance(listed, list) else []
 
 
 class DeploymentDiagnostician:
@@ -158,15 +156,10 @@ class DeploymentDiagnostician:
         unready = tuple(
             AwaitedObject(pod.ref, lacking)
             for pod in workload.around.pods
-            if (lacking := _lacks_pod(pod, datetime.now(UTC)))
+            if (lacking := _lacking(pod, datetime.now(UTC)))
         )
         next_step = advice(workload) if found else ""
         return Diagnosis(found, next_step, unready=unready, hidden=reader.hidden)
-
-
-def _lacks_pod(pod: Unstructured, now: datetime) -> str:
-    seen = readiness.assess(pod, now=now)
-    return "" if seen.is_ready else seen.why
 
 
 diagnostician = DeploymentDiagnostician()

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from stellwerk.apply.readiness.kstatus import container_statuses
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 
 SEE_LOG = "see its log"
@@ -42,17 +43,13 @@ class Surroundings:
 
 def explain(deployment: Unstructured, around: Surroundings) -> DeploymentCause | None:
     """Why a Deployment, or a workload that owns its pods itself, is not ready; None where nothing shows it. Pure."""
-    newest = _newest(_owned(around.replica_sets, {deployment.metadata.uid}))
-    pods = _owned(around.pods, {newest.metadata.uid if newest is not None else deployment.metadata.uid})
-    for cause in _causes(deployment, newest, pods, around.events):
-        return cause
-    return None
+    newest, pods = _newest_pods(deployment, around)
+    return next(_causes(deployment, newest, pods, around.events), None)
 
 
 def unready_pod(deployment: Unstructured, around: Surroundings) -> Unstructured | None:
     """The first pod of the newest revision that is not ready and does not show why itself. Pure."""
-    newest = _newest(_owned(around.replica_sets, {deployment.metadata.uid}))
-    pods = _owned(around.pods, {newest.metadata.uid if newest is not None else deployment.metadata.uid})
+    _, pods = _newest_pods(deployment, around)
     unready = [pod for pod in pods if _condition(pod, "Ready", "False")]
     if any(_unscheduled(pod) or next(_containers(pod), None) for pod in unready):
         return None
@@ -122,7 +119,7 @@ _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerEr
 
 
 def _containers(pod: Unstructured) -> Iterator[DeploymentCause]:
-    for status in _statuses(pod):
+    for status in container_statuses(pod):
         waiting, ended = dig(status, "state", "waiting"), dig(status, "state", "terminated")
         if isinstance(waiting, dict) and (cause := _does_not_start(status, waiting)):
             yield cause
@@ -132,7 +129,7 @@ def _containers(pod: Unstructured) -> Iterator[DeploymentCause]:
 
 def _runs_unready(pod: Unstructured) -> bool:
     """Whether all containers run, and the pod is not ready all the same."""
-    running = [isinstance(dig(status, "state", "running"), dict) for status in _statuses(pod)]
+    running = [isinstance(dig(status, "state", "running"), dict) for status in container_statuses(pod)]
     return pod.at("status", "phase") == "Running" and all(running) and _condition(pod, "Ready", "False") != ""
 
 
@@ -157,7 +154,9 @@ def _crash(status: JsonObject) -> DeploymentCause:
 def _unready_for_now(pod: Unstructured) -> DeploymentCause:
     """Why a pod that runs is not ready: between two crashes of a container this is still the crash."""
     crashes = (
-        status for status in _statuses(pod) if dig(status, "lastState", "terminated", "exitCode") not in (None, 0)
+        status
+        for status in container_statuses(pod)
+        if dig(status, "lastState", "terminated", "exitCode") not in (None, 0)
     )
     crashed = next(crashes, None)
     return _crash(crashed) if crashed is not None else DeploymentCause("its containers run, but are not ready", SEE_LOG)
@@ -168,14 +167,6 @@ def _ending(ended: JsonObject) -> str:
         return "was killed for using more memory than its limit"
     code = dig(ended, "exitCode")
     return f"ended with exit code {code}" if isinstance(code, int) else "ended"
-
-
-def _statuses(pod: Unstructured) -> list[JsonObject]:
-    listed: list[JsonObject] = []
-    for name in ("initContainerStatuses", "containerStatuses"):
-        found = pod.at("status", name)
-        listed.extend(one for one in (found if isinstance(found, list) else []) if isinstance(one, dict))
-    return listed
 
 
 # ---- what only Events show
@@ -213,14 +204,15 @@ def _owned(objects: Iterable[Unstructured], owners: set[str]) -> list[Unstructur
     return [obj for obj in objects if any(owner.uid in owners for owner in obj.metadata.owner_references)]
 
 
-def _newest(replica_sets: Sequence[Unstructured]) -> Unstructured | None:
-    """The replica set of the latest revision; the numbers are counted up in an annotation."""
+def _newest_pods(deployment: Unstructured, around: Surroundings) -> tuple[Unstructured | None, list[Unstructured]]:
+    """The replica set of the latest revision, and its pods; the numbers are counted up in an annotation."""
 
     def revision(obj: Unstructured) -> tuple[int, str]:
         number = obj.metadata.annotations.get("deployment.kubernetes.io/revision", "")
         return (int(number) if number.isdecimal() and len(number) <= 18 else 0, obj.metadata.name)
 
-    return max(replica_sets, key=revision, default=None)
+    newest = max(_owned(around.replica_sets, {deployment.metadata.uid}), key=revision, default=None)
+    return newest, _owned(around.pods, {newest.metadata.uid if newest is not None else deployment.metadata.uid})
 
 
 def _condition(owner: Unstructured | None, type_: str, status: str) -> str:

@@ -162,6 +162,15 @@ def _condition(item: JsonValue) -> StatusCondition:
     )
 
 
+def container_statuses(pod: Unstructured) -> list[JsonObject]:
+    """The statuses of a pod's containers, those that run before the others first."""
+    listed: list[JsonObject] = []
+    for name in ("initContainerStatuses", "containerStatuses"):
+        found = pod.at("status", name)
+        listed.extend(one for one in (found if isinstance(found, list) else []) if isinstance(one, dict))
+    return listed
+
+
 # ---- rules for all kinds
 
 
@@ -221,17 +230,10 @@ def _pod(status: ObjectStatus) -> Readiness:
 def _running_pod(status: ObjectStatus) -> Readiness:
     if status.holds("Ready"):
         return CURRENT
-    for name in _crash_looping(status.fields):
-        return failed(f"container {name} crashes again and again")
+    for container in container_statuses(status.live):
+        if dig(container, "state", "waiting", "reason") == "CrashLoopBackOff":
+            return failed(f"container {dig(container, 'name')} crashes again and again")
     return waiting(status.said("Ready") or "the pod is running but not ready")
-
-
-def _crash_looping(fields: JsonObject) -> list[str]:
-    listed: list[JsonValue] = []
-    for name in ("initContainerStatuses", "containerStatuses"):
-        found = fields.get(name)
-        listed.extend(found if isinstance(found, list) else [])
-    return [str(dig(one, "name")) for one in listed if dig(one, "state", "waiting", "reason") == "CrashLoopBackOff"]
 
 
 def _pending_pod(status: ObjectStatus) -> Readiness:

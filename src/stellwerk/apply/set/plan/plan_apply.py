@@ -29,7 +29,6 @@ from stellwerk.apply.set.model.inventory import (
     InventoryEntry,
     ObjectIdentity,
     Phase,
-    is_managed,
 )
 from stellwerk.apply.set.plan import plan_prune
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove
@@ -182,9 +181,7 @@ class _Steps:
     def _rank_of(self, gvk: GroupVersionKind) -> int:
         if (gvk.group, gvk.kind) == API_SERVICE:
             return 1
-        patterns = self._state.policies.managed_types
-        is_instance = is_managed(gvk, self._types) or any(type_.matches(gvk.group, gvk.kind) for type_ in patterns)
-        return 2 if is_instance else 0
+        return 2 if self._state.is_instance(gvk, self._types) else 0
 
     def _step(self, objects: Iterable[DesiredObject]) -> Stage | None:
         actions: list[Action] = []

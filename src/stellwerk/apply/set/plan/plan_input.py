@@ -11,10 +11,11 @@ from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model import order
 from stellwerk.apply.set.model.confirmation import Confirmation, Live
-from stellwerk.apply.set.model.inventory import InventoryEntry, ObjectIdentity
+from stellwerk.apply.set.model.desired_set import is_definition
+from stellwerk.apply.set.model.inventory import InventoryEntry, ManagedType, ObjectIdentity, is_managed
 from stellwerk.apply.set.model.owner import Ownership, Standing
 from stellwerk.apply.set.model.policy import Policies
-from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 
 IN_USE_SECONDS = 10.0
 """How soon to ask again whether others still have instances of a definition, which are not watched."""
@@ -79,3 +80,12 @@ class PlanInput:
             return True
         digest = entry.digest or entry.former_digest
         return bool(digest) and self.owner.digest_on(live.metadata) == digest
+
+    def is_held(self, gvk: GroupVersionKind, live: Live) -> bool:
+        """Whether a definition has our finalizer, without which it could not be kept for the instances of others."""
+        return is_definition(gvk) and self.owner.prefix in live.metadata.finalizers
+
+    def is_instance(self, gvk: GroupVersionKind, types: Collection[ManagedType]) -> bool:
+        """Whether objects of a kind need controllers of the set, which brings `types`."""
+        patterns = self.policies.managed_types
+        return is_managed(gvk, types) or any(type_.matches(gvk.group, gvk.kind) for type_ in patterns)

@@ -34,7 +34,7 @@ from stellwerk.apply.fields.managed_fields import strangers
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.readiness.kstatus import StatusVerdict
 from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS, Confirmation, Live
-from stellwerk.apply.set.model.desired_set import DesiredObject, is_definition
+from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import APPLIED_ONCE, THEIR_SPELLING, EntryStatus, InventoryEntry, Phase
 from stellwerk.apply.set.model.owner import Evidence, Standing, unmarked
 from stellwerk.apply.set.model.policy import UpdatePolicy
@@ -42,7 +42,7 @@ from stellwerk.apply.set.plan import readiness_grace
 from stellwerk.apply.set.plan.actions import Action, Create, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.inventory_update import refusal
 from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, PlanInput
-from stellwerk.apply.set.plan.stage import Throttled
+from stellwerk.apply.set.plan.stage import Throttled, deletion_wait
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 
 UNSERVED_SECONDS = 1.0
@@ -127,10 +127,8 @@ def _ending(obj: DesiredObject, entry: InventoryEntry, live: Live, state: PlanIn
     """It is being deleted. Of a definition, we must remove our finalizer: else it could never be created again."""
     metadata = live.metadata
     further = entry.now(entry.phase, EntryStatus.TERMINATING)
-    others = ", ".join(name for name in metadata.finalizers if name != state.owner.prefix)
-    waits = "is being deleted" + (f" and waits for finalizers {others}" if others else "")
-    is_held = is_definition(entry.gvk) and state.owner.prefix in metadata.finalizers
-    if not is_held or state.owner.standing(metadata) is not Standing.OURS:
+    waits = deletion_wait([name for name in metadata.finalizers if name != state.owner.prefix])
+    if not state.is_held(entry.gvk, live) or state.owner.standing(metadata) is not Standing.OURS:
         return ObjectDecision(further, waits=waits)
     if (in_use := state.in_use.get(obj.identity)) is not None:
         return ObjectDecision(further, waits=f"is being deleted: {in_use}", again_at=state.clock + IN_USE_SECONDS)

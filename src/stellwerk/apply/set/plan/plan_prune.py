@@ -23,11 +23,10 @@ from stellwerk.apply.set.model.inventory import (
     InventoryEntry,
     ObjectIdentity,
     Phase,
-    is_managed,
 )
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinalizer
 from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, LiveObject, PlanInput
-from stellwerk.apply.set.plan.stage import Stage, Unready, grouped
+from stellwerk.apply.set.plan.stage import Stage, Unready, deletion_wait, grouped
 from stellwerk.kube.types.identifiers import Resource
 
 
@@ -59,14 +58,8 @@ def _next(inventory: Inventory, leaving: Sequence[InventoryEntry], state: PlanIn
 
 def _instances(wave: Sequence[InventoryEntry], inventory: Inventory, state: PlanInput) -> list[InventoryEntry]:
     """Instances of kinds that the set brings: they need their controllers to go."""
-    types, patterns = inventory.managed_types, state.policies.managed_types
-    if not types and not patterns:
-        return []
-    return [
-        entry
-        for entry in wave
-        if is_managed(entry.gvk, types) or any(type_.matches(entry.gvk.group, entry.gvk.kind) for type_ in patterns)
-    ]
+    types = inventory.managed_types
+    return [entry for entry in wave if state.is_instance(entry.gvk, types)]
 
 
 def _orphans(entry: InventoryEntry, *, whole: bool) -> bool:
@@ -131,7 +124,7 @@ class _PruneWalk:
 
     def _orphan(self, entry: InventoryEntry, seen: LiveObject) -> None:
         """The object stays; only our finalizer must not."""
-        if self._state.proves(entry, seen.live) and self._is_held(entry, seen.live):
+        if self._state.proves(entry, seen.live) and self._state.is_held(entry.gvk, seen.live):
             self._release(seen)
             self._wait(entry, "is being released")
         else:
@@ -143,9 +136,9 @@ class _PruneWalk:
         if not metadata.is_terminating:
             why = "the set is deleted" if self._whole else "it is no longer wanted"
             self._actions.append(Remove(seen.address, metadata.uid, metadata.resource_version, why))
-        elif self._is_held(entry, seen.live):
+        elif self._state.is_held(entry.gvk, seen.live):
             self._release(seen)
-        self._wait(entry, _deletion_wait(metadata.finalizers))
+        self._wait(entry, deletion_wait(metadata.finalizers))
 
     def _release(self, seen: LiveObject) -> None:
         metadata = seen.live.metadata
@@ -153,15 +146,8 @@ class _PruneWalk:
             RemoveFinalizer(seen.address, metadata.uid, metadata.resource_version, metadata.finalizers)
         )
 
-    def _is_held(self, entry: InventoryEntry, live: Live) -> bool:
-        return is_definition(entry.gvk) and self._state.owner.prefix in live.metadata.finalizers
-
 
 def _fits(entry: InventoryEntry, resource: Resource) -> bool:
     """Whether the scope of the kind is still what it was. If not, the object is gone, and a path made from its key
     would be that of another."""
     return resource.namespaced == bool(entry.key.namespace)
-
-
-def _deletion_wait(finalizers: Sequence[str]) -> str:
-    return f"is being deleted and waits for finalizers {', '.join(finalizers)}" if finalizers else "is being deleted"

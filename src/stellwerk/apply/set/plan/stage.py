@@ -67,6 +67,11 @@ class Stage:
         return "\n".join(map(str, (*self.actions, *self.waits)))
 
 
+def deletion_wait(finalizers: Sequence[str]) -> str:
+    """What an object that is being deleted waits for, in words."""
+    return f"is being deleted and waits for finalizers {', '.join(finalizers)}" if finalizers else "is being deleted"
+
+
 def grouped(actions: Sequence[Action], key: Callable[[Action], int]) -> tuple[tuple[Action, ...], ...]:
     """Actions in groups of equal rank, lower ranks first."""
     ranked = sorted(actions, key=key)
