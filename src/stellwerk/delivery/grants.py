@@ -19,8 +19,6 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, decode_json, encode_json
 from stellwerk.runtime.access.permission_check import Need
 
-_API_VERSION = f"{rbac.GROUP}/v1"
-
 Right: TypeAlias = tuple[str, str, str]
 """Group, resource with its subresource, verb."""
 
@@ -100,21 +98,11 @@ class OperatorAccount:
 
     def is_given_everywhere(self, role: str, binding: str) -> JsonObject:
         """The binding that gives it a ClusterRole in all namespaces."""
-        return {
-            "apiVersion": _API_VERSION,
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": binding},
-            **self._bound("ClusterRole", role),
-        }
+        return _rbac("ClusterRoleBinding", {"name": binding}, self._bound("ClusterRole", role))
 
     def is_given_at_home(self, role: str, binding: str) -> JsonObject:
         """The binding that gives it a Role of its own namespace."""
-        return {
-            "apiVersion": _API_VERSION,
-            "kind": "RoleBinding",
-            "metadata": {"name": binding, "namespace": self.namespace},
-            **self._bound("Role", role),
-        }
+        return _rbac("RoleBinding", {"name": binding, "namespace": self.namespace}, self._bound("Role", role))
 
     def _bound(self, kind: str, role: str) -> JsonObject:
         return {
@@ -126,23 +114,22 @@ class OperatorAccount:
 def cluster_role(name: str, rules: Sequence[PolicyRule], **labels: str) -> JsonObject:
     """A role for all namespaces."""
     metadata: JsonObject = {"name": name, **({"labels": {**labels}} if labels else {})}
-    return {"apiVersion": _API_VERSION, "kind": "ClusterRole", "metadata": metadata, "rules": _rules(rules)}
+    return _rbac("ClusterRole", metadata, {"rules": _rules(rules)})
 
 
 def role(name: str, namespace: str, rules: Sequence[PolicyRule]) -> JsonObject:
     """A role for one namespace."""
-    metadata: JsonObject = {"name": name, "namespace": namespace}
-    return {"apiVersion": _API_VERSION, "kind": "Role", "metadata": metadata, "rules": _rules(rules)}
+    return _rbac("Role", {"name": name, "namespace": namespace}, {"rules": _rules(rules)})
 
 
 def collecting_role(name: str, label: str) -> JsonObject:
     """A role whose rules the control plane collects from others. It has none itself: each apply would remove them."""
-    return {
-        "apiVersion": _API_VERSION,
-        "kind": "ClusterRole",
-        "metadata": {"name": name},
-        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]},
-    }
+    rule: JsonObject = {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}
+    return _rbac("ClusterRole", {"name": name}, {"aggregationRule": rule})
+
+
+def _rbac(kind: str, metadata: JsonObject, content: JsonObject) -> JsonObject:
+    return {"apiVersion": f"{rbac.GROUP}/v1", "kind": kind, "metadata": metadata, **content}
 
 
 def added_to(who: str) -> str:
