@@ -1,7 +1,6 @@
 """What declarations of verbs share.
 
 verb              the declaration of a verb
-options           options
+options           options, and the names of operators
 object_argument   objects
-operator_names    operators
 """

@@ -87,6 +87,13 @@ def read_one(
     return subjects[0] if subjects else None
 
 
+def for_object(help: str) -> Callable[[C], C]:
+    """The option `--for` with an object."""
+    return click.option(
+        "--for", "subject", metavar="KIND/NAME", type=SubjectType(), shell_complete=complete_subject, help=help
+    )
+
+
 def one(metavar: str = "KIND/NAME", *, required: bool = True) -> Callable[[C], C]:
     """The argument of a verb about one object: a Subject, or None where it may be absent."""
     return click.argument(

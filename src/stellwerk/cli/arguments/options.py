@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from stellwerk.assembly import OPERATORS
 from stellwerk.cli.completion import completers
 from stellwerk.cli.shell.settings import FORMATS, FORMATS_OF_SOME, Output, of
 from stellwerk.lazy_imports import lazy_imports
@@ -119,6 +120,15 @@ class SystemName(click.ParamType[str]):
         return text
 
 
+FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+"""A file that exists, or `-` for standard input."""
+
+
+def values_files(help: str) -> Callable[[C], C]:
+    """The option with files of values."""
+    return click.option("-f", "--values", "files", multiple=True, metavar="FILE", type=FILE, help=help)
+
+
 def local_name(help: str) -> Callable[[C], C]:
     """The option with the name of a local system."""
     return click.option(
@@ -133,6 +143,12 @@ def local_name(help: str) -> Callable[[C], C]:
 
 TIMEOUT = click.option("--timeout", type=Duration(), default="5m", show_default=True, help="How long to wait at most.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Have the API server check the change, and keep nothing of it.")
+
+
+OPERATOR_NAMES = click.argument(
+    "operators", nargs=-1, metavar=" ".join(f"[{name}]" for name in OPERATORS), type=click.Choice([*OPERATORS])
+)
+"""Any number of operators; none means all."""
 
 
 def _kept_as(field: str) -> Callable[[click.Context, click.Parameter, object], object]:

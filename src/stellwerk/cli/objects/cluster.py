@@ -112,12 +112,7 @@ class ClusterSession:
                 return obj
             case []:
                 raise Absent(resource, ObjectKey("", name))
-        raise Failure(
-            f"there are {len(objects)} {resource.plural} named {name}",
-            cause=f"in the namespaces {some_of(sorted(obj.key.namespace for obj in objects))}",
-            fix="name one of the namespaces: -n NAMESPACE",
-            code=Exit.USAGE,
-        )
+        raise ambiguous(f"{resource.plural} named {name}", [obj.key for obj in objects])
 
 
 class Absent(Failure):
@@ -128,14 +123,19 @@ class Absent(Failure):
         where = (f" in namespace {key.namespace}" if key.namespace else " in any namespace") * resource.namespaced
         cause, fix = "it was never created, or it has been deleted", f"see what is there: stellwerk get {word} -A"
         if elsewhere:
-            cause = f"there is a {word}/{key.name} in {some_of(elsewhere)}"
+            cause = f"there is a {word}/{key.name} in {first_of(elsewhere, most=10)}"
             fix = f"name its namespace: -n {elsewhere[0] if len(elsewhere) == 1 else 'NAMESPACE'}"
         super().__init__(f"there is no {resource.kind} {key.name}{where}", cause=cause, fix=fix)
 
 
-def some_of(namespaces: Sequence[str]) -> str:
-    """The first ten namespaces, and how many more there are."""
-    return first_of(namespaces, most=10)
+def ambiguous(what: str, keys: Sequence[ObjectKey]) -> Failure:
+    """The failure where several namespaces have what the user names."""
+    return Failure(
+        f"there are {len(keys)} {what}",
+        cause=f"in the namespaces {first_of(sorted(key.namespace for key in keys), most=10)}",
+        fix="name one of the namespaces: -n NAMESPACE",
+        code=Exit.USAGE,
+    )
 
 
 @asynccontextmanager

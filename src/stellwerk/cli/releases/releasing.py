@@ -12,7 +12,7 @@ from stellwerk.apply.errors import ApplyError, Obstacle, WriteFailed
 from stellwerk.apply.objects.name_validation import is_subdomain
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import wait_result
-from stellwerk.cli.objects.cluster import ClusterSession, some_of
+from stellwerk.cli.objects.cluster import ClusterSession, ambiguous
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell import settings, text
@@ -92,12 +92,7 @@ def only(key: ObjectKey, releases: Sequence[Release]) -> Release:
             return release
         case []:
             raise NoSuchRelease(key)
-    raise Failure(
-        f"there are {len(releases)} releases named {key.name}",
-        cause=f"in the namespaces {some_of(sorted(release.key.namespace for release in releases))}",
-        fix="name one of the namespaces: -n NAMESPACE",
-        code=Exit.USAGE,
-    )
+    raise ambiguous(f"releases named {key.name}", [release.key for release in releases])
 
 
 def ref_of(release: Release) -> ObjectRef:

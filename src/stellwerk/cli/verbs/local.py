@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from stellwerk.cli.arguments import options
-from stellwerk.cli.arguments.operator_names import OPERATOR_NAMES
-from stellwerk.cli.arguments.options import DRY_RUN
+from stellwerk.cli.arguments.options import DRY_RUN, OPERATOR_NAMES
 from stellwerk.cli.arguments.verb import verb
 
 
@@ -41,15 +38,7 @@ def down() -> None:
 @verb("install", work="local.install:install")
 @OPERATOR_NAMES
 @click.option("--image", default="", metavar="IMAGE", help="Start the operators with this image. Without: rights only.")
-@click.option(
-    "-f",
-    "--values",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="Values of the chart, as YAML; may be given again, and the last one wins.",
-)
+@options.values_files("Values of the chart, as YAML; may be given again, and the last one wins.")
 @click.option("--print", "only_print", is_flag=True, help="Print the manifests; no cluster is asked.")
 @DRY_RUN
 @options.all_of

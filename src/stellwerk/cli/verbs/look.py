@@ -7,11 +7,9 @@ from pathlib import Path
 import click
 
 from stellwerk.cli.arguments import object_argument, options
-from stellwerk.cli.arguments.object_argument import SubjectType
-from stellwerk.cli.arguments.operator_names import OPERATOR_NAMES
-from stellwerk.cli.arguments.options import JsonPath
+from stellwerk.cli.arguments.options import OPERATOR_NAMES, JsonPath
 from stellwerk.cli.arguments.verb import VerbCommand, verb
-from stellwerk.cli.completion.completers import complete_kind, complete_kind_or_name, complete_subject
+from stellwerk.cli.completion.completers import complete_kind, complete_kind_or_name
 
 
 @verb("check", work="look.check:check")
@@ -95,7 +93,7 @@ def trace() -> None:
 @click.option(
     "-f",
     "--file",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    type=options.FILE,
     help="A file with an object that is not in the cluster yet.",
 )
 @click.option(
@@ -118,7 +116,7 @@ def diff() -> None:
     "-f",
     "--file",
     required=True,
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    type=options.FILE,
     help="The Component, with the Secrets and ConfigMaps that it refers to.",
 )
 @click.option(
@@ -143,14 +141,7 @@ def values() -> None:
 
 
 @verb("events", work="look.events:events")
-@click.option(
-    "--for",
-    "subject",
-    metavar="KIND/NAME",
-    type=SubjectType(),
-    shell_complete=complete_subject,
-    help="Only of this object.",
-)
+@object_argument.for_object("Only of this object.")
 @click.option("-w", "--watch", is_flag=True, help="Go on and print new ones as they come.")
 @options.all_of
 def events() -> None:
@@ -158,14 +149,7 @@ def events() -> None:
 
 
 @verb("logs", work="look.logs:logs")
-@click.option(
-    "--for",
-    "subject",
-    metavar="KIND/NAME",
-    type=SubjectType(),
-    shell_complete=complete_subject,
-    help="Only lines about this object.",
-)
+@object_argument.for_object("Only lines about this object.")
 @click.option(
     "--level",
     type=click.Choice(["debug", "info", "warning", "error"]),

@@ -15,15 +15,7 @@ _NAME = click.argument("name", metavar="NAME", shell_complete=complete_release)
 _SOURCES = click.argument(
     "sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(allow_dash=True, path_type=Path)
 )
-_VALUES = click.option(
-    "-f",
-    "--values",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="Values, as YAML; may be given again, and the last one wins.",
-)
+_VALUES = options.values_files("Values, as YAML; may be given again, and the last one wins.")
 _DELETE_HOOKS = click.option(
     "--delete-hooks",
     type=click.Choice(["refuse", "skip"]),
