@@ -8,7 +8,7 @@ from tests.cluster.apply.sets import DEFINITION, DEPLOYMENT, MODULE
 
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings, explain
-from stellwerk.apply.readiness.readiness import AVAILABLE_DEPLOYMENT, NO_HINTS, Hints, StatusVerdict, assess
+from stellwerk.apply.readiness.readiness import NO_HINTS, Hints, StatusVerdict, assess
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured, unstructured
 from stellwerk.runtime.clock import SystemClock
@@ -19,6 +19,7 @@ PODS = Resource("", "v1", "Pod", "pods", True)
 EVENTS = Resource("", "v1", "Event", "events", True)
 ACCOUNT = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: manager}}"
 CLOCK = SystemClock()
+AVAILABLE = Hints(conditions=("Available", "Progressing"))
 
 
 async def all_of(ground: Ground, resource: Resource) -> list[Unstructured]:
@@ -44,7 +45,7 @@ async def test_every_object_of_a_set_becomes_ready(ground: Ground) -> None:
 
 
 def hints(one: Desired) -> Hints:
-    return AVAILABLE_DEPLOYMENT if one.resource.kind == "Deployment" else NO_HINTS
+    return AVAILABLE if one.resource.kind == "Deployment" else NO_HINTS
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 
 from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness.readiness import (
-    AVAILABLE_DEPLOYMENT,
     Hints,
     Readiness,
     StatusVerdict,
@@ -19,6 +18,7 @@ from stellwerk.apply.readiness.readiness import (
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+AVAILABLE = Hints(conditions=("Available", "Progressing"))
 CURRENT, WAITING, FAILED = StatusVerdict.CURRENT, StatusVerdict.IN_PROGRESS, StatusVerdict.FAILED
 
 
@@ -299,8 +299,8 @@ def test_btp_managers_rule_wants_progress_and_availability() -> None:
         spec={"progressDeadlineSeconds": None},
     )
     assert assess(late, now=NOW).is_ready
-    assert assess(late, now=NOW, hints=AVAILABLE_DEPLOYMENT) == Readiness(WAITING, "late")
-    assert assess(deployment(), now=NOW, hints=AVAILABLE_DEPLOYMENT).is_ready
+    assert assess(late, now=NOW, hints=AVAILABLE) == Readiness(WAITING, "late")
+    assert assess(deployment(), now=NOW, hints=AVAILABLE).is_ready
 
 
 def test_conditions_alone_can_be_asked_for() -> None:

@@ -34,9 +34,6 @@ NO_HINTS = Hints()
 HINT_SUFFIX = "status-hint"
 """Of the annotation that carries them; its prefix names the program that they are meant for."""
 
-AVAILABLE_DEPLOYMENT = Hints(conditions=("Available", "Progressing"))
-"""BTP Manager's rule: a Deployment must also be Available and Progressing, and so not past its deadline."""
-
 
 def assess(live: Unstructured | None, *, now: datetime, hints: Hints = NO_HINTS) -> Readiness:
     """Whether a live object is ready; None is an object that does not exist. Pure.
