@@ -15,14 +15,6 @@ from stellwerk.runtime.access.permission_check import Need, Rights
 from stellwerk.runtime.process.process import OperatorIdentity
 
 
-def _no_flags(_: Path) -> Sequence[str]:
-    return ()
-
-
-def _no_files() -> Mapping[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
     """A port at which a process serves requests, besides those of metrics and probes."""
@@ -95,14 +87,14 @@ class Installation:
     cluster_admin: Callable[[str], Sequence[JsonObject]] | None = None
     """The binding of the account to cluster-admin, where the original has it. The local system applies it; the chart
     only where its values ask for it."""
-    local_flags: Callable[[Path], Sequence[str]] = _no_flags
+    local_flags: Callable[[Path], Sequence[str]] = lambda _: ()
     """The flags in the local system, whose folder is the argument; may write files there."""
     local_environment: Mapping[str, str] = field(default_factory=dict)
     image_variable: str = ""
     """The environment variable in which the pods get their own image; empty: they do not need it."""
     passed_values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Environment variables in which the pods get values of the chart, as JSON: name, and keys at the root."""
-    files: Callable[[], Mapping[str, str]] = _no_files
+    files: Callable[[], Mapping[str, str]] = dict
     """Further generated files of the repository: path and text."""
 
     def objects(self) -> list[JsonObject]:

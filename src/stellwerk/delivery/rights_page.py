@@ -43,9 +43,10 @@ def _table(grants: Iterable[Grant]) -> list[str]:
 
 def _row(grant: Grant) -> str:
     rule = grant.rule
+    groups = _code(group or "core" for group in rule.api_groups)
     names = f" with the names {_code(rule.resource_names)}" if rule.resource_names else ""
     without = grant.purpose + "".join(f"; `{verb}` when {occasion}" for verb, occasion in grant.seldom.items())
-    return f"| {_groups(rule.api_groups)} | {_code(rule.resources)}{names} | {_code(rule.verbs)} | {without} |"
+    return f"| {groups} | {_code(rule.resources)}{names} | {_code(rule.verbs)} | {without} |"
 
 
 def _objects(installation: Installation) -> Iterator[str]:
@@ -86,10 +87,6 @@ def _list(value: JsonValue) -> list[JsonValue]:
 
 def _labels(value: JsonValue) -> list[str]:
     return list(value) if isinstance(value, dict) else []
-
-
-def _groups(groups: Iterable[str]) -> str:
-    return _code(group or "core" for group in groups)
 
 
 def _code(words: Iterable[str]) -> str:

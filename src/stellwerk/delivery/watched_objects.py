@@ -172,23 +172,22 @@ class OwnedObjects:
     async def _cover(self, place: Place) -> str:
         """Why the place cannot be watched for missing rights; empty where it is watched. Raises Unwatchable."""
         if place.resource not in self._narrow:
-            informer = await self._opened(Place(place.resource, ""))
-            if informer.parked is None:
-                return ""
-            if not informer.is_forbidden:
-                raise Unwatchable(place.resource, informer.parked.why)
-            if not place.namespace:
-                return informer.parked.why
+            wide = Place(place.resource, "")
+            why = await self._forbidden(wide)
+            if not why or not place.namespace:
+                return why
             self._narrow.add(place.resource)
             # What it has seen before the right was taken away would pass for what is there.
-            if self._watches.pop(Place(place.resource, ""), None) is informer:
+            if (informer := self._watches.pop(wide, None)) is not None:
                 self.cluster.release(informer)
-        informer = await self._opened(place)
-        if informer.parked is None:
-            return ""
-        if not informer.is_forbidden:
-            raise Unwatchable(place.resource, informer.parked.why)
-        return informer.parked.why
+        return await self._forbidden(place)
+
+    async def _forbidden(self, place: Place) -> str:
+        """Why exactly this place may not be watched; empty where it is. Raises Unwatchable."""
+        parked = (await self._opened(place)).parked
+        if parked is not None and not parked.is_forbidden:
+            raise Unwatchable(place.resource, parked.why)
+        return parked.why if parked is not None else ""
 
     async def _opened(self, place: Place) -> Informer[Live]:
         informer = self._watches.get(place)
