@@ -92,7 +92,7 @@ def shown(sheet: Sheet, style: Style, now: datetime | None = None) -> list[str]:
         *_section("Conditions", _conditions(sheet.conditions, moment)),
         *_section("Not ready", [f"{child.ref}: {child.lacks}" for child in sheet.verdict.diagnosis.unready]),
         *_section("Events", events.table(sheet.happenings, moment) if sheet.happenings else []),
-        *object_summary.left_out(sheet.verdict),
+        *object_summary.left_out(sheet.verdict.diagnosis.hidden),
     ]
 
 
@@ -123,29 +123,27 @@ def as_json(sheet: Sheet) -> JsonObject:
         "message": sheet.verdict.health.message,
         "since": _time(sheet.verdict.health.since),
         "turn": sheet.verdict.diagnosis.turn,
-        "conditions": [_condition_json(condition) for condition in sheet.conditions],
+        "conditions": [
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "since": _time(condition.last_transition_time),
+            }
+            for condition in sheet.conditions
+        ],
         "notReady": [{"object": str(child.ref), "lacks": child.lacks} for child in sheet.verdict.diagnosis.unready],
-        "events": [_happening_json(happened) for happened in sheet.happenings],
-    }
-
-
-def _condition_json(condition: Condition) -> JsonObject:
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "since": _time(condition.last_transition_time),
-    }
-
-
-def _happening_json(happened: Happening) -> JsonObject:
-    return {
-        "last": _time(happened.last),
-        "type": happened.type,
-        "reason": happened.reason,
-        "count": happened.count,
-        "note": happened.note,
+        "events": [
+            {
+                "last": _time(happened.last),
+                "type": happened.type,
+                "reason": happened.reason,
+                "count": happened.count,
+                "note": happened.note,
+            }
+            for happened in sheet.happenings
+        ],
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectArgument
-from stellwerk.cli.objects import findings, health, object_summary
+from stellwerk.cli.objects import health, object_summary
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.shell import settings
@@ -55,8 +55,8 @@ async def trace(cluster: ClusterSession, subject: ObjectArgument) -> None:
     is_ours = any(step.is_ours or kinds.by_gvk(step.ref.gvk) for step in steps)
     if not is_ours:
         settings.say("It leads to no custom resource of ours.")
-    if reader.hidden:
-        settings.say(f"Not looked at, because you may not: {', '.join(reader.hidden)}.")
+    for line in object_summary.left_out(reader.hidden):
+        settings.say(line)
     if not is_ours:
         raise NotReady
 
@@ -161,7 +161,7 @@ def as_json(steps: list[TraceStep]) -> JsonObject:
         "steps": [
             {
                 "relation": step.relation,
-                "object": findings.ref_json(step.ref),
+                "object": object_summary.ref_json(step.ref),
                 "ready": step.health.ready if step.health else "-",
                 "origin": dict(step.facts),
                 "note": step.note,

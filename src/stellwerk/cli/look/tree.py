@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stellwerk.cli.arguments.object_argument import ObjectArgument
-from stellwerk.cli.objects import graph
+from stellwerk.cli.objects import graph, object_summary
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
-from stellwerk.cli.objects.object_tree import Family, unread
+from stellwerk.cli.objects.object_tree import Family
 from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.output import print_result
@@ -23,6 +23,6 @@ async def tree(cluster: ClusterSession, subject: ObjectArgument | str, compact: 
         top = await Family(reader).of(await cluster.object(subject))
     top = graph.cut(top, depth) if depth is not None else top
     top = graph.compact(top) if compact else top
-    for line in unread(reader):
+    for line in object_summary.left_out(reader.hidden):
         settings.say(line)
     print_result(lambda style: graph.drawn(top, style), lambda: graph.as_json(top))

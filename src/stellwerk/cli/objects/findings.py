@@ -8,7 +8,6 @@ from datetime import datetime
 from stellwerk.cli.objects import object_summary
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style, escaped
-from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.insight.diagnosis import Finding
 
@@ -21,7 +20,12 @@ def told(seen: ObjectSummary, style: Style, now: datetime | None = None) -> list
     """The lines for people: the object, the tree below it, and what to do next."""
     tree = drawn(seen.diagnosis.findings or _only_message(seen), style)
     remarks = [f"{style.painted('Remark:', 'strong')} {escaped(remark)}" for remark in seen.diagnosis.remarks]
-    lines = [object_summary.headline(seen, style, now), *tree, *remarks, *object_summary.left_out(seen)]
+    lines = [
+        object_summary.headline(seen, style, now),
+        *tree,
+        *remarks,
+        *object_summary.left_out(seen.diagnosis.hidden),
+    ]
     if seen.diagnosis.next_step:
         lines.append(f"{style.painted('Next:', 'strong')} {escaped(seen.diagnosis.next_step)}")
     return lines
@@ -63,7 +67,7 @@ def _remark(finding: Finding) -> str:
 def as_json(seen: ObjectSummary) -> JsonObject:
     """The same for programs."""
     return {
-        "object": ref_json(seen.ref),
+        "object": object_summary.ref_json(seen.ref),
         "ready": seen.health.ready,
         "state": seen.health.state,
         "reason": seen.health.reason,
@@ -72,12 +76,6 @@ def as_json(seen: ObjectSummary) -> JsonObject:
         "remarks": list(seen.diagnosis.remarks),
         "hidden": list(seen.diagnosis.hidden),
     }
-
-
-def ref_json(ref: ObjectRef) -> JsonObject:
-    """Which object it is."""
-    (group, version, kind), (namespace, name) = ref
-    return {"group": group, "version": version, "kind": kind, "namespace": namespace, "name": name}
 
 
 def _finding_json(finding: Finding) -> JsonObject:

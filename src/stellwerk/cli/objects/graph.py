@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from stellwerk.cli.objects import object_summary
 from stellwerk.cli.objects.health import ObjectHealth
-from stellwerk.cli.shell.text import Style, Tone, escaped
+from stellwerk.cli.shell.text import Style, escaped
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonObject
 
@@ -98,16 +98,11 @@ def _name(node: Node) -> str:
 def _line(stem: str, node: Node | str, width: int, style: Style) -> str:
     if isinstance(node, str):
         return style.drawn(stem + node)
-    symbol, tone = _symbol(node)
+    symbol, tone, _ = object_summary.in_words(node.health)
     state = _state(node.health)
     padding = " " * (width - len(stem) - len(_name(node))) + _GAP if state else ""
     mark = style.painted(style.drawn(symbol), tone)
     return f"{style.drawn(stem)}{mark} {escaped(str(node.ref))}{padding}{state}"
-
-
-def _symbol(node: Node) -> tuple[str, Tone]:
-    symbol, tone, _ = object_summary.in_words(node.health)
-    return symbol, tone
 
 
 def _state(seen: ObjectHealth) -> str:
@@ -145,14 +140,9 @@ def _id(ref: ObjectRef) -> str:
 
 
 def _node_json(node: Node) -> JsonObject:
-    (group, version, kind), (namespace, name) = node.ref
     return {
         "id": _id(node.ref),
-        "group": group,
-        "version": version,
-        "kind": kind,
-        "namespace": namespace,
-        "name": name,
+        **object_summary.ref_json(node.ref),
         "ready": node.health.ready,
         "state": node.health.state,
         "reason": node.health.reason,

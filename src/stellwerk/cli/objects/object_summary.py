@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -14,7 +15,7 @@ from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style
 from stellwerk.delivery import workloads
 from stellwerk.kube.types.identifiers import ObjectRef
-from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.runtime.insight.diagnosis import Diagnosis, Diagnostician, Finding
 from stellwerk.runtime.insight.reason_catalog import YOURS
 
@@ -75,7 +76,12 @@ def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
     return "◌", "dim", "reports no status"
 
 
-def left_out(verdict: ObjectSummary) -> list[str]:
+def ref_json(ref: ObjectRef) -> JsonObject:
+    """Which object it is, for programs."""
+    (group, version, kind), (namespace, name) = ref
+    return {"group": group, "version": version, "kind": kind, "namespace": namespace, "name": name}
+
+
+def left_out(hidden: Sequence[str]) -> list[str]:
     """The line about objects that the user may not read; none where there are none."""
-    hidden = verdict.diagnosis.hidden
     return [f"Not looked at, because you may not: {text.escaped(', '.join(hidden))}."] if hidden else []

@@ -7,7 +7,7 @@ would take a hundred requests, for endpoint slices. Replica sets of earlier roll
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from stellwerk.api.apps import Deployment, ReplicaSet
@@ -133,8 +133,3 @@ def _is_owned(obj: Unstructured, owner: Unstructured) -> bool:
 
 def _is_history(obj: Unstructured) -> bool:
     return obj.gvk.kind == ReplicaSet.resource.kind and not (obj.at("spec", "replicas") or obj.at("status", "replicas"))
-
-
-def unread(reader: ClusterReader) -> Iterable[str]:
-    """The line about objects that the tree lacks because the user may not read them."""
-    return [f"Not looked at, because you may not: {', '.join(reader.hidden)}."] if reader.hidden else []

@@ -106,6 +106,7 @@ def warn(warnings: Sequence[str]) -> None:
         settings.say(f"Warning: {text.escaped(warning)}")
 
 
-def failure(error: Exception, obj: Kind, *, fix: str = "correct what the cause names") -> Failure:
+def failure(error: Exception, obj: Kind) -> Failure:
     """What a person can do about a preview that did not come to an end."""
+    fix = "correct what the cause names"
     return Failure(f"cannot work out {obj.ref}", cause=str(error), fix=fix, subject=str(obj.ref))

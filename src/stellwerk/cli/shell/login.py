@@ -43,7 +43,8 @@ def start_command(server: str) -> str:
 
 
 def _named(settings: CallSettings) -> ClusterConfig:
-    if settings.kubeconfig or settings.context or _has_kubeconfig():
+    has_kubeconfig = os.environ.get("KUBECONFIG") or usual_kubeconfig().is_file()
+    if settings.kubeconfig or settings.context or has_kubeconfig:
         return ClusterConfig.load(settings.kubeconfig, settings.context)
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return ClusterConfig.in_cluster()
@@ -57,12 +58,3 @@ def _named(settings: CallSettings) -> ClusterConfig:
             fix="start a local system (stellwerk up), or name a kubeconfig (--kubeconfig FILE)",
         )
     return ClusterConfig.load(local, folder.CONTEXT)
-
-
-def chooses_local() -> bool:
-    """Whether a call without options uses the local system."""
-    return not (_has_kubeconfig() or os.environ.get("KUBERNETES_SERVICE_HOST"))
-
-
-def _has_kubeconfig() -> bool:
-    return bool(os.environ.get("KUBECONFIG")) or usual_kubeconfig().is_file()
