@@ -1,6 +1,6 @@
 """Releases: sets of objects that a user applies without a controller, as `clm` does.
 
-release            a release and its objects; inventory: its record of them; release_store: the Secret that keeps it
+release            a release, its objects and the ConfigMap of both; release_store: reads and writes it
 release_runner     applies and deletes a release; retry_policy: when it tries again
 removal            what becomes of its objects when it is deleted
 sources            the charts, kustomizations and manifests of a release

@@ -5,8 +5,10 @@ other's too, and a release is taken over by simply being worked on. A word that 
 which an object has to be applied again, which is always safe, and never for a reason to delete something. Whatever else
 is on the ConfigMap (labels, annotations, finalizers of others) stays.
 
-The inventory is written as JSON, which is YAML for `clm`: each text is in quotes, so no YAML reader takes the name
-`1e3` or `089` for a number.
+The inventory is text in it: YAML by `clm`, JSON by us, which is YAML for `clm`: each text is in quotes, so no YAML
+reader takes the name `1e3` or `089` for a number. An API server validates a status, but not this text. A missing field
+is read as unknown; only an entry that does not identify its object, or that no program has written, makes the inventory
+unreadable.
 """
 
 from __future__ import annotations
@@ -16,14 +18,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+import msgspec
+
 from stellwerk.api.core import ConfigMap
+from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, Phase
+from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.apply.set.model.owner import Owner, Standing
+from stellwerk.kube import yaml
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, JsonValue, Listing, to_json_object
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue, Listing, to_json_object
 from stellwerk.kube.types.object_meta import ObjectMeta, rfc3339
 from stellwerk.kube.yaml import UnreadableYaml
-from stellwerk.releases import inventory as inventories
 from stellwerk.releases.errors import TooManyObjects, UnreadableRelease
 
 RECONCILER = "clm.cs.sap.com"
@@ -170,7 +176,7 @@ def written(release: Release) -> JsonObject:
         "creationTimestamp": rfc3339(release.created_at),
         "updateTimestamp": rfc3339(release.updated_at),
         "revision": str(release.revision),
-        "inventory": inventories.write(release.inventory),
+        "inventory": _inventory_text(release.inventory),
         "state": release.state,
     }
     return {**to_json_object(stored), "metadata": metadata, "data": data}
@@ -195,7 +201,7 @@ def check_size(release: Release) -> None:
         )
         for entry in release.inventory
     ]
-    inventory = len(inventories.write(Inventory(tuple(full))).encode())
+    inventory = len(_inventory_text(Inventory(tuple(full))).encode())
     stored = release.stored or ConfigMap()
     others = (text for key, text in {**stored.data, **stored.binary_data}.items() if key != "inventory")
     room = _MOST_BYTES - _RESERVE - sum(len(text.encode()) for text in others)
@@ -225,8 +231,47 @@ def _moment(key: ObjectKey, word: str) -> datetime | None:
         raise UnreadableRelease(key, f"{word!r} is no time") from None
 
 
-def _inventory(key: ObjectKey, word: str) -> Inventory:
+# ---- the inventory
+
+_UNSAID: JsonObject = {
+    "group": "",
+    "adoptionPolicy": "",
+    "reconcilePolicy": "",
+    "updatePolicy": "",
+    "deletePolicy": "",
+    "applyOrder": 0,
+    "deleteOrder": 0,
+    "digest": "",
+}
+_ORDERS = ("applyOrder", "deleteOrder")
+
+
+def _inventory(key: ObjectKey, text: str) -> Inventory:
     try:
-        return inventories.read(word)
+        kept = _inventory_value(text)
+        if isinstance(kept, list):
+            kept = [{**_UNSAID, **item} if isinstance(item, dict) else item for item in kept]
+        items = msgspec.convert(kept or [], tuple[Item, ...])
+        if found := inventory_codec.complaint(items):
+            place, why = found
+            raise ValueError(f"entry {place + 1}: {why}")
+        return inventory_codec.read(items)
     except (UnreadableYaml, ValueError) as error:
         raise UnreadableRelease(key, f"its inventory cannot be read: {error}") from None
+
+
+def _inventory_value(text: str) -> JsonValue:
+    if not text.startswith("["):
+        return yaml.read_value(text)
+    try:
+        found: JsonValue = msgspec.json.decode(text)
+    except UNREADABLE:  # a list of YAML in one line
+        return yaml.read_value(text)
+    return found
+
+
+def _inventory_text(inventory: Inventory) -> str:
+    """The inventory as JSON, without orders that are 0: it has to be smaller than YAML was."""
+    items = (msgspec.to_builtins(item) for item in inventory_codec.write(inventory))
+    kept = [{name: value for name, value in item.items() if value or name not in _ORDERS} for item in items]
+    return msgspec.json.encode(kept).decode()
