@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stellwerk.apply.set.model.desired_set import API_SERVICE, CRD, DEFINITIONS, NAMESPACE
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 
 _ADMISSION = (
@@ -20,24 +21,20 @@ _CLASSES = (
     ("scheduling.k8s.io", "PriorityClass"),
     ("storage.k8s.io", "StorageClass"),
 )
-_CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
-_API_SERVICE = ("apiregistration.k8s.io", "APIService")
-_NAMESPACE = ("", "Namespace")
 _RBAC = "rbac.authorization.k8s.io"
 
 _APPLY: Mapping[tuple[str, str], int] = {
-    _NAMESPACE: -4,
+    NAMESPACE: -4,
     **dict.fromkeys(_ADMISSION, -3),
-    **dict.fromkeys((_CRD, *_CLASSES, (_RBAC, "ClusterRole"), (_RBAC, "Role")), -2),
+    **dict.fromkeys((CRD, *_CLASSES, (_RBAC, "ClusterRole"), (_RBAC, "Role")), -2),
     **dict.fromkeys((("", "ConfigMap"), ("", "Secret"), (_RBAC, "ClusterRoleBinding"), (_RBAC, "RoleBinding")), -1),
-    _API_SERVICE: 1,
+    API_SERVICE: 1,
 }
 _DELETE: Mapping[tuple[str, str], int] = {
-    _CRD: -1,
-    _API_SERVICE: -1,
+    **dict.fromkeys(DEFINITIONS, -1),
     **dict.fromkeys(_ADMISSION, 1),
     **dict.fromkeys((("", "Service"), ("", "ConfigMap"), ("", "Secret")), 2),
-    _NAMESPACE: 3,
+    NAMESPACE: 3,
     **dict.fromkeys(_CLASSES, 4),
 }
 
