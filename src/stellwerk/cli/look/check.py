@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from stellwerk import assembly
 from stellwerk.apply.objects import json_edit
@@ -15,9 +14,7 @@ from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell.errors import Exit
 from stellwerk.cli.shell.output import print_result
 from stellwerk.delivery.grants import added_to
-from stellwerk.delivery.installation import Installation
 from stellwerk.delivery.operator_spec import OperatorSpec
-from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 
@@ -36,7 +33,8 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
         installed = installations.by_process(spec, deployments)
         seen = [] if pre else [one for some in installed.values() for one in check_rules.of_deployments(some)]
         seen += await _prepared(reader, spec, installed)
-        seen += [] if pre else await _leader(reader, spec.installation())
+        if not pre and (leader := await installations.leader(reader, spec)) is not None:
+            seen.append(leader)
         seen += [] if pre or no_objects else await _objects(reader, operator)
         seen += check_rules.of_unread(reader.hidden)
         seen += check_rules.of_unreadable(reader.unreadable)
@@ -131,12 +129,6 @@ async def _live(reader: ClusterReader, body: JsonObject) -> tuple[Unstructured |
     resource = await reader.client.mapper.resource(wanted.gvk)
     live = await reader.find(resource, wanted.key.name, wanted.key.namespace)
     return live, live is None and reader.may_not_see(resource, wanted.key.namespace)
-
-
-async def _leader(reader: ClusterReader, installation: Installation) -> list[Found]:
-    leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
-    held = await reader.list(leases, fields=f"metadata.name={installation.lease}")
-    return [] if reader.may_not_see(leases, "") else [check_rules.of_leases(held, datetime.now(UTC))]
 
 
 async def _objects(reader: ClusterReader, operator: str) -> list[Found]:

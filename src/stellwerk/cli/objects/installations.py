@@ -8,9 +8,10 @@ they hold the objects of users.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from stellwerk.cli.objects import check_rules
-from stellwerk.cli.objects.check_rules import INSTALLER, OperatorDeployment
+from stellwerk.cli.objects.check_rules import INSTALLER, Found, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.text import escaped
@@ -18,6 +19,7 @@ from stellwerk.delivery.operator_spec import OperatorSpec
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of, unstructured
+from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 _DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
 _MANAGED_BY, _NAME = "app.kubernetes.io/managed-by", "app.kubernetes.io/name"
@@ -55,6 +57,13 @@ async def deployments(cluster: ClusterSession) -> list[Unstructured]:
         except Forbidden:
             continue
     return []
+
+
+async def leader(reader: ClusterReader, operator: OperatorSpec) -> Found | None:
+    """What the Lease of an operator shows; None where the user may not read Leases."""
+    leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
+    held = await reader.list(leases, fields=f"metadata.name={operator.installation().lease}")
+    return None if reader.may_not_see(leases, "") else check_rules.of_leases(held, datetime.now(UTC))
 
 
 def by_process(operator: OperatorSpec, among: Sequence[Unstructured]) -> dict[str, list[OperatorDeployment]]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stellwerk.cli import kinds
-from stellwerk.cli.objects import check_rules, findings, health, object_summary, wait_result
+from stellwerk.cli.objects import findings, health, installations, object_summary, wait_result
 from stellwerk.cli.objects.check_rules import Found
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
@@ -145,10 +145,7 @@ async def _leader(cluster: ClusterSession, obj: Unstructured) -> Found | None:
     row = kinds.by_gvk(obj.gvk)
     if row is None:
         return None
-    leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
-    reader = ClusterReader(cluster.client)
-    held = await reader.list(leases, fields=f"metadata.name={row.operator.installation().lease}")
-    return _HIDDEN if reader.hidden else check_rules.of_leases(held, datetime.now(UTC))
+    return await installations.leader(ClusterReader(cluster.client), row.operator) or _HIDDEN
 
 
 async def all_of(

@@ -7,7 +7,7 @@ it. Nothing is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,7 @@ from stellwerk.apply.concurrency import together
 from stellwerk.apply.failures import failure_of
 from stellwerk.apply.fields import managed_fields, takeover_preview
 from stellwerk.apply.fields.managed_fields import Claims
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set import server_warnings
 from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject
 from stellwerk.apply.set.model.inventory import APPLIED_ONCE, Inventory, InventoryEntry, Phase
@@ -76,25 +76,8 @@ class Compared:
             settings.say(f"Warning: {escaped(remark)}")
 
 
-async def compared(
-    client: Client,
-    desired: Sequence[Desired],
-    manager: str,
-    claims: Mapping[Address, Claims] | None = None,
-    members: Mapping[Address, _Member] | None = None,
-) -> Compared:
-    """What applying these objects would change. `manager` is our field manager, and begins our annotations.
-
-    `claims` are the managers whose fields are taken over with an object; by default all but the control plane.
-    `members` are the policies for the objects of a set.
-    """
-    everything = managed_fields.all_but(managed_fields.CONTROL_PLANE)
-
-    def asked(desired: Desired) -> _Asked:
-        claimed = everything if claims is None else claims[desired.address]
-        return _Asked(desired, manager, claimed, (members or {}).get(desired.address))
-
-    found = await together(desired, lambda one: _heard(client, asked(one))) if desired else []
+async def _of_objects(client: Client, asked: Sequence[_Asked]) -> Compared:
+    found = await together(asked, lambda one: _heard(client, one))
     lines = [line for line, _ in found if line is not None]
     return Compared(lines, [remark for _, heard in found for remark in heard])
 
@@ -104,31 +87,22 @@ async def of_set(
     wanted: Sequence[DesiredObject],
     prefix: str,
     known: Inventory,
-    now: datetime | None = None,
     *,
     creates_namespaces: bool = True,
 ) -> Compared:
     """What rolling out a set would change, whose inventory is `known`.
 
     With `creates_namespaces` the rollout creates namespaces that are missing, also those that are no objects of the
-    set. What others have changed is put back at the next reapply. `now` decides whether that is due; default: this
-    moment.
+    set. What others have changed is put back at the next reapply.
     """
-    moment, entries = now or datetime.now(UTC), known.by_identity()
-    due = _to_be_made(wanted, known)
-    claims = {one.address: one.directive.update.claims(prefix, RECLAIMS) for one in due}
+    now, entries, due = datetime.now(UTC), known.by_identity(), _to_be_made(wanted, known)
     own = {one.address.key.name for one in wanted if (one.identity.group, one.identity.kind) == NAMESPACE}
-    members = {
-        one.address: _member(
-            one,
-            entries.get(one.identity),
-            moment,
-            namespace_comes=creates_namespaces or one.address.key.namespace in own,
-        )
-        for one in due
-    }
-    found = await compared(client, [one.desired for one in due], prefix, claims, members)
-    found = _with_what_is_judged_anew(found, due)
+    asked = list[_Asked]()
+    for one in due:
+        comes = creates_namespaces or one.address.key.namespace in own
+        member = _member(one, entries.get(one.identity), now, namespace_comes=comes)
+        asked.append(_Asked(one.desired, prefix, one.directive.update.claims(prefix, RECLAIMS), member))
+    found = _with_what_is_judged_anew(await _of_objects(client, asked), due)
     return replace(found, lines=[*found.lines, *_leaving(known, wanted)])
 
 
@@ -137,8 +111,8 @@ async def of_preview(client: Client, preview: Preview) -> tuple[Compared, int]:
     if preview.inventory is not None:
         found = await of_set(client, preview.members, preview.field_manager, preview.inventory)
     else:
-        claims = {each.address: preview.claims for each in preview.objects} if preview.claims is not None else None
-        found = await compared(client, preview.objects, preview.field_manager, claims)
+        claims = preview.claims or managed_fields.all_but(managed_fields.CONTROL_PLANE)
+        found = await _of_objects(client, [_Asked(each, preview.field_manager, claims) for each in preview.objects])
     shown = {line.ref for line in found.lines}
     renewed = [
         DiffLine("~", str(ref), f"will be created again: {why}")
@@ -246,8 +220,11 @@ class _Asked:
 
     desired: Desired
     prefix: str
+    """Our field manager, with which our annotations begin."""
     claims: Claims
-    member: _Member | None
+    """The managers whose fields are taken over with the object."""
+    member: _Member | None = None
+    """The policies for an object of a set."""
 
 
 async def _heard(client: Client, asked: _Asked) -> tuple[DiffLine | None, list[str]]:
