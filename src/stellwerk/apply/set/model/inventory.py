@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, ReconcilePolicy, UpdatePolicy
+from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef
+from stellwerk.kube.types.object_meta import Record
 
 APPLIED_ONCE = "__once__"
 """The digest of an object that is written once and then left alone."""
@@ -73,13 +75,12 @@ class ObjectIdentity(NamedTuple):
         return cls(ref.gvk.group, ref.gvk.kind, ref.key)
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedType:
-    """Kinds that an object of the set brings with it: a CRD its kind, an APIService all of its group and version."""
+class ManagedType(Record, frozen=True):
+    """A kind that an object of the inventory brings: a CustomResourceDefinition or an APIService."""
 
-    group: str
-    version: str
-    kind: str
+    group: Annotated[str, documented("API group.")]
+    version: Annotated[str, documented("Version, or `*`.")]
+    kind: Annotated[str, documented("Kind, or `*`.")]
 
     def matches(self, gvk: GroupVersionKind) -> bool:
         """Whether a kind is meant."""

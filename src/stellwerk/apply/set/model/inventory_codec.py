@@ -22,14 +22,6 @@ from stellwerk.kube.types.object_meta import Record
 E_ = TypeVar("E_", bound=Enum)
 
 
-class Type(Record, frozen=True, kw_only=True):
-    """A kind that an object of the inventory brings: a CustomResourceDefinition or an APIService."""
-
-    group: Annotated[str, documented("API group.")]
-    version: Annotated[str, documented("Version, or `*`.")]
-    kind: Annotated[str, documented("Kind, or `*`.")]
-
-
 _ORDER: JsonObject = {"format": None}
 """The original's schema does not limit the width of these integers."""
 
@@ -55,7 +47,7 @@ class Item(Record, frozen=True, kw_only=True):
     delete_policy: Annotated[str, documented("Delete policy in force.", example="Delete")]
     apply_order: Annotated[int, documented("Wave in which it is applied; lower ones come first.", schema=_ORDER)]
     delete_order: Annotated[int, documented("Wave in which it is deleted; lower ones come first.", schema=_ORDER)]
-    managed_types: Annotated[tuple[Type, ...], documented("Kinds that it brings.")] = ()
+    managed_types: Annotated[tuple[ManagedType, ...], documented("Kinds that it brings.")] = ()
     digest: Annotated[str, documented("Fingerprint of what is wanted; empty once it is no longer wanted.")]
     former_digest: Annotated[str, documented("Fingerprint of what was wanted last, once it is no longer wanted.")] = ""
     phase: Annotated[str, documented("Where it is on its way.", example="Ready")] = ""
@@ -156,7 +148,7 @@ def _entry(item: Item) -> InventoryEntry:
         delete=_word(item.delete_policy, DeletePolicy.ORPHAN),
         apply_order=item.apply_order,
         delete_order=item.delete_order,
-        managed_types=tuple(ManagedType(type_.group, type_.version, type_.kind) for type_ in item.managed_types),
+        managed_types=item.managed_types,
         digest=item.digest,
         former_digest=item.former_digest,
         phase=_word(item.phase, Phase.SCHEDULED_FOR_APPLICATION if item.digest else Phase.SCHEDULED_FOR_DELETION),
@@ -179,9 +171,7 @@ def _item(entry: InventoryEntry) -> Item:
         delete_policy=entry.delete.value,
         apply_order=entry.apply_order,
         delete_order=entry.delete_order,
-        managed_types=tuple(
-            Type(group=type_.group, version=type_.version, kind=type_.kind) for type_ in entry.managed_types
-        ),
+        managed_types=entry.managed_types,
         digest=entry.digest,
         former_digest=entry.former_digest,
         phase=entry.phase.value,
