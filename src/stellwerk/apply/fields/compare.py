@@ -115,7 +115,7 @@ def _same(wanted: JsonValue, live: JsonValue, path: str) -> bool:
         return _is_empty(live)
     if isinstance(wanted, bool) or isinstance(live, bool):
         return wanted is live
-    return wanted == live or (_holds_quantity(path) and _same_quantity(wanted, live))
+    return wanted == live or (_QUANTITY_FIELDS.search(path) is not None and _same_quantity(wanted, live))
 
 
 def _is_empty(value: JsonValue) -> bool:
@@ -169,10 +169,6 @@ _FACTORS: Mapping[str, Decimal] = {
     **{suffix: Decimal(10) ** power for suffix, power in _DECIMAL.items()},
     "": Decimal(1),
 }
-
-
-def _holds_quantity(path: str) -> bool:
-    return _QUANTITY_FIELDS.search(path) is not None
 
 
 def _same_quantity(one: JsonValue, other: JsonValue) -> bool:

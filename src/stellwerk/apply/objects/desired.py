@@ -178,17 +178,12 @@ def _checked(
     resource = resource_of(gvk)
     if resource is None:
         return [Problem(_what(document), f"the API server serves no {gvk}")]
-    one = _placed(document, resource, namespace)
-    if resource.namespaced and not one.key.namespace:
+    asked = str(dig(document.body, "metadata", "namespace") or namespace)
+    key = resource.key(asked, str(dig(document.body, "metadata", "name")))
+    if resource.namespaced and not key.namespace:
         return [Problem(_what(document), "has no namespace and there is no default one")]
-    if resource.namespaced and (why := name_validation.of_namespace(one.key.namespace)):
+    if resource.namespaced and (why := name_validation.of_namespace(key.namespace)):
         return [Problem(_what(document), why)]
-    return one
-
-
-def _placed(document: Document, resource: Resource, default_namespace: str) -> Desired:
-    namespace = str(dig(document.body, "metadata", "namespace") or default_namespace)
-    key = resource.key(namespace, str(dig(document.body, "metadata", "name")))
     body = json_edit.with_namespace(_normalised(document.body), key.namespace)
     return Desired(Address(resource, key), body, document.origin)
 

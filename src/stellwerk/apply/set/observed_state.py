@@ -108,13 +108,10 @@ class ObservedSet:
             if isinstance(action, Update) and action.claimed and last is not None:
                 self._memory.confirmations[action.address] = replace(last, is_interrupted=True)
             elif isinstance(action, Create):
-                self._expect_successor(ObjectIdentity.of(action.address.ref))
-
-    def _expect_successor(self, identity: ObjectIdentity) -> None:
-        self.absent.discard(identity)
-        removed = self._memory.removed.get(identity)
-        if removed is not None:
-            self._memory.removed[identity] = replace(removed, may_have_successor=True)
+                identity = ObjectIdentity.of(action.address.ref)
+                self.absent.discard(identity)
+                if (removed := self._memory.removed.get(identity)) is not None:
+                    self._memory.removed[identity] = replace(removed, may_have_successor=True)
 
     def note_checked(self, addresses: Iterable[Address]) -> None:
         """Objects that were due and are as wanted: they are due again after an interval."""
