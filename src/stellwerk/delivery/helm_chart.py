@@ -289,6 +289,7 @@ def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
     """What the templates read about a process."""
     installation, part = spec.installation(), spec.chart_part()
     admin = installation.cluster_admin(NAMESPACE) if installation.cluster_admin else ()
+    webhooks, names = installation.webhooks, {port.name for port in installation.ports}
     fields = {row.flag: value for value, row, _ in _options(spec)}
     ports: list[JsonValue] = [
         {
@@ -312,8 +313,9 @@ def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
         "passedValues": {name: list(keys) for name, keys in installation.passed_values.items()},
         "options": [_described_option(spec, value, row, default) for value, row, default in _options(spec)],
         "ports": ports,
-        "webhooks": _webhooks(installation.webhooks) if installation.webhooks else {},
-        "servesOnlyWebhooks": _serves_only_webhooks(operator, spec),
+        "webhooks": _webhooks(webhooks) if webhooks else {},
+        # Nothing is left of such a process where the values switch webhooks off.
+        "servesOnlyWebhooks": spec is not operator and webhooks is not None and names == {webhooks.port},
         "manifests": _dump([dict(body) for body in installation.accounts(NAMESPACE)]),
         "clusterAdmin": _dump(list(admin)),
     }
@@ -332,15 +334,6 @@ def _described_option(spec: ProcessSpec, value: Value, row: Setting[Any], defaul
         "common": shared.value.path if shared else "",
         "isOpposite": shared is not None and shared.is_opposite,
     }
-
-
-def _serves_only_webhooks(operator: OperatorSpec, spec: ProcessSpec) -> bool:
-    """Whether nothing is left of a process where the values switch webhooks off."""
-    installation = spec.installation()
-    webhooks = installation.webhooks
-    return (
-        spec is not operator and webhooks is not None and {port.name for port in installation.ports} == {webhooks.port}
-    )
 
 
 def _webhooks(webhooks: Webhooks) -> JsonObject:
