@@ -84,11 +84,6 @@ class SystemProcess:
     detail: str
     serves: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def name(self) -> str:
-        """The name of the process in the folder of the local system."""
-        return self.component.name
-
 
 def part_of(component: ProcessStatus) -> SystemProcess:
     """The state of a process: an operator is well when its readiness probe succeeds, any other process when it runs.
@@ -125,7 +120,7 @@ def as_json(seen: ClusterStatus, parts: Sequence[SystemProcess]) -> JsonObject:
         "logs": str(seen.logs),
         "processes": [
             {
-                "name": part.name,
+                "name": part.component.name,
                 "pid": part.component.pid,
                 "ready": part.is_well,
                 "log": str(part.component.log),
@@ -141,5 +136,7 @@ def status_lines(seen: ClusterStatus, parts: Sequence[SystemProcess], style: Sty
     title = "control plane ready" if seen.ready else "control plane not ready"
     version = f"API server {seen.version.removeprefix('v')} on {seen.address}" if seen.version else str(seen.folder)
     lines = [f"{mark(ok=seen.ready, style=style)} {title:{_TITLE_WIDTH}}{version}"]
-    lines += [f"{mark(ok=part.is_well, style=style)} {part.name:{_TITLE_WIDTH}}{part.detail}" for part in parts]
+    lines += [
+        f"{mark(ok=part.is_well, style=style)} {part.component.name:{_TITLE_WIDTH}}{part.detail}" for part in parts
+    ]
     return [*lines, f"  {'logs':{_TITLE_WIDTH}}{seen.logs}"]

@@ -45,22 +45,17 @@ def of_definition(wanted: JsonObject, live: JsonObject | None, install: str) -> 
     name = f"kind {dig(wanted, 'spec', 'names', 'kind')}"
     if live is None:
         return Found(name, "bad", "its CustomResourceDefinition is not there", install)
-    lacking = sorted(set(_fields(_schemas(wanted))) - set(_fields(_schemas(live))))
+    lacking = sorted(set(_fields(wanted)) - set(_fields(live)))
     if lacking:
         return Found(name, "warning", f"its definition is older and lacks {first_of(lacking, _NAMED)}", install)
     return Found(name, "good")
 
 
-def _schemas(definition: JsonObject) -> dict[str, JsonValue]:
-    """By version."""
+def _fields(definition: JsonObject) -> Iterator[str]:
+    """The fields of all versions."""
     versions = dig(definition, "spec", "versions")
-    listed = versions if isinstance(versions, list) else []
-    return {str(dig(one, "name")): dig(one, "schema", "openAPIV3Schema") for one in listed}
-
-
-def _fields(schemas: dict[str, JsonValue]) -> Iterator[str]:
-    for schema in schemas.values():
-        yield from _below(schema, "")
+    for version in versions if isinstance(versions, list) else []:
+        yield from _below(dig(version, "schema", "openAPIV3Schema"), "")
 
 
 def _below(schema: JsonValue, path: str) -> Iterator[str]:

@@ -153,14 +153,13 @@ async def all_of(
     ends: Sequence[tuple[ActionTarget[Any], Holds]],
     *,
     timeout_seconds: float,
-    was_noticed: Holds | None = None,
+    was_noticed: Holds = was_seen,
 ) -> bool:
     """Wait for each object, and print how it is then, with the cause. Returns whether all of them are ready."""
     patience, all_ready = WaitLimit(timeout_seconds), True
-    noticed = was_noticed or was_seen
     for one, holds in ends:
         seen = await until(
-            cluster, one.resource, one.obj, holds, wanted="reconciled", patience=patience, was_noticed=noticed
+            cluster, one.resource, one.obj, holds, wanted="reconciled", patience=patience, was_noticed=was_noticed
         )
         if seen is None or (health.of(seen).is_ready and not health.of(seen).needs_attention):
             settings.show([last_line(seen) if seen is not None else f"{one.obj.ref} is gone"])
