@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from stellwerk.kube.client.discovery import ResourceMapper
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
+
+if TYPE_CHECKING:
+    from stellwerk.kube.client.discovery import ResourceMapper
 
 GROUP = "source.toolkit.fluxcd.io"
 VERSIONS = ("v1", "v1beta2")

@@ -132,3 +132,13 @@ def test_an_operator_pays_for_no_other() -> None:
     assert "stellwerk.operators.btp.controllers" in loaded
     assert "stellwerk.render.sources.downloads" not in loaded, "the module is not fetched"
     assert not [name for name in loaded if name.endswith(("component.assembled", "component.reconcile"))]
+
+
+def test_a_preview_pays_for_no_controller() -> None:
+    """`stellwerk diff` and `stellwerk render` of a Component read and render, and run nothing."""
+    program = (
+        "import sys, stellwerk.operators.component.insight.preview;"
+        "print(*(name for name in sys.modules if name.endswith(('.blueprints', '.controller', '.manager'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert done.stdout.split() == []

@@ -39,7 +39,7 @@ from stellwerk.operators.component.errors import ComponentFailed, SourceNotReady
 from stellwerk.operators.component.references import digests, references
 from stellwerk.operators.component.references.inputs import layers_of
 from stellwerk.operators.component.references.referenced_data import KINDS, NOT_FOUND, content_of, find
-from stellwerk.operators.component.sources import artifacts, blueprint_versions, sources
+from stellwerk.operators.component.sources import blueprint_versions, sources, web
 from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
 from stellwerk.render.errors import RenderError, SourceError
 from stellwerk.render.files import local_files
@@ -80,8 +80,8 @@ class ComponentPreviewInput:
         source = sources.named(component)
         if source.repository is not None:
             login = (await self._settled(component, references.for_source(component))).login
-            artifact = await artifacts.head(downloads, source.repository, login, ANYWHERE)
-            files = await artifacts.fetch(downloads, source.repository, artifact, login, ANYWHERE)
+            artifact = await web.head(downloads, source.repository, login, ANYWHERE)
+            files = await web.fetch(downloads, source.repository, artifact, login, ANYWHERE)
             return sources.download_offer(artifact), files
         if self.client is None:
             raise SourceNotReady(source.place, "there is no cluster to ask for the source; name a folder with --path")

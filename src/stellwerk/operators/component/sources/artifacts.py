@@ -17,14 +17,13 @@ from stellwerk.operators.component.errors import SourceNotReady, SourceUnusable,
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.references.references import LoginSecret
-from stellwerk.operators.component.sources import credentials, sources
+from stellwerk.operators.component.sources import sources, web
 from stellwerk.operators.component.sources.blueprints import BlueprintStore
 from stellwerk.operators.component.sources.sources import Source, SourceKind
 from stellwerk.render.errors import SourceError
 from stellwerk.render.files.files import Files
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import IN_CLUSTER, EgressRules, shown_url
-from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.runtime.cache.informer import Informer
 
 Watches = Callable[[SourceKind], Awaitable[Informer[flux.FluxSource]]]
@@ -52,7 +51,7 @@ class Artifacts:
             return await self._flux(source)
         tenant = component.metadata.namespace
         try:
-            found = await head(self.downloads, source.repository, login, self.tenant_rules, tenant)
+            found = await web.head(self.downloads, source.repository, login, self.tenant_rules, tenant)
         except SourceError as error:
             raise failure_of(error) from error
         return sources.download_offer(found)
@@ -62,7 +61,7 @@ class Artifacts:
         if source.kind is SourceKind.Blueprint:
             return False
         rules = self.tenant_rules if source.repository is not None else self.flux_rules
-        login_of_call = shown(source.repository, login) if source.repository is not None else None
+        login_of_call = web.shown(source.repository, login) if source.repository is not None else None
         tenant = component.metadata.namespace
         return not self.downloads.has(
             artifact.url, artifact.digest, rules=rules, tenant=tenant, credentials=login_of_call
@@ -77,7 +76,7 @@ class Artifacts:
         tenant = component.metadata.namespace
         if source.repository is None:
             return await self.downloads.fetch(artifact.url, artifact.digest, rules=self.flux_rules, tenant=tenant)
-        return await fetch(self.downloads, source.repository, artifact, login, self.tenant_rules, tenant)
+        return await web.fetch(self.downloads, source.repository, artifact, login, self.tenant_rules, tenant)
 
     async def _flux(self, source: Source) -> SourceStatus:
         cache = await self.watches(source.kind)
@@ -92,44 +91,6 @@ class Artifacts:
         """What the web server of a Component offers now, outside of its passes. Raises SourceError, ComponentFailed."""
         wanted = references.for_source(component)
         resolved = references.settle(component, wanted, await self.contents.read(obj.target for obj in wanted))
-        return await head(self.downloads, repository, resolved.login, self.tenant_rules, component.metadata.namespace)
-
-
-async def head(
-    downloads: Downloads, repository: HttpRepository, login: LoginSecret | None, rules: EgressRules, tenant: str = ""
-) -> Artifact:
-    """What the headers of a web server offer. Raises SourceError, InvalidCredentials."""
-    digest, revision = sources.headers_of(repository)
-    found = await downloads.head(
-        repository.url,
-        rules=rules,
-        digest_header=digest,
-        revision_header=revision,
-        tenant=tenant,
-        credentials=shown(repository, login),
-    )
-    return Artifact(url=found.url, digest=found.digest, revision=found.revision)
-
-
-async def fetch(
-    downloads: Downloads,
-    repository: HttpRepository,
-    artifact: Artifact,
-    login: LoginSecret | None,
-    rules: EgressRules,
-    tenant: str = "",
-) -> Files:
-    """The files of an artifact that a web server offered. Raises SourceError, InvalidCredentials."""
-    return await downloads.fetch(
-        artifact.url,
-        artifact.digest,
-        rules=rules,
-        tenant=tenant,
-        credentials=shown(repository, login),
-        digest_header=sources.headers_of(repository)[0],
-    )
-
-
-def shown(repository: HttpRepository, login: LoginSecret | None) -> OriginCredentials | None:
-    """Bound to the address that the spec names: what its answer leads to may be another server."""
-    return credentials.of(repository.url, login) if login is not None else None
+        return await web.head(
+            self.downloads, repository, resolved.login, self.tenant_rules, component.metadata.namespace
+        )
