@@ -40,6 +40,8 @@ def explain(release: Release, pending: Sequence[UnsettledObject], hidden: tuple[
 def _finding(one: UnsettledObject, now: datetime, *, is_deleting: bool) -> Finding | None:
     if one.is_hidden:
         return Finding(f"{one.ref}: you may not read it")
+    if one.odd:
+        return Finding(f"{one.ref} cannot be read: {one.odd}")
     if one.live is None:
         return None if is_deleting else Finding(f"{one.ref} does not exist")
     if one.workload is not None and (found := workloads.findings(one.workload, now)):
