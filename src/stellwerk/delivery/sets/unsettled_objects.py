@@ -23,7 +23,7 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class UnsettledObject:
-    """An object of the inventory that is not settled; `live` is None where it does not exist, or may not be read."""
+    """An object of the inventory that is not settled; `live` is None where it does not exist or is not read."""
 
     ref: ObjectRef
     live: Unstructured | None
@@ -36,7 +36,7 @@ class UnsettledObject:
     """Why it cannot be read, where it exists and is not what its kind promises."""
 
     def is_done(self, now: datetime) -> bool:
-        """Whether the operator has nothing to wait for any more: it sees the change a moment later."""
+        """Whether there is nothing to wait for any more: the inventory shows it a moment later."""
         return self.live is not None and not self.live.metadata.is_terminating and judged(self.live, now).is_ready
 
 
@@ -59,7 +59,7 @@ async def _read(reader: ClusterReader, ref: ObjectRef) -> UnsettledObject:
 
 
 def judged(live: Unstructured, now: datetime) -> Readiness:
-    """As the operator judges it, with the hints of its author."""
+    """As the engine judges it, with the hints of its author."""
     try:
         return readiness.assess(live, now=now, hints=readiness.hints_on(live))
     except UnreadableStatus as error:
