@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from stellwerk.apply.errors import ApplyError, InvalidSet, Problem
@@ -14,6 +16,43 @@ from stellwerk.render.errors import BadArchive, InvalidValues, PathNotFound, Ren
 from stellwerk.runtime.reconciler import Retry
 
 KEY = ObjectKey("shop", "web")
+
+CAUSES = {
+    "NotYet": "ApplyFailed",
+    "ReferencesUnresolved": "ReferenceNotFound",
+    "SourceNotReady": "SourceNotReady",
+    "TooManyClusters": "TooManyTargetClusters",
+    "KindsUnknown": "KindsUnknown",
+    "WaitingForPin": "WaitingForPin",
+    "DependencyNotReady": "DependencyNotReady",
+    "StillNeeded": "DependantsExist",
+    "Misconfigured": "InvalidSpec",
+    "InvalidSpec": "InvalidSpec",
+    "InputsTooLarge": "InputsTooLarge",
+    "DependencyCycle": "DependencyCycle",
+    "InvalidReadyExpression": "InvalidReadyExpression",
+    "CrossNamespaceReference": "CrossNamespaceReference",
+    "ServiceAccountRequired": "ServiceAccountRequired",
+    "TargetNamespaceRefused": "TargetNamespaceRefused",
+    "HooksNotSealed": "DeleteHooksNotSealed",
+    "HooksMissing": "DeleteHooksMissing",
+    "InvalidKubeConfig": "InvalidKubeConfig",
+    "InvalidCredentials": "InvalidCredentials",
+    "ClusterChanged": "TargetClusterChanged",
+    "ClusterUnidentified": "TargetClusterChanged",
+    "PassFailed": "ApplyFailed",
+    "InvalidInventory": "InvalidInventory",
+    "ReferencesUnreadable": "ReferenceNotFound",
+    "SourceUnusable": "SourceUnusable",
+    "SourceSilent": "SourceUnusable",
+    "RenderingFailed": "RenderingFailed",
+    "InvalidObjects": "InvalidObjects",
+    "ApplyFailed": "ApplyFailed",
+    "ClusterUnreachable": "ClusterUnreachable",
+    "EndedUnexpectedly": "UnexpectedError",
+    "ClusterTooLarge": "TargetClusterTooLarge",
+}
+"""What users and their scripts read, by the class; a class of another name has the same word."""
 
 
 def test_what_may_still_come_is_pending_and_not_an_error() -> None:
@@ -94,3 +133,25 @@ def test_a_failure_of_the_rooms_below_has_its_cause(
     assert failure.cause is cause
     assert failure.report().effective_state is State.Error
     assert str(failure).startswith(begins)
+
+
+def test_each_failure_shows_the_word_that_it_always_had() -> None:
+    assert {kind.__name__: kind.cause.value for kind in _below(errors.ComponentFailed)} == CAUSES
+
+
+def _below(kind: type[errors.ComponentFailed]) -> Iterator[type[errors.ComponentFailed]]:
+    """Those of the product: a test may have made more."""
+    for each in kind.__subclasses__():
+        if each.__module__ == errors.__name__:
+            yield each
+            yield from _below(each)
+
+
+def test_a_cause_that_a_class_names_is_not_replaced_by_that_of_its_name() -> None:
+    class KindsUnknown(errors.NotYet):
+        cause = Cause.WaitingForPin
+
+    class Other(KindsUnknown):
+        pass
+
+    assert (KindsUnknown.cause, Other.cause) == (Cause.WaitingForPin, Cause.WaitingForPin)

@@ -71,7 +71,7 @@ class ComponentFailed(ReconcileError):
 
     reason = Reason.Error
     cause: ClassVar[Cause] = Cause.ApplyFailed
-    """Where there is a cause of the name of a class, it is that of the class."""
+    """Where a class names none, it is that of its own name, and where there is no such one, that of its base."""
     beginning: ClassVar[str] = ""
     """The first words of the message."""
     retriable: ClassVar[bool] = False
@@ -79,7 +79,8 @@ class ComponentFailed(ReconcileError):
     its retryInterval where that is None."""
 
     def __init_subclass__(cls) -> None:
-        cls.cause = Cause.__members__.get(cls.__name__, cls.cause)
+        if "cause" not in cls.__dict__:
+            cls.cause = Cause.__members__.get(cls.__name__, cls.cause)
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{self.beginning}{why}")
