@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 
@@ -17,13 +17,11 @@ from stellwerk.kube.types.model import JsonValue
 from stellwerk.operators.component.api import Component
 from stellwerk.operators.component.api_spec import HttpRepository
 from stellwerk.operators.component.api_status import Artifact
-from stellwerk.operators.component.errors import InvalidCredentials
-from stellwerk.operators.component.sources import http_repositories
+from stellwerk.operators.component.references.references import LoginSecret
+from stellwerk.operators.component.sources import http_repositories, web
 from stellwerk.operators.component.sources.http_repositories import Poller
-from stellwerk.operators.component.sources.sources import headers_of
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import EgressRules
-from stellwerk.render.sources.http import OriginCredentials
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
@@ -37,7 +35,7 @@ def using(name: str, url: str, **fields: JsonValue) -> Component:
     return component(name, spec={"sourceRef": {"httpRepository": {"url": url}}, **fields})
 
 
-async def nothing(_: Component) -> None:
+def no_login(_: Component) -> None:
     """What a server is shown that lets everybody in."""
 
 
@@ -57,7 +55,7 @@ class Round:
     components: list[Component] = field(default_factory=list)
     woken: list[str] = field(default_factory=list)
     rung: Signal = field(default_factory=Signal)
-    credentials: Callable[[Component], Awaitable[OriginCredentials | None]] = nothing
+    login: Callable[[Component], LoginSecret | None] = no_login
     metrics: Metrics = field(default_factory=Metrics)
 
     @property
@@ -84,16 +82,7 @@ async def round_() -> AsyncIterator[Round]:
         found = Round(server, FakeClock())
 
         async def poll(one: Component, repository: HttpRepository) -> Artifact:
-            digest, revision = headers_of(repository)
-            answer = await downloads.head(
-                repository.url,
-                rules=RULES,
-                digest_header=digest,
-                revision_header=revision,
-                tenant=one.metadata.namespace,
-                credentials=await found.credentials(one),
-            )
-            return Artifact(url=answer.url, digest=answer.digest, revision=answer.revision)
+            return await web.head(downloads, repository, found.login(one), RULES, one.metadata.namespace)
 
         poller = Poller(
             components=lambda: found.components,
@@ -162,12 +151,11 @@ def test_who_is_suspended_or_deleted_does_not_want_to_know() -> None:
 async def test_each_secret_is_shown_for_those_who_name_it_and_a_bad_one_stops_nobody_else(round_: Round) -> None:
     artifact = round_.server.publish("app.tar.gz", {"a": "1"})
 
-    async def shown(one: Component) -> OriginCredentials | None:
-        if one.key.name == "bad":
-            raise InvalidCredentials("secret shop/bad", "it has none of the keys")
-        return OriginCredentials.bearer(artifact.url, one.key.name) if one.key.name != "open" else None
+    def login(one: Component) -> LoginSecret | None:
+        key = "bearer-token" if one.key.name == "bad" else "bearerToken"
+        return LoginSecret("secret shop/login", {key: one.key.name.encode()}) if one.key.name != "open" else None
 
-    round_.credentials = shown
+    round_.login = login
     source: JsonValue = {"httpRepository": {"url": artifact.url, "secretRef": {"name": "shared"}}}
     other: JsonValue = {"httpRepository": {"url": artifact.url, "secretRef": {"name": "bad"}}}
     round_.components = [
@@ -187,12 +175,11 @@ async def test_each_secret_is_shown_for_those_who_name_it_and_a_bad_one_stops_no
 async def test_an_address_that_raises_anything_is_counted_and_stops_no_other(round_: Round) -> None:
     artifact = round_.server.publish("app.tar.gz", {"a": "1"})
 
-    async def shown(one: Component) -> OriginCredentials | None:
+    def login(one: Component) -> None:
         if one.key.name == "odd":
             raise RuntimeError("not foreseen")
-        return None
 
-    round_.credentials = shown
+    round_.login = login
     round_.components = [using("odd", "https://odd.example.com/"), using("a", artifact.url)]
 
     await round_.turn()
