@@ -52,7 +52,7 @@ CAUSES = {
     "EndedUnexpectedly": "UnexpectedError",
     "ClusterTooLarge": "TargetClusterTooLarge",
 }
-"""What users and their scripts read, by the class; a class of another name has the same word."""
+"""What users and their scripts read. Another name of a class must not change the word."""
 
 
 def test_what_may_still_come_is_pending_and_not_an_error() -> None:

@@ -55,6 +55,7 @@ class _Parked(NamedTuple):
 class Poller:
     """Asks all addresses now and then. A `manager.Worker`: only the leader does."""
 
+    name = "http repositories"
     components: Callable[[], Iterable[Component]]
     """All of them, as the cache holds them."""
     poll: Callable[[Component, HttpRepository], Awaitable[Artifact]]
@@ -63,11 +64,10 @@ class Poller:
     """Has a Component looked at."""
     interval_seconds: float
     border: Border
-    name: str = "http repositories"
     _rounds: Periodic = field(init=False)
-    _under_way: set[RepositoryAddress] = field(default_factory=set)
-    _parked: dict[RepositoryAddress, _Parked] = field(default_factory=dict)
-    _tasks: Background | None = None
+    _under_way: set[RepositoryAddress] = field(init=False, default_factory=set)
+    _parked: dict[RepositoryAddress, _Parked] = field(init=False, default_factory=dict)
+    _tasks: Background | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._rounds = Periodic(self.name, self._round, interval_seconds=self.interval_seconds, border=self.border)

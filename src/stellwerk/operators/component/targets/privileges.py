@@ -46,6 +46,7 @@ _log = logging.getLogger(__name__)
 class PrivilegeCheck:
     """Asks once, while this process leads. `namespace` is the operator's own. A `manager.Worker`."""
 
+    name = "privileges"
     client: Client
     namespace: str
     _: KW_ONLY
@@ -53,8 +54,7 @@ class PrivilegeCheck:
     metrics: Metrics
     clock: Clock
     tenancy: Mode
-    name: str = "privileges"
-    _stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    _stopped: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     _gauge: Gauge = field(init=False)
 
     def __post_init__(self) -> None:
