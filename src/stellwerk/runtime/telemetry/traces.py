@@ -145,11 +145,6 @@ _spans: Spans | None = None
 """One for the process, as with log lines: a span is begun in many places that have nothing else in common."""
 
 
-def are_on() -> bool:
-    """Whether anybody wants spans."""
-    return _spans is not None
-
-
 def within(name: str, **facts: Fact) -> Span:
     """A span around a piece of work: `with traces.within("render") as span`."""
     return _begun(name, facts)
