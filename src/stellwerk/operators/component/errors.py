@@ -51,7 +51,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.status_report import PassReport
-from stellwerk.render import errors as render
+from stellwerk.render import errors as render_errors
 from stellwerk.runtime.reconciler import ReconcileError, Retry
 
 RETRY_SECONDS = 10.0
@@ -399,11 +399,16 @@ class ClusterTooLarge(PassFailed):
 NO_ANSWER = (Unreachable, LoginFailed, Undecodable)
 """A cluster that sends nothing, or nothing that an API server would send."""
 _SHOWN = 3
-_COSTLY = (render.BadArchive, render.LimitExceeded, render.RendererTimeout, render.RendererGone)
+_COSTLY = (
+    render_errors.BadArchive,
+    render_errors.LimitExceeded,
+    render_errors.RendererTimeout,
+    render_errors.RendererGone,
+)
 """Failures that may have taken all the time and memory that there is for one try."""
 
 
-def failure_of(error: render.RenderError | ApplyError | ApiError) -> ComponentFailed:
+def failure_of(error: render_errors.RenderError | ApplyError | ApiError) -> ComponentFailed:
     """What a failure of the rooms below means for a Component. Raise it `from` the failure."""
     failure = _failure_of(error)
     if isinstance(error, _COSTLY):
@@ -411,7 +416,7 @@ def failure_of(error: render.RenderError | ApplyError | ApiError) -> ComponentFa
     return failure
 
 
-def advised(error: render.SourceError) -> str:
+def advised(error: render_errors.SourceError) -> str:
     """The sentence of a source's failure, with its fix in parentheses where there is one of its own."""
     fix = _source_fix(error)
     return f"{error} ({fix})" if fix else str(error)
@@ -422,17 +427,17 @@ def source_fix_in(sentence: str) -> str:
     return next((fix for fix in _SOURCE_FIXES.values() if f"({fix})" in sentence), "")
 
 
-def _source_fix(error: render.SourceError) -> str:
+def _source_fix(error: render_errors.SourceError) -> str:
     match error:
-        case render.IncompleteAnswer(header=header) if header:
+        case render_errors.IncompleteAnswer(header=header) if header:
             return _SOURCE_FIXES["header"]
-        case render.Unavailable(status=401 | 403):
+        case render_errors.Unavailable(status=401 | 403):
             return _SOURCE_FIXES["login"]
-        case render.Unavailable(status=404 | 410):
+        case render_errors.Unavailable(status=404 | 410):
             return _SOURCE_FIXES["absent"]
-        case render.Unavailable(unknown_host=True):
+        case render_errors.Unavailable(unknown_host=True):
             return _SOURCE_FIXES["host"]
-        case render.NotAnArchive():
+        case render_errors.NotAnArchive():
             return _SOURCE_FIXES["archive"]
         case _:
             return ""
@@ -460,13 +465,13 @@ def writes_failed(failures: Sequence[WriteFailure]) -> ComponentFailed:
     )
 
 
-def _failure_of(error: render.RenderError | ApplyError | ApiError) -> ComponentFailed:
+def _failure_of(error: render_errors.RenderError | ApplyError | ApiError) -> ComponentFailed:
     match error:
-        case render.Unavailable(status=0):
+        case render_errors.Unavailable(status=0):
             return SourceSilent(advised(error))
-        case render.SourceError():
+        case render_errors.SourceError():
             return SourceUnusable(advised(error))
-        case render.RenderError():
+        case render_errors.RenderError():
             return RenderingFailed(str(error))
         case InvalidSet():
             return InvalidObjects(str(error))

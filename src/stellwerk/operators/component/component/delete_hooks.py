@@ -145,11 +145,16 @@ async def kept(
     found = delete_hooks.unpacked(str(key), packed)
     documents = [hook.document for hook in found]
     served = await discover.served(documents, client.mapper)
-    before, after = by_moment(found, served, terms, known)
+    before, after = _by_moment(found, served, terms, known)
     return DeleteHookPlan(keeper, before, after)
 
 
-def by_moment(
+def check(found: Sequence[Hook], served: Mapping[GroupVersionKind, Resource], terms: Terms) -> None:
+    """Refuse now what could not run at the end. Raises InvalidSet."""
+    _by_moment(found, served, terms)
+
+
+def _by_moment(
     found: Sequence[Hook], served: Mapping[GroupVersionKind, Resource], terms: Terms, known: Inventory | None = None
 ) -> list[tuple[DesiredObject, ...]]:
     """The objects of the hooks of each moment; none where it has passed: kinds of those that have run may be gone.

@@ -239,7 +239,7 @@ class Deployer:
         identity = (rendered.digest, content.digest, terms, tuple(served.values()))
         known = self._prepared.get(identity)
         if known is None:
-            delete_hooks.by_moment(hooks, served, terms)  # what could not run is refused now
+            delete_hooks.check(hooks, served, terms)
             weight = _SET_BYTES + rendered.size
             is_large = len(documents) > _LARGE_SET or weight > _LARGE_SET_BYTES
             prepare = partial(terms.desired, documents, served, content.digest)

@@ -36,9 +36,8 @@ from stellwerk.operators.component.component import delete_hooks, status_plan
 from stellwerk.operators.component.component.deployment import DeploymentContent, request_of
 from stellwerk.operators.component.component.status_plan import Terms
 from stellwerk.operators.component.errors import ComponentFailed, SourceNotReady
-from stellwerk.operators.component.references import digests, references
+from stellwerk.operators.component.references import digests, referenced_data, references
 from stellwerk.operators.component.references.inputs import layers_of
-from stellwerk.operators.component.references.referenced_data import KINDS, NOT_FOUND, content_of, find
 from stellwerk.operators.component.sources import blueprint_versions, sources, web
 from stellwerk.operators.component.sources.sources import FLUX_KINDS, Source, SourceKind
 from stellwerk.render.errors import RenderError, SourceError
@@ -129,18 +128,18 @@ class ComponentPreviewInput:
     def _brought(self, target: references.ReferencedObject) -> references.ReferencedContent | None:
         for document in self.documents:
             if document.body.get("kind") == target.kind:
-                obj = msgspec.convert(document.body, KINDS[target.kind])
+                obj = msgspec.convert(document.body, referenced_data.KINDS[target.kind])
                 if obj.metadata.name == target.key.name and obj.metadata.namespace in ("", target.key.namespace):
-                    return content_of(_folded(obj, document))
+                    return referenced_data.content_of(_folded(obj, document))
         return None
 
     async def _read(
         self, target: references.ReferencedObject
     ) -> references.ReferencedContent | references.UnreadReference:
         if self.client is None:
-            return NOT_FOUND
-        found = await find(self.client, target)
-        return content_of(found) if found is not None else NOT_FOUND
+            return referenced_data.NOT_FOUND
+        found = await referenced_data.find(self.client, target)
+        return referenced_data.content_of(found) if found is not None else referenced_data.NOT_FOUND
 
 
 def _folded(obj: Secret | ConfigMap, document: Document) -> Secret | ConfigMap:
