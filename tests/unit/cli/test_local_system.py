@@ -48,6 +48,17 @@ def test_a_call_without_a_kubeconfig_goes_to_the_local_system() -> None:
     assert login.configuration(CallSettings()).server == OURS
 
 
+def test_a_kubeconfig_that_is_named_is_read_where_the_home_folder_cannot_be(
+    system: ClusterFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Locked:
+        def is_file(self) -> bool:
+            raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(login, "usual_kubeconfig", Locked)
+    assert login.configuration(CallSettings(kubeconfig=system.kubeconfig, context="prod")).server == THEIRS
+
+
 def test_the_local_system_is_known_by_its_own_address(system: ClusterFolder) -> None:
     assert operators.local_folder(OURS) == system.path
     assert operators.local_folder(THEIRS) is None

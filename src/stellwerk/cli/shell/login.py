@@ -43,8 +43,8 @@ def start_command(server: str) -> str:
 
 
 def _named(settings: CallSettings) -> ClusterConfig:
-    has_kubeconfig = os.environ.get("KUBECONFIG") or usual_kubeconfig().is_file()
-    if settings.kubeconfig or settings.context or has_kubeconfig:
+    # The home folder last: where it cannot be read, the file that is named is all that is needed.
+    if settings.kubeconfig or settings.context or os.environ.get("KUBECONFIG") or usual_kubeconfig().is_file():
         return ClusterConfig.load(settings.kubeconfig, settings.context)
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return ClusterConfig.in_cluster()
