@@ -292,7 +292,7 @@ def test_conditions_that_are_none_are_an_error(listed: JsonValue) -> None:
         assess(live("x/v1 Thing", {"conditions": listed}), now=NOW)
 
 
-def test_btp_managers_rule_wants_progress_and_availability() -> None:
+def test_conditions_of_hints_are_asked_for_besides_the_status() -> None:
     late = deployment(
         condition("Available"),
         condition("Progressing", "False", message="late"),

@@ -163,6 +163,7 @@ class ObjectSet:
 
         With `once` the pass ends after the first stage that deletes something.
         """
+        assert not (once and hooks), "delete hooks have stages of their own"
         decide = plan_prune.of_set if hooks is None else partial(plan_delete_hooks.next_stage, hooks)
         return await _Pass(self, seen, resources).run(inventory, decide, once=once)
 
@@ -328,10 +329,14 @@ class _Namespaces:
 
     async def mend(self, failures: Sequence[WriteFailure]) -> list[WriteFailure]:
         """Make the namespaces that objects were refused for. Returns what was something else."""
-        lacking = [each for each in failures if each.obstacle is Obstacle.NAMESPACE_MISSING]
-        made = ({each.ref.key.namespace for each in lacking} & self._needed) - self._made
+        lacking = {each.ref.key.namespace for each in failures if each.obstacle is Obstacle.NAMESPACE_MISSING}
+        made = (lacking & self._needed) - self._made
         await together(sorted(made), self._make)
-        return [each for each in failures if each not in lacking or each.ref.key.namespace not in made]
+        return [
+            each
+            for each in failures
+            if each.obstacle is not Obstacle.NAMESPACE_MISSING or each.ref.key.namespace not in made
+        ]
 
     async def _make(self, name: str) -> None:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

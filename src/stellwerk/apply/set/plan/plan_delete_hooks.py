@@ -99,8 +99,8 @@ def _begun(wanted: Sequence[DesiredObject], moment: Moment, inventory: Inventory
 
 def _others(hooks: DeleteHookPlan, inventory: Inventory) -> list[InventoryEntry]:
     """What goes between the moments: all but the hooks, their keeper, and the namespaces that they need."""
-    run = (entry.identity for entry in inventory if any(_is_of(entry, moment) for moment in Moment))
-    needed = {hooks.keeper, *run}
+    run = {entry.identity for entry in inventory if any(_is_of(entry, moment) for moment in Moment)}
+    needed = {hooks.keeper} | run
     inhabited = {identity.key.namespace for identity in (*needed, *(hook.identity for hook in hooks.hooks))}
     needed |= {ObjectIdentity(*NAMESPACE, ObjectKey("", name)) for name in inhabited}
     return [entry for entry in inventory if entry.identity not in needed]
