@@ -205,7 +205,7 @@ async def _have_ended(cluster: ClusterSession, awaited: Sequence[AwaitedObject[A
             if obstacle is not None:
                 continue
         is_good = each.is_good(latest)
-        all_good &= is_good
+        all_good = all_good and is_good
         if latest is None:
             _print([f"{each.resource.kind} {each.key} is gone"])
         elif is_good:

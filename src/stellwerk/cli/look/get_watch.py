@@ -26,7 +26,8 @@ class Screen(ABC):
     """Where objects are printed as they change, each only where its output differs from the one before."""
 
     query: ObjectQuery
-    shown: dict[tuple[str, ObjectKey], object] = field(default_factory=dict)
+    shown: dict[tuple[str, ObjectKey], tuple[str, ...]] = field(default_factory=dict)
+    """What is compared of the last output of each object."""
 
     def show(self, obj: Unstructured) -> None:
         """Print the object if its output has changed."""
@@ -44,10 +45,12 @@ class Screen(ABC):
         return not self.query.not_ready or _place(obj) in self.shown
 
     @abstractmethod
-    def _show(self, obj: Unstructured) -> None: ...
+    def _show(self, obj: Unstructured) -> None:
+        """Print an object that is chosen."""
 
     @abstractmethod
-    def _show_end(self, obj: Unstructured) -> None: ...
+    def _show_end(self, obj: Unstructured) -> None:
+        """Print the end of an object that is chosen."""
 
 
 def _place(obj: Unstructured) -> tuple[str, ObjectKey]:
@@ -85,9 +88,10 @@ class ProgramScreen(Screen):
     has_titles: bool = False
 
     def _show(self, obj: Unstructured) -> None:
-        if self.shown.get(_place(obj)) == obj.metadata.resource_version:
+        version = (obj.metadata.resource_version,)
+        if self.shown.get(_place(obj)) == version:
             return
-        self.shown[_place(obj)] = obj.metadata.resource_version
+        self.shown[_place(obj)] = version
         if isinstance(obj, MetadataOnlyObject):  # a part would pass for the whole
             settings.say(text.escaped(f"{obj.ref} cannot be read: {obj.why}"))
         else:
