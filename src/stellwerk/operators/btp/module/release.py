@@ -96,7 +96,7 @@ def in_force(settings: Settings, working_directory: Path) -> Settings:
 
     here = replace(
         settings,
-        resources_path=own(settings.resources_path),
+        resources_path=str(working_directory / settings.resources_path),
         chart_path=own(settings.chart_path),
         manager_resources_path=first(settings.manager_resources_path),
     )
