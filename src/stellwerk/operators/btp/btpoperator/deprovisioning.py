@@ -126,7 +126,7 @@ class Removal:
             return False
         return bindings and instances
 
-    async def _sweep(self, kind: type[Kind]) -> bool:
+    async def _sweep(self, kind: type[User]) -> bool:
         users, answered = self.observer.caches.of_users(kind), True
         for namespace in sorted({user.metadata.namespace for user in users if not user.metadata.is_terminating}):
             try:
@@ -153,13 +153,14 @@ class Removal:
         """
         await or_fail(self._delete_operand(), RemovalFailed)
         bound = self.observer.caches.of_users(ServiceBinding)
-        failures = await or_fail(self._cut_all(ServiceBinding if bound else ServiceInstance), RemovalFailed)
+        cut = self._cut_all(ServiceBinding) if bound else self._cut_all(ServiceInstance)
+        failures = await or_fail(cut, RemovalFailed)
         if failures:
             raise RemovalFailed(conditions.first_of(failures, NAMED_RESISTING, "; "))
         kept, self._kept = self._kept, []
         return kept
 
-    async def _cut_all(self, kind: type[Kind]) -> list[str]:
+    async def _cut_all(self, kind: type[User]) -> list[str]:
         """Cut the objects of a kind, those that resisted before last. Returns what the API server refused."""
         failures: list[str] = []
         objects = sorted(
@@ -254,10 +255,11 @@ class Removal:
     async def _delete_cluster_id_secrets(self) -> None:
         """The operand's own Secret has no label of ours. It is next to the credentials, so it goes before them."""
         keys = [address.key for address in self.observer.removable()]
-        beside = {key.namespace for key in keys if key.name == api.OPERAND_SECRET_NAME}
+        places = {self.observer.chart_namespace}
+        places |= {key.namespace for key in keys if key.name == api.OPERAND_SECRET_NAME}
         for secret in self.observer.caches.secrets.cluster_ids():
             key = secret.key
-            if secret.metadata.is_terminating or key.namespace not in {self.observer.chart_namespace, *beside}:
+            if secret.metadata.is_terminating or key.namespace not in places:
                 continue
             deletion = self.client.delete(metadata_of(Secret), key.name, key.namespace, uid=secret.metadata.uid)
             await or_fail(deletion, RemovalFailed)
@@ -268,7 +270,7 @@ class Removal:
                 target, key, uid = metadata_of(address.resource), address.key, live.metadata.uid
                 await self.client.delete(target, key.name, key.namespace, uid=uid, propagation="Background")
 
-    async def _cut(self, kind: type[Kind], user: HasMetadata) -> None:
+    async def _cut(self, kind: type[User], user: HasMetadata) -> None:
         """Delete one object and take all finalizers off it; gone at any point is what we want."""
         target, name, namespace = metadata_of(kind), user.metadata.name, user.metadata.namespace
         found = await self.client.find(target, name, namespace)
