@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from cryptography import x509
 
+from stellwerk.kube.types.model import dig
 from stellwerk.operators.btp.btpoperator import certificates
 from stellwerk.operators.btp.btpoperator.certificates import RenewalDecision, SecretKeyPair
+from stellwerk.operators.btp.btpoperator.observe import Observer
+from stellwerk.operators.btp.btpoperator.webhooks import Webhooks
 from stellwerk.operators.btp.settings import Settings
+from stellwerk.runtime.certificates import certs
+from stellwerk.runtime.certificates.key_pool import KeyStock
+from stellwerk.runtime.clock import SystemClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEEK = Settings(expiration_boundary=timedelta(hours=-168))
@@ -118,3 +129,33 @@ def test_each_certificate_has_a_boundary_of_its_own_lifetime_and_a_long_one_the_
     ):
         decision = certificates.decide(authority, webhook, chain_holds=True, now=NOW, settings=lifetimes)
         assert decision.secrets == renewed
+
+
+async def test_a_certificate_is_for_the_namespace_that_its_secret_is_in_though_the_setting_changes_meanwhile() -> None:
+    settings = Settings(rsa_key_bits=2048)
+
+    async def taken(bits: int) -> certs.PrivateKey:
+        nonlocal settings
+        settings = replace(settings, chart_namespace=f"{settings.chart_namespace}-later")
+        return await asyncio.to_thread(certs.new_key, bits)
+
+    async def read(seen: object) -> None:
+        assert seen is None
+
+    nothing = SimpleNamespace(secrets=SimpleNamespace(get=lambda key: None))
+    observer = SimpleNamespace(
+        settings=lambda: settings,
+        chart_namespace=settings.chart_namespace,
+        clock=SystemClock(),
+        caches=nothing,
+        secrets=SimpleNamespace(read=read),
+    )
+    keys = SimpleNamespace(fill=lambda bits: None, take=taken)
+    webhooks = Webhooks(cast("Observer", observer), lambda: None, cast("KeyStock", keys))
+
+    _, webhook = (await webhooks.settled()).documents
+
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(str(dig(webhook.body, "data", "tls.crt"))))
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    namespace = str(dig(webhook.body, "metadata", "namespace"))
+    assert tuple(names.get_values_for_type(x509.DNSName)) == certificates.service_names(namespace)

@@ -21,6 +21,7 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.btpoperator import certificates
 from stellwerk.operators.btp.btpoperator.certificates import RenewalDecision
 from stellwerk.operators.btp.btpoperator.observe import Observer
+from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.certificates import certs
 from stellwerk.runtime.certificates.key_pool import KeyStock
 
@@ -75,15 +76,16 @@ class Webhooks:
 
     async def settled(self) -> OperandCertificates:
         """The wanted certificates; new ones where the present ones are of no use. Raises ApiError."""
+        settings = self.observer.settings()  # once: new keys take seconds, and the namespace may change meanwhile
         decision, authority, webhook = await self._seen()
         renewed = decision.why if authority or webhook else ""
         if decision.secrets:
-            authority, webhook = await self._renewed(decision, authority)
+            authority, webhook = await self._renewed(decision, authority, settings)
         assert authority is not None, "a missing authority is renewed"
         assert webhook is not None, "a missing certificate is renewed"
         seen = {"ca": certificates.in_secret(authority), "webhook": certificates.in_secret(webhook)}
         self._ends = {name: pair.ends for name, pair in seen.items() if pair is not None and pair.ends is not None}
-        documents = certificates.documents_of(authority, webhook, self.observer.chart_namespace)
+        documents = certificates.documents_of(authority, webhook, settings.chart_namespace)
         return OperandCertificates(authority.certificate, documents, renewed)
 
     async def _seen(self) -> tuple[RenewalDecision, certs.KeyPair | None, certs.KeyPair | None]:
@@ -101,22 +103,20 @@ class Webhooks:
         return await self.observer.secrets.read(self.observer.caches.secrets.get(key))
 
     async def _renewed(
-        self, decision: RenewalDecision, authority: certs.KeyPair | None
+        self, decision: RenewalDecision, authority: certs.KeyPair | None, settings: Settings
     ) -> tuple[certs.KeyPair, certs.KeyPair]:
         """New ones. Signing with a key of 4096 bits takes long enough for a thread, too."""
-        settings = self.observer.settings()
         bits = settings.rsa_key_bits
         if authority is None or api.CA_SECRET_NAME in decision.secrets:
-            wish, key = self._wish("ca", settings.ca_certificate_expiration), await self.keys.take(bits)
-            authority = await asyncio.to_thread(certs.new_authority, wish, key)
-        wish, key = self._wish("webhook", settings.webhook_certificate_expiration), await self.keys.take(bits)
+            wish = self._wish("ca", settings.ca_certificate_expiration, settings)
+            authority = await asyncio.to_thread(certs.new_authority, wish, await self.keys.take(bits))
+        wish, key = self._wish("webhook", settings.webhook_certificate_expiration, settings), await self.keys.take(bits)
         pair = authority, await asyncio.to_thread(certs.issue, authority, wish, key)
         self.keys.fill(bits)
         self.regenerated()
         return pair
 
-    def _wish(self, what: str, lifetime: timedelta) -> certs.Wish:
-        settings = self.observer.settings()
+    def _wish(self, what: str, lifetime: timedelta, settings: Settings) -> certs.Wish:
         return certs.Wish(
             common_name=f"{api.OPERAND_NAME}-{what}",
             names=certificates.service_names(settings.chart_namespace),
