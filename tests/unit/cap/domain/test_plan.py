@@ -318,6 +318,10 @@ def test_gardener_reports_by_its_state(status: dict[str, Any], progress: Progres
     assert readiness.of(with_status(status)).progress is progress
 
 
+ODD_TIME = "2020-01-01T00:00:00+99:99"
+"""The API server lets it through."""
+
+
 def test_a_report_about_an_older_generation_counts_for_nothing() -> None:
     _, obj = live(domain(), CERTIFICATE, generation=2)
     body = {**obj.body, "status": {"state": "Ready", "observedGeneration": 1}}  # type: ignore[union-attr]
@@ -332,6 +336,7 @@ def test_a_report_about_an_older_generation_counts_for_nothing() -> None:
         ([{"type": "Issuing", "status": "True"}], Progress.WAITING),
         ([{"type": "Ready", "status": "Unknown"}], Progress.WAITING),
         ([{"type": "Ready", "status": "True"}], Progress.READY),
+        ([{"type": "Else"}, {"type": "Ready", "status": "True", "lastTransitionTime": ODD_TIME}], Progress.READY),
         ([{"type": "Ready", "status": "False", "message": "no"}], Progress.FAILED),
         (["odd"], Progress.WAITING),
     ],
@@ -340,6 +345,12 @@ def test_cert_manager_reports_by_its_condition(conditions: Any, progress: Progre
     credential = resources.credential(domain(), "cert-manager.io", "cap-system", "istio-system")
     made = resources.cert_manager_certificate(domain(), credential)
     assert readiness.of(with_status({"conditions": conditions}, made)).progress is progress
+
+
+def test_the_name_of_a_failed_entry_is_the_one_that_it_has() -> None:
+    address, obj = live(domain(), ENTRY)
+    edited = {**obj.body, "spec": {"dnsName": "edited.example.com"}, "status": {"state": "Error"}}  # type: ignore[union-attr]
+    assert plan.failed_names({address: Unstructured.of(edited)}, [ENTRY]) == {"edited.example.com"}
 
 
 def test_failed_objects_are_named_before_those_that_are_waited_for() -> None:

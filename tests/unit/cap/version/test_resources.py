@@ -247,3 +247,17 @@ def test_workloads_come_in_the_order_of_their_types_and_only_the_first_router_co
         job("mtxs", "TenantOperation"),
     )
     assert [each.name for _, each in objects_of(made).workloads()] == ["api", "app", "srv", "more"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"httpCookie": {"name": "c", "path": "/", "ttl": "1h", "attributes": [{"name": "SameSite", "value": "None"}]}},
+        {"httpHeaderName": "x-user"},
+        {"useSourceIp": True},
+        {"httpQueryParameterName": "user"},
+    ],
+)
+def test_stickiness_reaches_istio_as_it_was_asked_for(asked: JsonObject) -> None:
+    rule = beside(version(deployment("srv", "CAP", stickiness={"hash": asked})), "srv")["DestinationRule"]
+    assert at(rule.body, "spec", "trafficPolicy", "loadBalancer", "consistentHash") == asked

@@ -271,13 +271,12 @@ def unready(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> S
 
 
 def failed_names(live: Mapping[Address, Live], wanted: Iterable[DomainResource]) -> frozenset[str]:
-    """The DNS names of the entries that have failed."""
-    entries = _readiness(live, wanted, (DnsEntry.resource,))
-    failed = {each.ref.key for each in entries if each.progress is Progress.FAILED}
+    """The DNS names of the entries that have failed, as they are."""
+    entries = [live.get(each.address) for each in wanted if each.address.resource == DnsEntry.resource]
     return frozenset(
-        str(dig(each.desired.body, "spec", "dnsName"))
-        for each in wanted
-        if each.address.resource == DnsEntry.resource and each.address.key in failed
+        str(entry.at("spec", "dnsName"))
+        for entry in entries
+        if isinstance(entry, Unstructured) and readiness.of(entry).progress is Progress.FAILED
     )
 
 
@@ -371,7 +370,7 @@ def _dns_entries(world: World) -> Iterable[DomainResource]:
     existing: dict[str, ObjectKey] = {}
     for key, live in _present(world, DnsEntry.resource, _home(world)):
         if isinstance(live, Unstructured):
-            existing.setdefault(str(live.at("spec", "dnsName")), key)
+            existing.setdefault(str(live.at("spec", "dnsName") or ""), key)
     for record in world.records or ():
         key = existing.get(record.name) or _new_key(world, _home(world), f"dns {record.name}")
         yield resources.dns_entry(world.snapshot.domain, key, record)

@@ -10,7 +10,6 @@ from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonValue, Unstructured
 from stellwerk.operators.cap.kinds.status import READY
-from stellwerk.runtime import conditions
 
 
 class Progress(Enum):
@@ -44,17 +43,21 @@ def of(obj: Unstructured) -> Readiness:
     """
     observed: JsonValue
     if obj.gvk.group == CertManagerCertificate.resource.group:
-        ready = conditions.find(conditions.listed_in(obj.body), READY)
+        # As it is: times and other conditions, which the API server does not check, decide nothing here.
+        listed = obj.at("status", "conditions")
+        found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        ready = next((each for each in found if each.get("type") == READY), None)
         if ready is None:
             return Readiness(obj.ref, Progress.WAITING)
-        progress, message, observed = _OF_CONDITION.get(ready.status), ready.message, ready.observed_generation
+        progress, message = _OF_CONDITION.get(_text(ready.get("status"))), _text(ready.get("message"))
+        observed = ready.get("observedGeneration")
     else:
         state = _text(obj.at("status", "state"))
         progress, message = _OF_STATE.get(state), _text(obj.at("status", "message")) or state
         observed = obj.at("status", "observedGeneration")
     if _is_outdated(obj, observed):
         return Readiness(obj.ref, Progress.WAITING, "its last change is not processed yet")
-    return Readiness(obj.ref, progress or Progress.WAITING, message)
+    return Readiness(obj.ref, progress or Progress.WAITING, "" if progress is Progress.READY else message)
 
 
 def _is_outdated(obj: Unstructured, observed: JsonValue) -> bool:

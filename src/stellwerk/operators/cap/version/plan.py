@@ -27,7 +27,7 @@ from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version.content import recorded_as
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
-from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, StepDecision
+from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, RestartJob, StepDecision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ def progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments:
         failed = shown[name].condition("ReplicaFailure") if name in shown else None
         if failed is not None and failed.is_true:
             return _failure(f"Deployment {version.metadata.namespace}/{name} cannot create pods: {failed.message}")
-    waits = [f"content job {content.job.metadata.name}"] if isinstance(content, AwaitJob) else []
+    waits = [f"content job {content.job.metadata.name}"] if isinstance(content, AwaitJob | RestartJob) else []
     waits += [f"Deployment {name}" for name in names_of_deployments if not _is_available(shown.get(name))]
     if waits:
         message = f"waiting for {conditions.first_of(waits)}"

@@ -172,4 +172,4 @@ def is_rolled_out(deployment: Deployment) -> bool:
 
 
 def _secret_of(source: JsonValue) -> str:
-    return str(dig(source, "secretRef", "name"))
+    return str(dig(source, "secretRef", "name") or "")
