@@ -163,7 +163,7 @@ class AwaitedObject(Generic[K]):
     key: ObjectKey
     ended: Callable[[K], bool]
     """Whether the object has come to an end, well or not. One that is gone has."""
-    good: Callable[[K], bool] = lambda _: False
+    good: Callable[[K], bool]
     """Whether that end is what was asked for."""
     may_go: bool = False
     """Whether it is good if the object is gone."""

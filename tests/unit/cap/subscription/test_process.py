@@ -81,3 +81,7 @@ async def test_authorities_of_client_certificates_follow_their_file(tmp_path: Pa
     file.unlink()
     await clock.advance(CHECK_SECONDS)
     assert authorities.current() == [first.pem, second.pem]
+
+
+def test_a_request_has_at_most_64_kib() -> None:
+    assert process.LIMITS.body_bytes == 65_536

@@ -136,7 +136,14 @@ class SubscriptionRoutes:
         subscription = payloads.saas_subscription(request.body)
         callback = _callback(request)
         claims = await self._token(request)
-        asked = _Asked(Protocol.SAAS, callback, claims, subscription.guid, subscription.tenant_id, subscription)
+        asked = _Asked(
+            protocol=Protocol.SAAS,
+            callback=callback,
+            caller=claims,
+            guid=subscription.guid,
+            tenant_id=subscription.tenant_id,
+            subscription=subscription,
+        )
         if request.method == "PUT":
             return await self._subscribe(asked, subscription, request.body)
         return await self._unsubscribe(asked)
@@ -146,11 +153,18 @@ class SubscriptionRoutes:
         if request.method == "PUT":
             subscription = payloads.sms_subscription(request.body)
             certificate = await self._certificate(request)
-            asked = _Asked(Protocol.SMS, callback, certificate, subscription.guid, subscription.tenant_id)
+            asked = _Asked(
+                protocol=Protocol.SMS,
+                callback=callback,
+                caller=certificate,
+                guid=subscription.guid,
+                tenant_id=subscription.tenant_id,
+            )
             return await self._subscribe(asked, subscription, request.body)
         guid, tenant_id = payloads.sms_end(request.query, request.found["path"].rstrip("/").rpartition("/")[2])
         certificate = await self._certificate(request)
-        return await self._unsubscribe(_Asked(Protocol.SMS, callback, certificate, guid, tenant_id))
+        asked = _Asked(protocol=Protocol.SMS, callback=callback, caller=certificate, guid=guid, tenant_id=tenant_id)
+        return await self._unsubscribe(asked)
 
     async def _subscribe(self, asked: _Asked, subscription: Subscription, body: bytes) -> Response:
         application = self._application(subscription)
@@ -372,7 +386,7 @@ class SubscriptionRoutes:
             raise Refused(429, "too many requests: try again", retry_after=wait)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     """A request whose caller is known."""
 
@@ -382,7 +396,7 @@ class _Asked:
     guid: str
     tenant_id: str
     subscription: Subscription | None = None
-    """What describes an end; None where it is named by ids alone."""
+    """What the SaaS registry describes; None where only ids are given."""
 
 
 def _callback(request: Request) -> str:

@@ -38,6 +38,7 @@ def gone(key: ObjectKey) -> AwaitedObject[CAPTenant]:
         kind=CAPTenant,
         key=key,
         ended=lambda tenant: tenant.metadata.is_terminating and has_failed(tenant),
+        good=lambda _: False,
         may_go=True,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -37,11 +37,11 @@ METADATA = "finalizer, labels and annotations are added"
 
 
 @dataclass(frozen=True, slots=True)
-class KindPreviewer:
+class KindPreviewer(Generic[K]):
     """Computes what the operator would write for an object of a kind: see `Previewer`."""
 
-    kind: type[Kind]
-    preview: Callable[[Any, PreviewRequest], Coroutine[Any, Any, Preview]]
+    kind: type[K]
+    preview: Callable[[K, PreviewRequest], Coroutine[Any, Any, Preview]]
     accepts_image: bool = False
 
 

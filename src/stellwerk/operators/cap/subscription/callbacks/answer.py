@@ -17,6 +17,8 @@ from stellwerk.operators.cap.subscription.registries import Protocol
 MOST_OUTPUT_BYTES = 128 * 1024
 """Of the additional output; a Secret stores it."""
 _URLS = {Protocol.SAAS: "subscriptionUrl", Protocol.SMS: "applicationUrl"}
+_TITLES = {Operation.PROVISIONING: "Provisioning", Operation.DEPROVISIONING: "Deprovisioning"}
+"""Nothing is promised about other operations, so a forged promise about one is never delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def body(promise: Promise, *, succeeded: bool, output: JsonObject | None = None,
     operation = promise.operation
     answer: JsonObject = {
         "status": "SUCCEEDED" if succeeded else "FAILED",
-        "message": f"{operation.capitalize()} {'successful' if succeeded else 'failed'}",
+        "message": f"{_TITLES[operation]} {'successful' if succeeded else 'failed'}",
     }
     if operation is Operation.PROVISIONING:
         if output is not None:
