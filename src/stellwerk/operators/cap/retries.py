@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +21,10 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import RetryProgress
+from stellwerk.operators.cap.kinds.tenant import OperationStatus, TenantStatus
+from stellwerk.operators.cap.kinds.version import VersionStatus
+
+S = TypeVar("S", OperationStatus, TenantStatus, VersionStatus)
 
 LONGEST_REQUEST = 256
 """Characters of a request that count. The status repeats them."""
@@ -40,6 +45,11 @@ def is_pending(metadata: ObjectMeta, handled: str) -> bool:
 def is_unread(metadata: ObjectMeta, handled: str) -> bool:
     """Whether the status has to show another request as handled, or none: a request that is gone may come again."""
     return request(metadata) != handled
+
+
+def acknowledged(metadata: ObjectMeta, status: S) -> S:
+    """The status that shows the request of an object as handled."""
+    return msgspec.structs.replace(status, last_handled_retry=request(metadata))
 
 
 def is_recorded(progress: RetryProgress | None, jobs: Iterable[Job]) -> bool:

@@ -33,7 +33,7 @@ from stellwerk.operators.cap.kinds.application import (
     UpgradeProgress,
 )
 from stellwerk.operators.cap.kinds.domain import DomainState
-from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, condition
+from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType
 from stellwerk.operators.cap.names import go_json
@@ -481,12 +481,7 @@ class _Plan:
         return (risk,), ((Notice(reason, message, Severity.WARNING, reason),) if is_news else ())
 
     def _with(self, *changed: Condition) -> ApplicationStatus:
-        status = self.application.status
-        settled = status.conditions
-        for each in changed:
-            settled = conditions.set_condition(settled, each, self.now)
-        generation = self.application.metadata.generation
-        return msgspec.structs.replace(status, observed_generation=generation, conditions=settled)
+        return observed(self.application, self.application.status, self.now, *changed)
 
     def _condition(self, type_: str, holds: bool, reason: ApplicationReason, message: str) -> Condition:
         return condition(self.application, holds, reason, message, type=type_)

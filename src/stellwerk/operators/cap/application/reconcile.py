@@ -14,10 +14,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import (
-    PartialObjectMetadata,
-    metadata_of,
-)
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
@@ -25,7 +22,7 @@ from stellwerk.operators.cap.application.inline_domains import ConversionRefused
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
 from stellwerk.operators.cap.application.progress import ShownProgress
 from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
-from stellwerk.operators.cap.kinds.status import condition
+from stellwerk.operators.cap.kinds.status import condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.metrics import CapMetrics
@@ -36,7 +33,6 @@ from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.tenant.plan import version_changed
 from stellwerk.operators.cap.tenant.subscription_objects import provider_name
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_FINALIZER, Caches
-from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import EventSink
@@ -91,16 +87,11 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:
         """The failure as state and message."""
-        is_ours = isinstance(failure, ApplicationFailed)
-        status, generation = application.status, application.metadata.generation
-        reason = failure.reason if is_ours else ApplicationReason.RecoveredPanic
+        reason = failure.reason if isinstance(failure, ApplicationFailed) else ApplicationReason.RecoveredPanic
+        state = ApplicationState.DELETING if application.metadata.is_terminating else ApplicationState.ERROR
         ready = condition(application, False, reason, str(failure))
-        return msgspec.structs.replace(
-            status,
-            state=ApplicationState.DELETING if application.metadata.is_terminating else ApplicationState.ERROR,
-            observed_generation=generation,
-            conditions=conditions.set_condition(status.conditions, ready, self.clock.now()),
-        )
+        status = observed(application, application.status, self.clock.now(), ready)
+        return msgspec.structs.replace(status, state=state)
 
     async def _snapshot(self, application: CAPApplication) -> ApplicationSnapshot:
         caches, namespace = self.caches, application.metadata.namespace

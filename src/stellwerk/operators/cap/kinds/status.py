@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from stellwerk.kube.schema.crd import AGE, PrinterColumn, documented
 from stellwerk.kube.types.model import JsonObject, Kind, Unreadable
 from stellwerk.kube.types.object_meta import Condition, Record, rfc3339
+from stellwerk.runtime import conditions
 
 GROUP = "sme.sap.com"
 API_VERSION = "v1alpha1"
@@ -49,6 +50,9 @@ class ReconciledStatus(Record, frozen=True, kw_only=True):
     ] = ""
 
 
+S = TypeVar("S", bound=ReconciledStatus)
+
+
 class TimedStatus(ReconciledStatus, frozen=True, kw_only=True):
     """A status that also shows when the object has last become what it has to be."""
 
@@ -84,6 +88,14 @@ def condition(obj: Kind, holds: bool, reason: str, message: str, *, type: str = 
         message=message,
         observed_generation=obj.metadata.generation,
     )
+
+
+def observed(obj: Kind, status: S, now: datetime, *changed: Condition) -> S:
+    """The status with these conditions, as one of the object as it is now."""
+    settled = status.conditions
+    for each in changed:
+        settled = conditions.set_condition(settled, each, now)
+    return msgspec.structs.replace(status, observed_generation=obj.metadata.generation, conditions=settled)
 
 
 def unreadable(obj: Unreadable) -> JsonObject:

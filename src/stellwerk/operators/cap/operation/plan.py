@@ -18,7 +18,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition
+from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition, observed
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -348,19 +348,11 @@ def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> O
     if operation.metadata.is_terminating and not report.has_ended:
         state = OperationState.DELETING
     is_same_step = report.reason != OperationReason.StepCompleted
-    return OperationStatus(
+    return msgspec.structs.replace(
+        observed(operation, operation.status, now, ready),
         state=state,
         current_step=report.step,
         active_job=report.job,
         failed_step=report.failed_step,
         retry=report.retry or (operation.status.retry if is_same_step else None),
-        last_handled_retry=operation.status.last_handled_retry,
-        last_handled_reconcile_at=operation.status.last_handled_reconcile_at,
-        observed_generation=operation.metadata.generation,
-        conditions=conditions.set_condition(operation.status.conditions, ready, now),
     )
-
-
-def acknowledged(operation: CAPTenantOperation, status: OperationStatus) -> OperationStatus:
-    """The status that shows the request of the object as handled."""
-    return msgspec.structs.replace(status, last_handled_retry=retries.request(operation.metadata))

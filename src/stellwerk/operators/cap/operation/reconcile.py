@@ -83,7 +83,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             case plan.Refuse(message):
                 return self._answer(operation, plan.refusal(message))
             case plan.Acknowledge():
-                return Next.now(plan.acknowledged(operation, operation.status)).without_event()
+                return Next.now(retries.acknowledged(operation.metadata, operation.status)).without_event()
             case plan.Pause(seconds):
                 return Next.after(seconds)
             case plan.RunAgain() as again:
@@ -165,7 +165,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         words = await last_words(self.client, again.job) if again.job is not None else ""
         report = plan.retry_report(operation, again, words)
         now = self.clock.now()
-        status = plan.acknowledged(operation, plan.status_of(operation, report, now))
+        status = retries.acknowledged(operation.metadata, plan.status_of(operation, report, now))
         notice = Notice(report.reason, report.message, action=report.action)
         return Next.after(retries.seconds_left(again.retry, now), status).without_event().with_events(notice)
 

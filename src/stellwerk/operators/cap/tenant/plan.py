@@ -14,7 +14,7 @@ one. So no operation is started twice, and none is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -26,7 +26,7 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
-from stellwerk.operators.cap.kinds.status import READY, condition
+from stellwerk.operators.cap.kinds.status import READY, condition, observed
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -71,17 +71,17 @@ class Phase:
     reason: TenantReason
 
 
-UNDER_WAY = {
+UNDER_WAY: Mapping[str, Phase] = {
     Operation.PROVISIONING: Phase(TenantState.PROVISIONING, False, TenantReason.ProvisioningOperationCreated),
     Operation.UPGRADE: Phase(TenantState.UPGRADING, True, TenantReason.UpgradeOperationCreated),
     Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningOperationCreated),
 }
-SUCCEEDED = {
+SUCCEEDED: Mapping[str, Phase] = {
     Operation.PROVISIONING: Phase(TenantState.READY, True, TenantReason.ProvisioningCompleted),
     Operation.UPGRADE: Phase(TenantState.READY, True, TenantReason.UpgradeCompleted),
     Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningCompleted),
 }
-FAILED = {
+FAILED: Mapping[str, Phase] = {
     Operation.PROVISIONING: Phase(TenantState.PROVISIONING_ERROR, False, TenantReason.ProvisioningFailed),
     Operation.UPGRADE: Phase(TenantState.UPGRADE_ERROR, True, TenantReason.UpgradeFailed),
     Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningFailed),
@@ -336,41 +336,31 @@ def absent(tenant: CAPTenant, application: CAPApplication) -> JsonObject | None:
 # ---- the status
 
 
-def status_of(
-    tenant: CAPTenant,
-    phase: Phase,
-    message: str,
-    now: datetime,
-    *,
-    current: str | None = None,
-    most: int = PREVIOUS_VERSIONS,
-) -> TenantStatus:
-    """The status in a phase. `current`: the version that the tenant has from now on; at most `most` previous ones."""
-    status = tenant.status
-    previous = status.previous_versions
-    if current is not None and current != status.current_version and status.current_version:
-        previous = (*previous, status.current_version)
-        if len(previous) > max(most, 3):  # shorter lists were never cut, and one entry goes at a time
-            previous = previous[1:]
+def status_of(tenant: CAPTenant, phase: Phase, message: str, now: datetime) -> TenantStatus:
+    """The status in a phase."""
     ready = condition(tenant, phase.is_ready, phase.reason, message)
-    return msgspec.structs.replace(
-        status,
-        state=phase.state,
-        current_version=status.current_version if current is None else current,
-        previous_versions=previous,
-        observed_generation=tenant.metadata.generation,
-        conditions=conditions.set_condition(status.conditions, ready, now),
-    )
+    return msgspec.structs.replace(observed(tenant, tenant.status, now, ready), state=phase.state)
 
 
 def recorded(
     tenant: CAPTenant, operation: CAPTenantOperation, now: datetime, most: int = PREVIOUS_VERSIONS
 ) -> TenantStatus:
-    """The status that shows an operation that succeeded: its version is the current one, and the tenant complete."""
-    phase = SUCCEEDED[Operation(operation.spec.operation)]
-    message, version = success_message(operation), operation.spec.version_name
-    status = status_of(tenant, phase, message, now, current=version, most=most)
-    return msgspec.structs.replace(status, last_full_reconciliation_time=kubernetes_time(now))
+    """The status that shows an operation that succeeded: its version is the current one, and the tenant complete.
+
+    It shows at most `most` previous versions.
+    """
+    former, version = tenant.status.current_version, operation.spec.version_name
+    previous = tenant.status.previous_versions
+    if former not in ("", version):
+        previous = (*previous, former)
+        if len(previous) > max(most, 3):  # shorter lists were never cut, and one entry goes at a time
+            previous = previous[1:]
+    return msgspec.structs.replace(
+        status_of(tenant, SUCCEEDED[operation.spec.operation], success_message(operation), now),
+        current_version=version,
+        previous_versions=previous,
+        last_full_reconciliation_time=kubernetes_time(now),
+    )
 
 
 def waiting_message(operation: CAPTenantOperation) -> str:
@@ -390,11 +380,6 @@ def failure_message(operation: CAPTenantOperation) -> str:
     key = operation.key
     retry = f"stellwerk cap retry ctop/{key.name} -n {key.namespace}"
     return f"CAPTenantOperation {_dotted(operation)} failed{cause}. Run the step again with: {retry}"
-
-
-def acknowledged(tenant: CAPTenant, status: TenantStatus) -> TenantStatus:
-    """The status that shows the request of the object to run a failed operation again as handled."""
-    return msgspec.structs.replace(status, last_handled_retry=retries.request(tenant.metadata))
 
 
 def forwarded(tenant: CAPTenant) -> JsonObject:

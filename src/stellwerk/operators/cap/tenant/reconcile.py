@@ -92,7 +92,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             return answer
         if not retries.is_unread(tenant.metadata, tenant.status.last_handled_retry):
             return answer
-        return replace(answer, status=plan.acknowledged(tenant, answer.status or tenant.status))
+        return replace(answer, status=retries.acknowledged(tenant.metadata, answer.status or tenant.status))
 
     async def _retry(self, seen: TenantSnapshot, failure: plan.ShowFailure) -> plan.ShowFailure | plan.AwaitOperation:
         """Ask the failed operation to run again where the tenant is asked to."""
