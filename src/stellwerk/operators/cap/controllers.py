@@ -37,7 +37,7 @@ from stellwerk.operators.cap.version.monitor import NAME, VersionMonitor
 from stellwerk.operators.cap.version.prometheus import PrometheusAccess
 from stellwerk.operators.cap.version.reconcile import VersionReconciler
 from stellwerk.operators.cap.version.rollout import CredentialRollout
-from stellwerk.operators.cap.watches import BY_OWNER, Caches
+from stellwerk.operators.cap.watches import Caches
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.cache.informer import Informer
@@ -150,12 +150,7 @@ class _Building:
 
     def applications(self) -> ApplicationController:
         seen = self.seen
-        networking = ServiceNetworking(
-            objects=self._virtual_services(),
-            live=lambda application: seen.virtual_services.store.by(BY_OWNER, application.metadata.uid),
-            find_domain=seen.domain,
-            operator_namespace=self.namespace,
-        )
+        networking = ServiceNetworking(caches=seen, objects=self._virtual_services(), operator_namespace=self.namespace)
         reconciler = ApplicationReconciler(
             client=self.client,
             caches=seen,
@@ -196,14 +191,7 @@ class _Building:
 
     def tenants(self) -> TenantController:
         seen = self.seen
-        networking = TenantNetworking(
-            cache=seen.virtual_services,
-            objects=self._virtual_services(),
-            find_domain=seen.domain,
-            is_hidden=seen.is_hidden,
-            find_version=seen.versions.store.get,
-            operator_namespace=self.namespace,
-        )
+        networking = TenantNetworking(caches=seen, objects=self._virtual_services(), operator_namespace=self.namespace)
         reconciler = TenantReconciler(
             client=self.client,
             caches=seen,

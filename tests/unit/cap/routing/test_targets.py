@@ -86,14 +86,14 @@ def test_hosts_of_domains_come_before_those_of_cluster_domains() -> None:
     own = msgspec.structs.replace(domain("own.example.com"), status=DomainStatus(gateway_name="own-gw"))
     wide = msgspec.structs.replace(cluster_domain("wide.example.com"), status=DomainStatus(gateway_name="wide-gw"))
     found: dict[str, AnyDomain] = {"primary.one": own, "everywhere": wide}
-    assert targets.served_domains(APPLICATION, lambda reference: found.get(reference.name), "cap-system") == (
+    assert targets.served_domains(APPLICATION, lambda _, reference: found.get(reference.name), "cap-system") == (
         ServedDomain("own.example.com", "own-gw"),
         ServedDomain("wide.example.com", "cap-system/wide-gw"),
     )
 
 
 def test_a_domain_without_a_gateway_so_far_has_no_route() -> None:
-    assert targets.served_domains(APPLICATION, lambda reference: domain(), "cap-system") == ()
+    assert targets.served_domains(APPLICATION, lambda *_: domain(), "cap-system") == ()
 
 
 def test_stickiness_is_what_the_workload_asks_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from stellwerk.api.istio import ConsistentHash, StickyCookie, StickyCookieAttribute
 from stellwerk.operators.cap import names
@@ -22,6 +23,9 @@ from stellwerk.operators.cap.kinds.version import (
     WorkloadPort,
 )
 from stellwerk.operators.cap.routing.virtual_services import ExposedRoute, RoutedPort, RouterVersion, ServedDomain
+
+FindDomain: TypeAlias = Callable[[str, DomainRef], AnyDomain | None]
+"""Returns the domain of a reference in a namespace."""
 
 DEFAULT_PORTS: Mapping[str, WorkloadPort] = {
     DeploymentType.ROUTER: WorkloadPort(name="router-svc-port", port=5000),
@@ -71,16 +75,14 @@ def is_exposed(version: CAPApplicationVersion, workload: Workload) -> bool:
     return any(route.workload_name == workload.name for exposure in exposures for route in exposure.routes)
 
 
-def served_domains(
-    application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None], operator_namespace: str
-) -> tuple[ServedDomain, ...]:
+def served_domains(application: CAPApplication, find: FindDomain, operator_namespace: str) -> tuple[ServedDomain, ...]:
     """The hosts of an application with their gateways: of Domains first, then of ClusterDomains, in their order.
 
-    `find` returns the object of a reference. A domain without a gateway so far is left out.
+    A domain without a gateway so far is left out.
     """
     references = application.spec.domain_refs
     ordered = [*_of_kind(references, DomainKind.DOMAIN), *_of_kind(references, DomainKind.CLUSTER_DOMAIN)]
-    found = (find(reference) for reference in ordered)
+    found = (find(application.metadata.namespace, reference) for reference in ordered)
     return tuple(
         ServedDomain(domain.spec.domain, gateway)
         for domain in found
@@ -100,9 +102,10 @@ def check_subdomain(subdomain: str, owner: str) -> None:
         )
 
 
-def unready_domain(application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None]) -> str:
+def unready_domain(application: CAPApplication, find: FindDomain) -> str:
     """What keeps the domains of an application from being ready, for people; empty where all are."""
-    found = (unready(application, reference, find(reference)) for reference in application.spec.domain_refs)
+    namespace = application.metadata.namespace
+    found = (unready(application, each, find(namespace, each)) for each in application.spec.domain_refs)
     return next(filter(None, found), "")
 
 

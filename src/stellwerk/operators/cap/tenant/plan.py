@@ -342,6 +342,11 @@ def status_of(tenant: CAPTenant, phase: Phase, message: str, now: datetime) -> T
     return msgspec.structs.replace(observed(tenant, tenant.status, now, ready), state=phase.state)
 
 
+def under_way(tenant: CAPTenant, operation: CAPTenantOperation, now: datetime) -> TenantStatus:
+    """The status while an operation is under way."""
+    return status_of(tenant, UNDER_WAY[operation.spec.operation], waiting_message(operation), now)
+
+
 def recorded(
     tenant: CAPTenant, operation: CAPTenantOperation, now: datetime, most: int = PREVIOUS_VERSIONS
 ) -> TenantStatus:

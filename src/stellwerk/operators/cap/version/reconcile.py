@@ -132,13 +132,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             tenants=caches.tenants.store.by(BY_APPLICATION, str(key)),
             hidden_tenants=caches.hidden_tenants(namespace),
             versions=caches.versions.store.by(BY_APPLICATION, str(key)),
-            unready_domain=self._unready_domain(application, namespace),
+            unready_domain=unready_domain(application, caches.domain) if application is not None else "",
         )
-
-    def _unready_domain(self, application: CAPApplication | None, namespace: str) -> str:
-        if application is None:
-            return ""
-        return unready_domain(application, lambda reference: self.caches.domain(namespace, reference))
 
     def _answer(self, seen: VersionSnapshot, report: Report) -> Answer:
         status = plan.status_of(seen.version, report, self.clock.now())

@@ -19,7 +19,7 @@ from stellwerk.kube.types.model import Unstructured, metadata_of
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import exposures, inline_domains, plan
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
-from stellwerk.operators.cap.hashed_objects import ORIGINAL
+from stellwerk.operators.cap.hashed_objects import ORIGINAL, owner_of
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome, Surroundings
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -150,7 +150,7 @@ async def _note_routes(
         raise PreviewFailed(str(error)) from error
     shown = {exposures.address_of(each): each for each in live}
     for address, (desired, hash) in wanted.items():
-        outcome.hashed(exposures.owner_of(application), desired, hash, shown.get(address))
+        outcome.hashed(owner_of(application), desired, hash, shown.get(address))
     for address in shown.keys() - wanted.keys():
         outcome.deleted[address.ref] = f"{version.ref} does not expose its subdomain"
 

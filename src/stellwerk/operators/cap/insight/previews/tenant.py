@@ -17,7 +17,7 @@ from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured, metadata_of
 from stellwerk.operators.cap import names, preparation, retries
-from stellwerk.operators.cap.hashed_objects import ORIGINAL, is_written
+from stellwerk.operators.cap.hashed_objects import ORIGINAL, is_written, owner_of
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome, Surroundings
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
@@ -123,7 +123,7 @@ async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, foun
     if routes is None:
         return
     desired, hash = routes
-    owner = networking.owner_of(tenant)
+    owner = owner_of(tenant)
     if hosts.waits:
         outcome.warnings.append(f"{desired.ref} keeps its hosts: {hosts.waits}")
     if live is not None and is_written(owner, live, hash) and networking.lacking_metadata(desired, live):
