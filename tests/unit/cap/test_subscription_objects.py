@@ -73,8 +73,10 @@ def test_a_tenant_owns_a_secret_with_its_label_and_without_another_owner(
     secret = msgspec.convert({"metadata": {"name": "s", "labels": labels, "ownerReferences": owners}}, Secret)
     tenant = given.tenant()
     assert subscription_objects.may_be_payload_of(tenant, secret) is may
-    assert subscription_objects.lacks_owner(tenant, secret) is (may and not owners)
-    assert not subscription_objects.lacks_owner(None, secret)
+    found = {"acme-context": secret}
+    assert subscription_objects.unowned_context(tenant, found.get) == ("acme-context" if may and not owners else "")
+    assert subscription_objects.unowned_context(None, found.get) == ""
+    assert subscription_objects.unowned_context(tenant, lambda _: None) == ""
     assert subscription_objects.may_hold_payload(secret, tenant.spec.tenant_id, ("later", tenant.metadata.name)) is may
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -31,7 +30,6 @@ from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.operators.cap.routing.targets import UnusableSubdomain
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.tenant.plan import version_changed
-from stellwerk.operators.cap.tenant.subscription_objects import provider_name
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_FINALIZER, Caches
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
@@ -100,29 +98,26 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
         unknown = await caches.unknown_secrets(namespace)
         missing = () if unknown else await caches.missing_secrets(application)
+        secrets, references = caches.secrets(namespace).store, application.spec.domain_refs
         return ApplicationSnapshot(
             application=application,
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
             tenants=tenants,
             hidden_tenants=caches.hidden_tenants(namespace),
             hidden_versions=caches.hidden_versions(namespace),
-            domains={each: caches.domain(namespace, each) for each in application.spec.domain_refs},
+            domains={each: domain for each in references if (domain := caches.domain(namespace, each)) is not None},
             missing_secrets=missing,
             unknown_secrets=unknown,
             ending_secrets=caches.ending_secrets(application),
-            held_secrets=caches.secrets(namespace).store.by(BY_FINALIZER, names.APPLICATION_FINALIZER),
+            held_secrets=secrets.by(BY_FINALIZER, names.APPLICATION_FINALIZER),
             conversion=inline_domains.conversion(
                 application, caches.domains.store.all(), caches.cluster_domains.store.all()
             ),
-            unowned_context=self._unowned_context(application, tenants),
+            unowned_context=subscription_objects.unowned_context(
+                subscription_objects.provider_tenant(application, tenants),
+                lambda name: secrets.get(ObjectKey(namespace, name)),
+            ),
         )
-
-    def _unowned_context(self, application: CAPApplication, tenants: Sequence[CAPTenant]) -> str:
-        name, namespace = provider_name(application), application.metadata.namespace
-        tenant = next((each for each in tenants if each.metadata.name == name), None)
-        context = tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if tenant is not None else ""
-        secret = self.caches.secrets(namespace).store.get(ObjectKey(namespace, context)) if context else None
-        return context if subscription_objects.lacks_owner(tenant, secret) else ""
 
     async def _write(self, application: CAPApplication, write: Write) -> None:
         match write:
@@ -138,11 +133,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                     await self._create_provider(application, version)
                 except (BadRequest, Forbidden, Invalid) as error:  # a tenant id that cannot be a label, for example
                     raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
-            case plan.OwnContext(secret):
-                key = ObjectKey(application.metadata.namespace, provider_name(application))
-                tenant = self.caches.tenants.store.get(key)
-                if tenant is not None:
-                    await self._own_context(tenant, secret)
+            case plan.OwnContext(tenant, secret):
+                await self._own_context(tenant, secret)
             case plan.DeleteTenants(tenants):
                 for tenant in tenants:
                     metadata = tenant.metadata

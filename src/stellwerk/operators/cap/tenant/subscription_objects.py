@@ -8,7 +8,7 @@ it is deleted with the tenant. Objects of subscribers are made in `subscription.
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -95,11 +95,18 @@ def owned_by(tenant: CAPTenant) -> JsonObject:
     return {"metadata": {"ownerReferences": [msgspec.to_builtins(owner_reference(tenant))]}}
 
 
-def lacks_owner(tenant: CAPTenant | None, secret: HasMetadata | None) -> bool:
-    """Whether a Secret that the tenant of a provider names is still to be owned by it."""
+def provider_tenant(application: CAPApplication, tenants: Iterable[CAPTenant]) -> CAPTenant | None:
+    """The tenant of the provider, among those of the application."""
+    return next((tenant for tenant in tenants if tenant.metadata.name == provider_name(application)), None)
+
+
+def unowned_context(tenant: CAPTenant | None, find: Callable[[str], HasMetadata | None]) -> str:
+    """The Secret that the tenant of a provider names and is still to own; empty where there is none."""
+    name = tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if tenant is not None else ""
+    secret = find(name) if name else None
     if tenant is None or secret is None or secret.metadata.owner_references:
-        return False
-    return may_be_payload_of(tenant, secret)
+        return ""
+    return name if may_be_payload_of(tenant, secret) else ""
 
 
 def may_be_payload_of(tenant: CAPTenant, secret: HasMetadata) -> bool:

@@ -61,10 +61,6 @@ class ApplicationPreviewer:
 async def _snapshot(client: Client, application: CAPApplication, found: Surroundings) -> ApplicationSnapshot:
     namespace = application.metadata.namespace
     secrets = (await client.list(metadata_of(Secret), namespace)).items
-    name = subscription_objects.provider_name(application)
-    provider = next((each for each in found.tenants if each.metadata.name == name), None)
-    context = provider.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if provider is not None else ""
-    secret = next((each for each in secrets if each.metadata.name == context), None)
     is_inline = application.spec.domains is not None and not application.spec.domain_refs
     return ApplicationSnapshot(
         application=application,
@@ -80,7 +76,10 @@ async def _snapshot(client: Client, application: CAPApplication, found: Surround
         )
         if is_inline
         else None,
-        unowned_context=context if subscription_objects.lacks_owner(provider, secret) else "",
+        unowned_context=subscription_objects.unowned_context(
+            subscription_objects.provider_tenant(application, found.tenants),
+            {each.metadata.name: each for each in secrets}.get,
+        ),
     )
 
 
@@ -118,7 +117,7 @@ def _note_write(outcome: Outcome, application: CAPApplication, write: Write) -> 
             outcome.created[Address(Secret.resource, secret_key).ref] = "the payload of the provider's subscription"
             key = Unstructured.of(wanted.tenant).key
             outcome.objects.append(Desired(Address(CAPTenant.resource, key), wanted.tenant))
-        case plan.OwnContext(name):
+        case plan.OwnContext(_, name):
             outcome.changed[Address(Secret.resource, ObjectKey(namespace, name)).ref] = "its tenant becomes its owner"
         case plan.DeleteTenants(tenants):
             for tenant in tenants:
