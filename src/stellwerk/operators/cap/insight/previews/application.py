@@ -106,9 +106,7 @@ def _note_write(outcome: Outcome, application: CAPApplication, write: Write) -> 
             for secret in held:
                 outcome.changed[Address(Secret.resource, secret.key).ref] = "a finalizer of the first releases goes"
         case plan.ConvertDomains(conversion):
-            for resource, body in conversion.created:
-                content = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-                outcome.objects.append(Desired(Address(resource, Unstructured.of(content).key), content))
+            outcome.objects += conversion.created
             outcome.changed[application.ref] = "spec.domains becomes spec.domainRefs"
         case plan.CreateProvider(version):
             assert application.spec.provider is not None
