@@ -17,7 +17,7 @@ from stellwerk.operators.cap.tenant.subscription_objects import SubscriptionObje
 
 
 def payload_in(made: SubscriptionObjects) -> bytes:
-    return base64.b64decode(msgspec.convert(made.secret["data"], dict[str, str])["subscriptionContext"])
+    return base64.b64decode(msgspec.convert(made.secret.body["data"], dict[str, str])["subscriptionContext"])
 
 
 def typed(body: JsonObject) -> CAPTenant:
@@ -45,8 +45,8 @@ def test_the_payload_of_the_provider_names_its_own_subaccount() -> None:
     made = subscription_objects.of_provider(application, application.spec.provider, "1.0.0")
 
     assert json.loads(payload_in(made))["subscribedSubaccountId"] == "subaccount"
-    assert typed(made.tenant).spec.version == "1.0.0"
-    assert typed(made.tenant).metadata.name == "bookshop-provider"
+    assert typed(made.tenant.body).spec.version == "1.0.0"
+    assert typed(made.tenant.body).metadata.name == "bookshop-provider"
 
 
 LABELED: JsonObject = {"sme.sap.com/btp-tenant-id": "acme-id"}

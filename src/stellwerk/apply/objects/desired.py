@@ -91,6 +91,15 @@ class Desired:
     """Normalised; shared, so treat it as read-only."""
     origin: Origin = field(default_factory=Origin)
 
+    @classmethod
+    def named(
+        cls, resource: Resource, key: ObjectKey, metadata: JsonObject | None = None, **content: JsonValue
+    ) -> Desired:
+        """An object with this name. `metadata` is the rest of its metadata, `content` its other fields."""
+        name: JsonObject = {"name": key.name, **({"namespace": key.namespace} if key.namespace else {})}
+        body: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return cls(Address(resource, key), {**body, "metadata": name | (metadata or {}), **content})
+
     @property
     def resource(self) -> Resource:
         """Where the object is served."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -78,9 +78,6 @@ def _created(application: CAPApplication, inline: InlineDomains, host: str) -> D
     else:
         resource, key = ClusterDomain.resource, ObjectKey("", names.derived(_SECONDARY, host))
         mode = DNSMode.SUBDOMAIN
-    metadata: JsonObject = {"name": key.name, "annotations": {names.MIGRATED_ANNOTATION: str(own)}}
-    if resource.namespaced:
-        metadata["namespace"] = key.namespace
     spec: JsonObject = {
         "domain": host,
         "ingressSelector": {label.name: label.value for label in inline.istio_ingress_gateway_labels},
@@ -89,13 +86,7 @@ def _created(application: CAPApplication, inline: InlineDomains, host: str) -> D
     }
     if inline.dns_target:
         spec["dnsTarget"] = inline.dns_target
-    body: JsonObject = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": metadata,
-        "spec": spec,
-    }
-    return Desired(Address(resource, key), body)
+    return Desired.named(resource, key, {"annotations": {names.MIGRATED_ANNOTATION: str(own)}}, spec=spec)
 
 
 async def create(client: Client, found: DomainConversion) -> None:

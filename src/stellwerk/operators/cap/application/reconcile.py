@@ -202,9 +202,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         assert provider is not None
         wanted = subscription_objects.of_provider(application, provider, version.spec.version)
         with contextlib.suppress(AlreadyExists):  # created before a crash: its content is the same
-            await self.client.create(Secret, wanted.secret)
+            await self.client.create(Secret, wanted.secret.body)
         try:
-            tenant = await self.client.create(CAPTenant, wanted.tenant)
+            tenant = await self.client.create(CAPTenant, wanted.tenant.body)
         except AlreadyExists:
             return  # the cache is behind, and its change wakes the application
         self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)

@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 
 from stellwerk.api.istio import DestinationRule, DestinationRuleSpec, VirtualService, VirtualServiceSpec
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
@@ -58,27 +58,11 @@ def exposed_subdomain(hosts: JsonValue) -> str:
 def destination_rule(key: ObjectKey, spec: DestinationRuleSpec) -> Desired:
     """The DestinationRule of a workload, which has no labels."""
     content = cast("JsonValue", msgspec.json.decode(msgspec.json.encode(spec, order="deterministic")))
-    resource = DestinationRule.resource
-    body: JsonObject = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": key.name, "namespace": key.namespace},
-        "spec": content,
-    }
-    return Desired(Address(resource, key), body)
+    return Desired.named(DestinationRule.resource, key, spec=content)
 
 
 def _virtual_service(
     key: ObjectKey, spec: VirtualServiceSpec, labels: dict[str, str], annotations: dict[str, str]
 ) -> Desired:
-    resource = VirtualService.resource
-    metadata: JsonObject = {"name": key.name, "namespace": key.namespace, "labels": {**labels}}
-    if annotations:
-        metadata["annotations"] = {**annotations}
-    body: JsonObject = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": metadata,
-        "spec": virtual_services.body(spec),
-    }
-    return Desired(Address(resource, key), body)
+    metadata: JsonObject = {"labels": {**labels}, **({"annotations": {**annotations}} if annotations else {})}
+    return Desired.named(VirtualService.resource, key, metadata, spec=virtual_services.body(spec))

@@ -21,8 +21,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.errors import StatusError
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, owner_reference
 from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
@@ -37,6 +39,8 @@ from stellwerk.operators.cap.kinds.tenant import (
     UpgradeStrategy,
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.operation import steps
+from stellwerk.operators.cap.operation.plan import marks_of
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
@@ -331,6 +335,36 @@ def absent(tenant: CAPTenant, application: CAPApplication) -> JsonObject | None:
         annotations[names.SUBSCRIPTION_GUID] = guid
     former = names.former_identity(application.spec)
     return preparation.absent(tenant, names.TENANT_FINALIZER, labels, annotations, application, former=former)
+
+
+# ---- a new operation
+
+
+def new_operation(tenant: CAPTenant, start: Start) -> Desired:
+    """The CAPTenantOperation to create. Raises NoTenantOperation where the version has no Job for it."""
+    marks = marks_of(tenant, start.operation)
+    metadata: JsonObject = {
+        "finalizers": [names.OPERATION_FINALIZER],
+        "ownerReferences": [msgspec.to_builtins(owner_reference(tenant))],
+        "labels": {**marks["labels"]},
+        "annotations": {**marks["annotations"]},
+    }
+    spec: JsonObject = {
+        "operation": start.operation.value,
+        "subDomain": tenant.spec.sub_domain,
+        "tenantId": tenant.spec.tenant_id,
+        "capApplicationVersionInstance": start.version.metadata.name,
+        "steps": [msgspec.to_builtins(step) for step in steps.steps_of(start.version, start.operation)],
+    }
+    key = ObjectKey(tenant.metadata.namespace, _operation_name(tenant, start))
+    return Desired.named(CAPTenantOperation.resource, key, metadata, spec=spec)
+
+
+def _operation_name(tenant: CAPTenant, start: Start) -> str:
+    """The same in each pass, so that a creation whose answer was lost is not repeated."""
+    earlier = "".join(sorted(each.metadata.uid for each in start.replaces))
+    metadata = tenant.metadata
+    return names.derived(metadata.name, metadata.uid, start.operation, start.version.metadata.uid, earlier)
 
 
 # ---- the status

@@ -25,7 +25,7 @@ from stellwerk.operators.cap.kinds.tenant import (
 from stellwerk.operators.cap.operation.steps import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing.targets import unready_domain
-from stellwerk.operators.cap.tenant import new_operation, plan
+from stellwerk.operators.cap.tenant import plan
 from stellwerk.operators.cap.tenant.networking import NETWORKING, NetworkingFailed, TenantNetworking
 from stellwerk.operators.cap.tenant.plan import Phase, TenantSnapshot
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_ID, Caches
@@ -146,7 +146,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         tenant, client = seen.tenant, self.client
         namespace = tenant.metadata.namespace
         try:
-            body = new_operation.body(tenant, start)
+            wanted = plan.new_operation(tenant, start)
         except NoTenantOperation as error:
             raise TenantFailed(str(error)) from error
         for earlier in start.replaces:
@@ -155,7 +155,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         for output in self.caches.outputs.store.by(BY_TENANT_ID, f"{namespace}/{tenant.spec.tenant_id}"):
             await client.delete(metadata_of(CAPTenantOutput), output.metadata.name, namespace, uid=output.metadata.uid)
         try:
-            created = await client.create(CAPTenantOperation, body)
+            created = await client.create(CAPTenantOperation, wanted.body)
         except _REFUSED as error:
             raise TenantFailed(plan.refusal_message(tenant, error)) from error
         except AlreadyExists:  # an earlier one is being deleted, or the cache is behind: either change wakes the tenant

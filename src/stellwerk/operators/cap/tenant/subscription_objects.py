@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from stellwerk.api.core import Secret
+from stellwerk.apply.objects.desired import Desired
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication, Provider
@@ -22,43 +25,41 @@ from stellwerk.operators.cap.names import go_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionObjects:
-    """The bodies of the two objects, as they are created."""
+    """The two objects, as they are created."""
 
-    secret: JsonObject
-    tenant: JsonObject
+    secret: Desired
+    tenant: Desired
 
 
 def of_provider(application: CAPApplication, provider: Provider, version: str) -> SubscriptionObjects:
     """The objects of the application's own provider, whose tenant begins with `version`."""
     name, namespace, tenant_id = provider_name(application), application.metadata.namespace, provider.tenant_id
-    context = names.derived(name, application.metadata.uid)
-    secret: JsonObject = {
-        "metadata": {"name": context, "namespace": namespace, "labels": {names.TENANT_ID_LABEL: tenant_id}},
-        "data": secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
-    }
-    resource = CAPTenant.resource
-    labels = {
+    context = ObjectKey(namespace, names.derived(name, application.metadata.uid))
+    labels: JsonObject = {
         names.TENANT_TYPE_LABEL: names.PROVIDER,
         names.TENANT_ID_LABEL: tenant_id,
         **names.application_labels(application.spec),
     }
-    tenant: JsonObject = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {**labels},
-            "annotations": {names.CONTEXT_SECRET_ANNOTATION: context},
-        },
-        "spec": {
-            "capApplicationInstance": application.metadata.name,
-            "subDomain": provider.sub_domain,
-            "tenantId": tenant_id,
-            "version": version,
-        },
+    spec: JsonObject = {
+        "capApplicationInstance": application.metadata.name,
+        "subDomain": provider.sub_domain,
+        "tenantId": tenant_id,
+        "version": version,
     }
-    return SubscriptionObjects(secret=secret, tenant=tenant)
+    return SubscriptionObjects(
+        secret=Desired.named(
+            Secret.resource,
+            context,
+            {"labels": {names.TENANT_ID_LABEL: tenant_id}},
+            data=secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
+        ),
+        tenant=Desired.named(
+            CAPTenant.resource,
+            ObjectKey(namespace, name),
+            {"labels": labels, "annotations": {names.CONTEXT_SECRET_ANNOTATION: context.name}},
+            spec=spec,
+        ),
+    )
 
 
 def provider_name(application: CAPApplication) -> str:

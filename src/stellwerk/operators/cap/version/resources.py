@@ -9,7 +9,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
@@ -205,11 +205,8 @@ class VersionObjects:
     def _object(
         self, resource: Resource, name: str, spec: JsonObject, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> Desired:
-        namespace = self.version.metadata.namespace
-        metadata: JsonObject = {"name": name, "namespace": namespace}
-        metadata |= workload_pods.given(labels={**labels}, annotations={**annotations})
-        body: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-        return Desired(Address(resource, ObjectKey(namespace, name)), {**body, "spec": spec})
+        metadata = workload_pods.given(labels={**labels}, annotations={**annotations})
+        return Desired.named(resource, ObjectKey(self.version.metadata.namespace, name), metadata, spec=spec)
 
 
 def _details(workload: Workload) -> DeploymentDetails:

@@ -9,13 +9,13 @@ import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.api.istio import VirtualService
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import Unstructured, metadata_of
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import exposures, inline_domains, plan
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
@@ -25,7 +25,6 @@ from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outc
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.operators.cap.routing.objects import exposure_owner_hash
@@ -111,10 +110,8 @@ def _note_write(outcome: Outcome, application: CAPApplication, write: Write) -> 
         case plan.CreateProvider(version):
             assert application.spec.provider is not None
             wanted = subscription_objects.of_provider(application, application.spec.provider, version.spec.version)
-            secret_key = Unstructured.of(wanted.secret).key
-            outcome.created[Address(Secret.resource, secret_key).ref] = "the payload of the provider's subscription"
-            key = Unstructured.of(wanted.tenant).key
-            outcome.objects.append(Desired(Address(CAPTenant.resource, key), wanted.tenant))
+            outcome.created[wanted.secret.ref] = "the payload of the provider's subscription"
+            outcome.objects.append(wanted.tenant)
         case plan.OwnContext(_, name):
             outcome.changed[Address(Secret.resource, ObjectKey(namespace, name)).ref] = "its tenant becomes its owner"
         case plan.DeleteTenants(tenants):
