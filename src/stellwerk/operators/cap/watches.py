@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -89,6 +89,7 @@ class Caches:
     """The Secrets with the credentials of workloads."""
     _secrets: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
     _wakes: list[Callable[[ObjectKey], None]] = field(default_factory=list)
+    """What is called with each application of whose Secrets one has changed."""
 
     def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
         """The domain of a reference in a namespace."""
@@ -129,7 +130,7 @@ class Caches:
         """All Secrets of a namespace, as metadata; watched from the first call until the last application is gone."""
         if namespace not in self._secrets:
             made = self._secrets[namespace] = self.manager.informer(metadata_of(Secret), namespace=namespace)
-            made.store.add_index(BY_FINALIZER, _finalizers)
+            made.store.add_index(BY_FINALIZER, lambda secret: secret.metadata.finalizers)
             made.on_change(self._on_secret)
             made.on_served(lambda: self._on_secrets(namespace))
         return self._secrets[namespace]
@@ -142,21 +143,18 @@ class Caches:
         if not any(each.metadata.namespace == namespace for each in self.applications.store.all()):
             self.manager.release(self._secrets.pop(namespace))
 
-    async def unknown_secrets(self, namespace: str) -> str:
-        """Why no Secret of a namespace is known; empty where all are, or were before their watch ended."""
-        secrets = self.secrets(namespace)
-        await secrets.wait_settled()
-        if secrets.parked is None or secrets.is_filled:
-            return ""
-        return f"the Secrets of namespace {namespace} cannot be read: {secrets.parked.why}"
+    async def missing_secrets(self, application: CAPApplication) -> tuple[Sequence[str], str]:
+        """The Secrets of an application's services that do not exist; and why that is not known, empty where it is.
 
-    async def missing_secrets(self, application: CAPApplication) -> Sequence[str]:
-        """The Secrets of an application's services that do not exist."""
+        It is known where all Secrets are, or were before their watch ended.
+        """
         namespace = application.metadata.namespace
         secrets = self.secrets(namespace)
         await secrets.wait_settled()
+        if secrets.parked is not None and not secrets.is_filled:
+            return (), f"the Secrets of namespace {namespace} cannot be read: {secrets.parked.why}"
         wanted = dict.fromkeys(service.secret for service in application.spec.btp.services)
-        return [name for name in wanted if ObjectKey(namespace, name) not in secrets.store]
+        return [name for name in wanted if ObjectKey(namespace, name) not in secrets.store], ""
 
     def ending_secrets(self, application: CAPApplication) -> Mapping[str, Sequence[str]]:
         """The Secrets of an application's services that are being deleted, each with its finalizers."""
@@ -167,19 +165,28 @@ class Caches:
         return {name: each.metadata.finalizers for name, each in found.items() if each.metadata.is_terminating}
 
     def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
-        for wake in self._wakes:
-            wake(delta.key)
+        for application in self.applications.store.by(BY_SECRET, str(delta.key)):
+            self._wake(application)
 
     def _on_secrets(self, namespace: str) -> None:
         """The Secrets of a namespace are known now: no delta shows that of those that do not exist."""
         for application in self.applications.store.all():
-            if application.metadata.namespace == namespace:
-                for service in application.spec.btp.services:
-                    for wake in self._wakes:
-                        wake(ObjectKey(namespace, service.secret))
+            if application.metadata.namespace == namespace and application.spec.btp.services:
+                self._wake(application)
 
-    def on_secret(self, wake: Callable[[ObjectKey], None]) -> None:
-        """Call this for each change of a Secret of the watched namespaces."""
+    def _wake(self, application: CAPApplication) -> None:
+        for wake in self._wakes:
+            wake(application.key)
+
+    def secrets_wake(
+        self, controller: Controller[Any, Any], of_application: Callable[[ObjectKey], Iterable[ObjectKey]]
+    ) -> None:
+        """Have a change of a Secret of an application's services wake these objects of the application."""
+
+        def wake(application: ObjectKey) -> None:
+            for key in of_application(application):
+                controller.queue.add(key)
+
         self._wakes.append(wake)
 
 
@@ -230,10 +237,6 @@ def _secrets_of(application: CAPApplication) -> Sequence[str]:
     return [f"{namespace}/{name}" for name in {service.secret for service in application.spec.btp.services}]
 
 
-def _finalizers(secret: PartialObjectMetadata) -> Sequence[str]:
-    return secret.metadata.finalizers
-
-
 def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
     metadata = output.metadata
     return (f"{metadata.namespace}/{metadata.labels.get(names.TENANT_ID_LABEL, '')}",)
@@ -244,12 +247,7 @@ def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
 
 def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches) -> None:
     """An application goes on when its tenants, versions, domains, exposures or the Secrets of its services change."""
-
-    def on_secret(secret: ObjectKey) -> None:
-        for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            controller.queue.add(application.key)
-
-    seen.on_secret(on_secret)
+    seen.secrets_wake(controller, lambda application: [application])
     controller.watches(seen.virtual_services, owners(CAPApplication.resource))
     controller.watches(
         seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
@@ -273,11 +271,6 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
         versions = store.by(BY_APPLICATION, str(application))
         return [each.key for each in versions if each.metadata.is_terminating]
 
-    def on_secret(secret: ObjectKey) -> None:
-        for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            for key in _of_application(seen.versions, application.key):
-                controller.queue.add(key)
-
     controller.watches(seen.content_jobs, owners(CAPApplicationVersion.resource))
     controller.watches(seen.deployments, owners(CAPApplicationVersion.resource))
     for informer in seen.version_objects.values():
@@ -285,7 +278,7 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
     _wire_surroundings(controller, seen)
     controller.watches(seen.tenants, of_tenant)
     _wakes_namespace(seen.tenants, seen.versions, controller, concerns=lambda each: each.metadata.is_terminating)
-    seen.on_secret(on_secret)
+    seen.secrets_wake(controller, lambda application: _of_application(seen.versions, application))
 
 
 def _wakes_namespace(
@@ -309,14 +302,12 @@ def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Cache
     """An operation goes on when its Job, its tenant, its version or a Secret of its application's services changes."""
     store = seen.operations.store
 
-    def on_secret(secret: ObjectKey) -> None:
-        for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            for version in _of_application(seen.versions, application.key):
-                for operation in store.by(BY_VERSION, str(version)):
-                    if not operation.has_ended:
-                        controller.queue.add(operation.key)
+    def of_application(application: ObjectKey) -> list[ObjectKey]:
+        versions = _of_application(seen.versions, application)
+        operations = (each for version in versions for each in store.by(BY_VERSION, str(version)))
+        return [each.key for each in operations if not each.has_ended]
 
-    seen.on_secret(on_secret)
+    seen.secrets_wake(controller, of_application)
     controller.watches(seen.jobs, owners(CAPTenantOperation.resource))
     controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
     controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])

@@ -96,8 +96,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         if application.metadata.is_terminating and (unseen := caches.unseen_tenants):
             raise ApplicationFailed(unseen, ApplicationReason.TenantsExist)
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
-        unknown = await caches.unknown_secrets(namespace)
-        missing = () if unknown else await caches.missing_secrets(application)
+        missing, unknown = await caches.missing_secrets(application)
         secrets, references = caches.secrets(namespace).store, application.spec.domain_refs
         return ApplicationSnapshot(
             application=application,

@@ -120,8 +120,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             raise VersionFailed(VersionReason.DeleteTriggered, TenantsUnseen(unseen))
         key = ObjectKey(namespace, version.spec.application)
         application = caches.applications.store.get(key)
-        unknown = await caches.unknown_secrets(namespace) if application is not None else ""
-        missing = await caches.missing_secrets(application) if application is not None and not unknown else ()
+        missing, unknown = await caches.missing_secrets(application) if application is not None else ((), "")
         return VersionSnapshot(
             version=version,
             application=application,
