@@ -198,8 +198,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         prefix = f"{seen.operation.metadata.name}-{workload.name.lower()}"
         try:
             check_variables(workload.name, jobs.job_details(workload))
-            keep = self.credentials.renew if seen.operation.status.retry is not None else self.credentials.keep
-            secret = await keep(seen.operation, prefix, context.application, workload)
+            is_retry = seen.operation.status.retry is not None
+            secret = await self.credentials.keep(seen.operation, prefix, context.application, workload, renews=is_retry)
         except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken, *_REFUSED) as error:
             raise OperationFailed(str(error)) from error
         body = jobs.job(context, action.number, action.step, workload, secret)

@@ -117,26 +117,19 @@ class CredentialSecrets:
     def __post_init__(self) -> None:
         self.cache.store.add_index(_BY_MARK, _mark)
 
-    async def keep(self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload) -> str:
+    async def keep(
+        self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload, *, renews: bool = False
+    ) -> str:
         """Have the Secret for a workload of `owner`, and return its name. One that exists is used as it is.
 
-        Raises SecretMissing, NameTaken, CredentialsUnusable, ApiError.
+        `renews`: unless its credentials are former ones, for which what failed may have failed. It stays with its owner
+        then. Raises SecretMissing, NameTaken, CredentialsUnusable, ApiError.
         """
-        if existing := self.of(owner, prefix):
+        existing, namespace = self.of(owner, prefix), owner.metadata.namespace
+        shown = self.versions_shown(application, workload, namespace) if existing and renews else ""
+        if existing and shown in ("", existing[0].metadata.annotations.get(names.BINDINGS_ANNOTATION)):
             return existing[0].metadata.name
-        text = await self.variable(application, workload, owner.metadata.namespace)
-        return await self.create(owner, prefix, application, workload, text)
-
-    async def renew(self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload) -> str:
-        """As `keep`, with the credentials as they are now: what failed may have failed for the former ones.
-
-        A former Secret stays with its owner.
-        """
-        existing = self.of(owner, prefix)
-        shown = self.versions_shown(application, workload, owner.metadata.namespace)
-        if not existing or shown in ("", existing[0].metadata.annotations.get(names.BINDINGS_ANNOTATION)):
-            return await self.keep(owner, prefix, application, workload)
-        text = await self.variable(application, workload, owner.metadata.namespace)
+        text = await self.variable(application, workload, namespace)
         return await self.create(owner, prefix, application, workload, text, distinction=shown)
 
     def of(self, owner: Kind, prefix: str) -> Sequence[PartialObjectMetadata]:

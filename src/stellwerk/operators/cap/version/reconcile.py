@@ -225,8 +225,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         if isinstance(decision, StartJob):
             name = decision.step.job_name
             workload = dict(content.ordered(version))[name]
-            keep = self.credentials.renew if retry is not None else self.credentials.keep
-            secret = await keep(version, name, application, workload)
+            secret = await self.credentials.keep(version, name, application, workload, renews=retry is not None)
             body = content.job(version, workload, secret)
             decision = StartJob(replace(decision.step, build=lambda: body))
         decision = await job_steps.carry_out(self.client, version, decision, self.caches.content_jobs)
