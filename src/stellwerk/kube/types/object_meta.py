@@ -104,6 +104,11 @@ class ObjectMeta(Record, frozen=True, kw_only=True):
         """The controller among the owner references; None without one."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
+    def is_controlled_by(self, owner: ObjectMeta) -> bool:
+        """Whether the object with this metadata is the controller."""
+        controller = self.controller
+        return controller is not None and controller.uid == owner.uid
+
 
 class ListMeta(Record, frozen=True, kw_only=True):
     """The metadata of a list: where a watch may go on, and the token of the next page."""

@@ -137,7 +137,7 @@ async def _of_tenant(reader: ClusterReader, obj: Unstructured, problem: Problem)
     operations = [
         each
         for each in await reader.list(CAPTenantOperation.resource, obj.key.namespace)
-        if each.metadata.controller is not None and each.metadata.controller.uid == obj.metadata.uid
+        if each.metadata.is_controlled_by(obj.metadata)
     ]
     if obj.metadata.is_terminating:  # a former upgrade that has failed keeps no tenant from being deleted
         operations = [each for each in operations if _concerns_deletion(each)]

@@ -135,8 +135,9 @@ class CredentialSecrets:
     def of(self, owner: Kind, prefix: str) -> Sequence[PartialObjectMetadata]:
         """The Secrets for a workload of `owner`, the newest first: while one replaces another there are two."""
         found = self.cache.store.by(_BY_MARK, mark_of(owner, prefix))
-        ours = [secret for secret in found if _belongs(secret, owner) and not secret.metadata.is_terminating]
-        return sorted(ours, key=lambda secret: int(secret.metadata.resource_version or 0), reverse=True)
+        ours = [each for each in found if each.metadata.is_controlled_by(owner.metadata)]
+        current = [each for each in ours if not each.metadata.is_terminating]
+        return sorted(current, key=lambda secret: int(secret.metadata.resource_version or 0), reverse=True)
 
     async def variable(self, application: CAPApplication, workload: Workload, namespace: str) -> str:
         """VCAP_SERVICES of a workload, from the Secrets as they are now. Raises as `keep`."""
@@ -176,7 +177,7 @@ class CredentialSecrets:
             made: HasMetadata = await self.client.create(Secret, body)
         except AlreadyExists:
             existing = await self.client.find(metadata_of(Secret), name, namespace)
-            if existing is None or not _belongs(existing, owner):
+            if existing is None or not existing.metadata.is_controlled_by(owner.metadata):
                 raise NameTaken(
                     f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
                 ) from None
@@ -215,11 +216,6 @@ def consumed(application: CAPApplication, workload: Workload, namespace: str) ->
 
 def _mark(secret: PartialObjectMetadata) -> tuple[str, ...]:
     return (secret.metadata.labels.get(names.SECRET_OWNER_HASH_LABEL, ""),)
-
-
-def _belongs(secret: HasMetadata, owner: Kind) -> bool:
-    controller = secret.metadata.controller
-    return controller is not None and controller.uid == owner.metadata.uid
 
 
 def _texts(data: SecretData) -> Sequence[str]:

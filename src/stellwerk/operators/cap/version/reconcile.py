@@ -241,9 +241,9 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         version = seen.version
         if plan.is_ready(version):
             return ()
-        namespace, uid = version.metadata.namespace, version.metadata.uid
-        found = [await self.client.find(Job, name, namespace) for name in content.unseen(version, seen.jobs)]
-        own = [job for job in found if job is not None and (owner := job.metadata.controller) and owner.uid == uid]
+        names_of_jobs = content.unseen(version, seen.jobs)
+        found = [await self.client.find(Job, name, version.metadata.namespace) for name in names_of_jobs]
+        own = [job for job in found if job is not None and job.metadata.is_controlled_by(version.metadata)]
         return [await self._adopt(version, job) for job in own]
 
     async def _adopt(self, version: CAPApplicationVersion, job: Job) -> Job:

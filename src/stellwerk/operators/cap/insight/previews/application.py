@@ -135,7 +135,7 @@ async def _note_routes(
         listed = await client.list(live_view(VirtualService.resource), application.metadata.namespace, labels=label)
     except NotServed:
         return
-    live: list[Live] = [each for each in listed.items if surroundings.is_controlled(each, application)]
+    live: list[Live] = [each for each in listed.items if each.metadata.is_controlled_by(application.metadata)]
     try:
         wanted = exposures.routes(
             application, version, live, found.find_domain, await surroundings.operator_namespace(client)

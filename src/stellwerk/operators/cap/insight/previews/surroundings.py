@@ -115,13 +115,7 @@ async def listed(client: Client, kind: type[K], namespace: str = "", labels: str
 async def jobs_of(client: Client, owner: Kind) -> list[Job]:
     """The Jobs that an object controls."""
     jobs = await listed(client, Job, owner.metadata.namespace)
-    return [each for each in jobs if is_controlled(each, owner)]
-
-
-def is_controlled(obj: HasMetadata, owner: Kind) -> bool:
-    """Whether `owner` is the controller of an object."""
-    controller = obj.metadata.controller
-    return controller is not None and controller.uid == owner.metadata.uid
+    return [each for each in jobs if each.metadata.is_controlled_by(owner.metadata)]
 
 
 async def present(client: Client, resource: Resource, namespace: str) -> dict[ObjectKey, PartialObjectMetadata] | None:

@@ -40,7 +40,7 @@ class TenantPreviewer:
         namespace = subject.metadata.namespace
         found = await surroundings.around(client, namespace, subject.spec.cap_application_instance)
         operations = await surroundings.listed(client, CAPTenantOperation, namespace)
-        owned = [each for each in operations if surroundings.is_controlled(each, subject)]
+        owned = [each for each in operations if each.metadata.is_controlled_by(subject.metadata)]
         seen = TenantSnapshot(tenant=subject, application=found.application, versions=found.versions, operations=owned)
         decision = plan.decide(seen)
         if isinstance(decision, plan.Prepare):
