@@ -21,8 +21,9 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import RetryProgress
-from stellwerk.operators.cap.kinds.tenant import OperationStatus, TenantStatus
-from stellwerk.operators.cap.kinds.version import VersionStatus
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, OperationStatus, TenantStatus
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
+from stellwerk.runtime.control.jobs import JobStepFailed, RestartJob, StepDecision
 
 S = TypeVar("S", OperationStatus, TenantStatus, VersionStatus)
 
@@ -67,9 +68,24 @@ def on_request(progress: RetryProgress | None, job: Job | None) -> RetryProgress
     return RetryProgress(attempts=attempts(progress) + 1, job=job.metadata.uid if job is not None else "")
 
 
-def at_once(progress: RetryProgress) -> RetryProgress:
-    """A recorded retry that does not wait any longer."""
-    return msgspec.structs.replace(progress, next_attempt_time=None)
+def to_record(
+    obj: CAPApplicationVersion | CAPTenantOperation,
+    application: CAPApplication | None,
+    decision: StepDecision,
+    now: datetime,
+) -> RetryProgress | None:
+    """The retry of a failed Job that has to be recorded; None where nothing has to.
+
+    One that is recorded already, and waits, runs at once on request.
+    """
+    progress, is_asked = obj.status.retry, is_pending(obj.metadata, obj.status.last_handled_retry)
+    match decision:
+        case JobStepFailed(_, _, job) if job is not None:
+            return on_request(progress, job) if is_asked else by_itself(application, progress, job, now)
+        case RestartJob() if is_asked and progress is not None and seconds_left(progress, now):
+            return msgspec.structs.replace(progress, next_attempt_time=None)
+        case _:
+            return None
 
 
 def by_itself(

@@ -32,12 +32,7 @@ from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control import jobs as job_steps
-from stellwerk.runtime.control.jobs import (
-    JobStep,
-    JobStepFailed,
-    RestartJob,
-    StartJob,
-)
+from stellwerk.runtime.control.jobs import JobStep, JobStepFailed, RestartJob, StartJob
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer = Next[OperationStatus]
@@ -80,8 +75,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
                 return Next.done()
             case plan.Prepare(lacking):
                 return await self._prepare(seen, lacking)
-            case plan.Refuse(message):
-                return self._answer(operation, plan.refusal(message))
+            case Report() as report:
+                return self._answer(operation, report)
             case plan.Acknowledge():
                 return Next.now(retries.acknowledged(operation.metadata, operation.status)).without_event()
             case plan.Pause(seconds):
@@ -146,19 +141,20 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
     # ---- steps
 
     async def _run(self, seen: Snapshot, action: RunStep) -> Answer:
-        decision = action.decision
+        decision, operation = action.decision, seen.operation
+        is_new, words = isinstance(decision, StartJob), ""
         if isinstance(decision, StartJob):
             step = await self._with_job(seen, action, decision.step)
             try:
-                decision = await job_steps.carry_out(self.client, seen.operation, StartJob(step), self.caches.jobs)
+                decision = await job_steps.carry_out(self.client, operation, StartJob(step), self.caches.jobs)
             except _REFUSED as error:
                 raise OperationFailed(str(error)) from error
-            return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision, is_new=True))
-        if isinstance(decision, RestartJob):
-            decision = await job_steps.carry_out(self.client, seen.operation, decision)
-        if isinstance(decision, JobStepFailed):
-            return self._answer(seen.operation, await self._failure(seen, action.number, decision))
-        return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision))
+        elif isinstance(decision, RestartJob):
+            decision = await job_steps.carry_out(self.client, operation, decision)
+        elif isinstance(decision, JobStepFailed) and decision.job is not None:
+            words = await last_words(self.client, decision.job)
+        report = plan.report_of(operation, action.number, decision, is_new=is_new, last_words=words)
+        return self._answer(operation, report)
 
     async def _run_again(self, operation: CAPTenantOperation, again: plan.RunAgain) -> Answer:
         """Record the retry. The pass after it deletes the failed Job, as soon as the retry is due."""
@@ -185,11 +181,6 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             return answer
         severity = Severity.WARNING if report.state == OperationState.FAILED else Severity.NORMAL
         return answer.with_events(Notice(report.reason, report.message, severity, report.action))
-
-    async def _failure(self, seen: Snapshot, number: int, decision: JobStepFailed) -> Report:
-        job = plan.failed_job(seen, number)
-        words = await last_words(self.client, job) if job is not None else ""
-        return plan.failure_report(seen.operation, number, decision, words)
 
     async def _with_job(self, seen: Snapshot, action: RunStep, step: JobStep) -> JobStep:
         """The step with the Job that it creates. Raises OperationFailed where something for it is absent."""

@@ -16,7 +16,6 @@ from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import RetryProgress
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus, Workload
 from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
 from stellwerk.operators.cap.pods.last_words import last_words
@@ -153,7 +152,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             return self._answer(seen, plan.record(decision.step.job_name))
         failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
         now = self.clock.now()
-        if failed is not None and (retry := self._retry(seen, failed, decision)) is not None:
+        if failed is not None and (retry := retries.to_record(version, application, decision, now)) is not None:
             cause = failure_message(failed) + await last_words(self.client, failed)
             return self._answer(seen, plan.run_again(failed.metadata.name, retry, cause, now))
         objects = VersionObjects(application=application, version=version)
@@ -254,16 +253,6 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         written = await self.client.patch(Job, key.name, key.namespace, MergePatch(change))
         self.caches.content_jobs.expect(key, written.metadata.resource_version)
         return written
-
-    def _retry(self, seen: VersionSnapshot, failed: Job, decision: StepDecision) -> RetryProgress | None:
-        """The retry of a failed content job that has to be recorded; None where nothing has to."""
-        status = seen.version.status
-        is_asked = retries.is_pending(seen.version.metadata, status.last_handled_retry)
-        if isinstance(decision, RestartJob):
-            return retries.at_once(status.retry) if is_asked and status.retry is not None else None
-        if is_asked:
-            return retries.on_request(status.retry, failed)
-        return retries.by_itself(seen.application, status.retry, failed, self.clock.now())
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.operation import plan
-from stellwerk.operators.cap.operation.plan import RunStep, Snapshot
+from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
 from stellwerk.runtime.control.jobs import RestartJob, StartJob
 
 
@@ -40,7 +40,7 @@ class OperationPreviewer:
         match action:
             case plan.Release():
                 outcome.changed[subject.ref] = "the finalizer goes, and the operation with it"
-            case plan.Refuse(message):
+            case Report(_, message):
                 outcome.warnings.append(message)
             case plan.RunAgain(_, _, job) if job is not None:
                 outcome.changed[job.ref] = "will be deleted and created again, because it failed"
