@@ -10,7 +10,7 @@ from tests.unit.cap import given
 
 from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap import names, retries
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.status import RetryProgress
 from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, OperationState
 from stellwerk.operators.cap.operation import plan
@@ -310,7 +310,7 @@ def recorded_by(again: plan.Action) -> JsonObject:
     assert isinstance(again, RunAgain)
     operation = asked(FAILED)
     status = plan.status_of(operation, plan.retry_report(operation, again, ""), NOW)
-    recorded: JsonObject = msgspec.json.decode(msgspec.json.encode(retries.acknowledged(operation.metadata, status)))
+    recorded: JsonObject = msgspec.json.decode(msgspec.json.encode(status))
     return recorded
 
 

@@ -123,7 +123,10 @@ class Report:
     """Whether another step is due now."""
     failed_step: int | None = None
     retry: RetryProgress | None = None
-    """The retry that has to be recorded; else the one that is recorded stays until the step has ended."""
+    """The retry that has to be recorded, with which a request is handled.
+
+    Without one, that which is recorded stays until the step has ended.
+    """
 
 
 Action: TypeAlias = Rest | Release | Prepare | Report | RunStep | RunAgain | Acknowledge | Pause
@@ -290,7 +293,8 @@ def is_implied(report: Report, operation: CAPTenantOperation) -> bool:
     shown = conditions.find(status.conditions, READY)
     is_initiated = shown is not None and shown.reason == OperationReason.StepInitiated
     is_same = status.active_job == report.job and status.observed_generation == operation.metadata.generation
-    return is_initiated and is_same and report.reason == OperationReason.StepProcessing
+    is_waiting = report.reason == OperationReason.StepProcessing and report.retry is None
+    return is_initiated and is_same and is_waiting
 
 
 def step_of(job: Job) -> str:
@@ -308,7 +312,7 @@ def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> O
     state = report.state
     if operation.metadata.is_terminating and not report.has_ended:
         state = OperationState.DELETING
-    is_same_step = report.reason != OperationReason.StepCompleted
+    is_same_step, handled = report.reason != OperationReason.StepCompleted, operation.status.last_handled_retry
     return msgspec.structs.replace(
         observed(operation, operation.status, now, ready),
         state=state,
@@ -316,4 +320,5 @@ def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> O
         active_job=report.job,
         failed_step=report.failed_step,
         retry=report.retry or (operation.status.retry if is_same_step else None),
+        last_handled_retry=handled if report.retry is None else retries.request(operation.metadata),
     )

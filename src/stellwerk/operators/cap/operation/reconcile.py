@@ -16,11 +16,10 @@ from stellwerk.operators.cap.kinds.tenant import (
     Operation,
     OperationState,
     OperationStatus,
-    OperationStep,
 )
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, Workload
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.metrics import CapMetrics
-from stellwerk.operators.cap.operation import jobs, plan, steps
+from stellwerk.operators.cap.operation import jobs, plan
 from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
 from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
 from stellwerk.operators.cap.pods.last_words import last_words
@@ -82,7 +81,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             case plan.Pause(seconds):
                 return Next.after(seconds)
             case plan.RunAgain() as again:
-                return await self._run_again(operation, again)
+                words = await last_words(self.client, again.job) if again.job is not None else ""
+                return self._answer(operation, plan.retry_report(operation, again, words))
             case RunStep() as action:
                 return await self._run(seen, action)
 
@@ -102,11 +102,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         namespace = operation.metadata.namespace
         version = caches.versions.store.get(ObjectKey(namespace, operation.spec.version_name))
         tenant = self._tenant(operation, version)
-        application = (
-            caches.applications.store.get(ObjectKey(namespace, tenant.spec.cap_application_instance))
-            if tenant is not None
-            else None
-        )
+        name = tenant.spec.cap_application_instance if tenant is not None else ""
+        application = caches.applications.store.get(ObjectKey(namespace, name))
         owned = caches.jobs.store.by(BY_OWNER, operation.metadata.uid)
         return Snapshot(operation=operation, tenant=tenant, application=application, version=version, jobs=owned)
 
@@ -144,10 +141,10 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         decision, operation = action.decision, seen.operation
         is_new, words = isinstance(decision, StartJob), ""
         if isinstance(decision, StartJob):
-            step = await self._with_job(seen, action, decision.step)
             try:
+                step = await self._with_job(seen, action, decision.step)
                 decision = await job_steps.carry_out(self.client, operation, StartJob(step), self.caches.jobs)
-            except _REFUSED as error:
+            except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken, *_REFUSED) as error:
                 raise OperationFailed(str(error)) from error
         elif isinstance(decision, RestartJob):
             decision = await job_steps.carry_out(self.client, operation, decision)
@@ -155,15 +152,6 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             words = await last_words(self.client, decision.job)
         report = plan.report_of(operation, action.number, decision, is_new=is_new, last_words=words)
         return self._answer(operation, report)
-
-    async def _run_again(self, operation: CAPTenantOperation, again: plan.RunAgain) -> Answer:
-        """Record the retry. The pass after it deletes the failed Job, as soon as the retry is due."""
-        words = await last_words(self.client, again.job) if again.job is not None else ""
-        report = plan.retry_report(operation, again, words)
-        now = self.clock.now()
-        status = retries.acknowledged(operation.metadata, plan.status_of(operation, report, now))
-        notice = Notice(report.reason, report.message, action=report.action)
-        return Next.after(retries.seconds_left(again.retry, now), status).without_event().with_events(notice)
 
     def _answer(self, operation: CAPTenantOperation, report: Report | None) -> Answer:
         """The status with a report, and its Event. Without a report, the next step is due."""
@@ -176,23 +164,27 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             self.counts.ended(operation, report.state, now)
         status = plan.status_of(operation, report, now)
         is_due = report.starts_next or (report.has_ended and operation.metadata.is_terminating)
-        answer = (Next.now(status) if is_due else Next.done(status)).without_event()
+        delay = 0.0 if is_due else None
+        if report.retry is not None:  # the pass after it deletes the failed Job
+            delay = retries.seconds_left(report.retry, now)
+        answer = Next(status, delay).without_event()
         if not report.action:
             return answer
         severity = Severity.WARNING if report.state == OperationState.FAILED else Severity.NORMAL
         return answer.with_events(Notice(report.reason, report.message, severity, report.action))
 
     async def _with_job(self, seen: Snapshot, action: RunStep, step: JobStep) -> JobStep:
-        """The step with the Job that it creates. Raises OperationFailed where something for it is absent."""
-        context = _context(seen)
-        workload = _workload(context.version, action.step)
-        prefix = f"{seen.operation.metadata.name}-{workload.name.lower()}"
-        try:
-            check_variables(workload.name, jobs.job_details(workload))
-            is_retry = seen.operation.status.retry is not None
-            secret = await self.credentials.keep(seen.operation, prefix, context.application, workload, renews=is_retry)
-        except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken, *_REFUSED) as error:
-            raise OperationFailed(str(error)) from error
+        """The step with the Job that it creates. Raises OperationFailed where something for it is absent.
+
+        Raises ReservedVariable; SecretMissing, CredentialsUnusable, NameTaken.
+        """
+        context, operation = _context(seen), seen.operation
+        workload = jobs.workload_of(context.version, action.step)
+        if workload is None:
+            raise OperationFailed(f"{context.version.ref} has no workload {action.step.name}")
+        check_variables(workload.name, jobs.job_details(workload))
+        prefix, is_retry = f"{operation.metadata.name}-{workload.name.lower()}", operation.status.retry is not None
+        secret = await self.credentials.keep(operation, prefix, context.application, workload, renews=is_retry)
         body = jobs.job(context, action.number, action.step, workload, secret)
         return replace(step, build=lambda: body)
 
@@ -218,10 +210,3 @@ def _context(seen: Snapshot) -> jobs.JobContext:
             f"{version.ref} is not Ready: stellwerk why cav/{version.metadata.name} -n {version.metadata.namespace}"
         )
     return jobs.JobContext(application=application, version=version, tenant=tenant, operation=operation)
-
-
-def _workload(version: CAPApplicationVersion, step: OperationStep) -> Workload:
-    workload = steps.workload_of(version, step)
-    if workload is None:
-        raise OperationFailed(f"{version.ref} has no workload {step.name}")
-    return workload

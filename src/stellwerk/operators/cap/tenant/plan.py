@@ -39,7 +39,7 @@ from stellwerk.operators.cap.kinds.tenant import (
     UpgradeStrategy,
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.operation import steps
+from stellwerk.operators.cap.operation import jobs
 from stellwerk.operators.cap.operation.plan import marks_of
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
@@ -354,7 +354,7 @@ def new_operation(tenant: CAPTenant, start: Start) -> Desired:
         "subDomain": tenant.spec.sub_domain,
         "tenantId": tenant.spec.tenant_id,
         "capApplicationVersionInstance": start.version.metadata.name,
-        "steps": [msgspec.to_builtins(step) for step in steps.steps_of(start.version, start.operation)],
+        "steps": [msgspec.to_builtins(step) for step in jobs.steps_of(start.version, start.operation)],
     }
     key = ObjectKey(tenant.metadata.namespace, _operation_name(tenant, start))
     return Desired.named(CAPTenantOperation.resource, key, metadata, spec=spec)

@@ -22,7 +22,7 @@ from stellwerk.operators.cap.kinds.tenant import (
     Operation,
     TenantStatus,
 )
-from stellwerk.operators.cap.operation.steps import NoTenantOperation
+from stellwerk.operators.cap.operation.jobs import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing.targets import unready_domain
 from stellwerk.operators.cap.tenant import plan

@@ -21,7 +21,7 @@ from stellwerk.operators.cap.hashed_objects import ORIGINAL, is_written, owner_o
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, Outcome, Surroundings
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
-from stellwerk.operators.cap.operation.steps import NoTenantOperation
+from stellwerk.operators.cap.operation.jobs import NoTenantOperation
 from stellwerk.operators.cap.tenant import networking, plan
 from stellwerk.operators.cap.tenant.networking import NetworkingFailed
 from stellwerk.operators.cap.tenant.plan import TenantSnapshot
