@@ -62,7 +62,7 @@ async def test_an_application_keeps_its_finalizer_while_its_tenants_cannot_be_li
     found.tenants.take(FORBIDDEN)
     nothing = cast("Any", None)
     reconciler = ApplicationReconciler(
-        client=nothing, caches=found, clock=SystemClock(), networking=nothing, counts=nothing, progress=nothing
+        client=nothing, caches=found, clock=SystemClock(), networking=nothing, counts=nothing
     )
     application = leaving(given.application(), names.APPLICATION_FINALIZER)
     application = msgspec.structs.replace(

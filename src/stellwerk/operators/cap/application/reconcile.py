@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import msgspec
@@ -19,7 +19,7 @@ from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
-from stellwerk.operators.cap.application.progress import ShownProgress
+from stellwerk.operators.cap.application.progress import ShownCounts
 from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.kinds.status import condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -34,6 +34,7 @@ from stellwerk.operators.cap.watches import BY_APPLICATION, BY_FINALIZER, Caches
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[ApplicationStatus]
@@ -56,9 +57,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     clock: Clock
     networking: ServiceNetworking
     counts: CapMetrics
-    progress: ShownProgress
     recorder: EventSink | None = None
     """For Events on tenants and versions."""
+    memos: Memos[ShownCounts] = field(default_factory=lambda: Memos(ShownCounts))
 
     async def reconcile(self, application: CAPApplication) -> Answer:
         """Observe, decide, act. Raises ApplicationFailed, ApiError."""
@@ -73,15 +74,12 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         answer = answer.without_event().with_events(*decision.notices)
         if decision.write is not None or answer.status is None:
             return answer
-        left = self.progress.delay_seconds(application, answer.status)
+        memo = self.memos.of(application.key)
+        left = memo.delay_seconds(application.status, answer.status, self.clock.monotonic())
         if not left:
             return answer
         delay = left if answer.delay_seconds is None else min(left, answer.delay_seconds)
         return replace(answer, status=None, delay_seconds=delay)
-
-    async def forget(self, key: ObjectKey) -> None:
-        """As `Reconciler.forget`."""
-        self.progress.forget(key)
 
     def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:
         """The failure as state and message."""
