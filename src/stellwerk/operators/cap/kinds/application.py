@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import Definition, ValidationRule, Version, documented
+from stellwerk.kube.schema.crd import ValidationRule, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus, always_written, columns
+from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus, always_written
 
 LATEST_VERSION_READY = "LatestVersionReady"
 ALL_TENANTS_READY = "AllTenantsReady"
@@ -308,11 +308,3 @@ class CAPApplication(Kind, frozen=True, kw_only=True):
 
     spec: Annotated[ApplicationSpec, documented("What is wanted.")]
     status: Annotated[ApplicationStatus, documented("How it is.")] = ApplicationStatus()
-
-
-DEFINITION = Definition(
-    short_names=("ca",),
-    categories=("all", "sap"),
-    versions=(Version(kind=CAPApplication, columns=columns()),),
-)
-"""The CustomResourceDefinition, made from the structs above."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import AGE, PrinterColumn, documented
+from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.model import JsonObject, Kind, Unreadable
 from stellwerk.kube.types.object_meta import Condition, Record, rfc3339
 from stellwerk.runtime import conditions
@@ -121,16 +120,3 @@ def unreadable_condition(obj: Unreadable, type: str, status: str, reason: str) -
         "lastTransitionTime": rfc3339(since),
         "observedGeneration": obj.metadata.generation,
     }
-
-
-def columns(*facts: PrinterColumn) -> Sequence[PrinterColumn]:
-    """The columns of `kubectl get` for a kind with the condition Ready. `facts` are those of this kind alone."""
-    ready = f'.status.conditions[?(@.type=="{READY}")]'
-    return (
-        PrinterColumn(name="Ready", path=f"{ready}.status"),
-        PrinterColumn(name="State", path=".status.state"),
-        PrinterColumn(name="Reason", path=f"{ready}.reason"),
-        *facts,
-        AGE,
-        PrinterColumn(name="Message", path=f"{ready}.message", priority=1),
-    )

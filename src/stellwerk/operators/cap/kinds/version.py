@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 
-from stellwerk.kube.schema.crd import Definition, PrinterColumn, ValidationRule, Version, documented
+from stellwerk.kube.schema.crd import ValidationRule, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
@@ -22,7 +22,6 @@ from stellwerk.operators.cap.kinds.status import (
     ReconciledStatus,
     RetryProgress,
     always_written,
-    columns,
 )
 
 _CORE = "io.k8s.api.core.v1."
@@ -414,13 +413,3 @@ class CAPApplicationVersion(Kind, frozen=True, kw_only=True):
 
     spec: Annotated[VersionSpec, documented("What it is made of.")]
     status: Annotated[VersionStatus, documented("How it is.")] = VersionStatus()
-
-
-DEFINITION = Definition(
-    short_names=("cav",),
-    categories=("all", "sap"),
-    versions=(
-        Version(kind=CAPApplicationVersion, columns=columns(PrinterColumn(name="Version", path=".spec.version"))),
-    ),
-)
-"""The CustomResourceDefinition, made from the structs above."""
