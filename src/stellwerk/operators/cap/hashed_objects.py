@@ -44,11 +44,6 @@ class Written:
     obstacles: set[Obstacle] = field(default_factory=set[Obstacle])
     """What stood in the way of the objects that could not be written."""
 
-    @property
-    def is_taken(self) -> bool:
-        """Whether one of the objects exists and belongs to another owner, or to none."""
-        return Obstacle.OWNED in self.obstacles
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashedObjects:

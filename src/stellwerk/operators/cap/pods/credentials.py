@@ -85,7 +85,7 @@ class BindingSecrets:
             self._drop_oldest()
         self._kept.move_to_end(key)
         data = kept[1]
-        secrecy.note(f"secret {key}", lambda: _texts(data))
+        secrecy.note(f"secret {key}", lambda: [value.decode("utf-8", "replace") for value in data.values()])
         return data
 
     def _drop_oldest(self) -> None:
@@ -115,7 +115,9 @@ class CredentialSecrets:
     """All Secrets with the label of an owner of credentials, as metadata."""
 
     def __post_init__(self) -> None:
-        self.cache.store.add_index(_BY_MARK, _mark)
+        self.cache.store.add_index(
+            _BY_MARK, lambda secret: [secret.metadata.labels.get(names.SECRET_OWNER_HASH_LABEL, "")]
+        )
 
     async def keep(
         self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload, *, renews: bool = False
@@ -212,12 +214,3 @@ def consumed(application: CAPApplication, workload: Workload, namespace: str) ->
     """The binding Secrets of the services that a workload consumes, by name."""
     services = application.spec.btp.services
     return sorted({ObjectKey(namespace, each.secret) for each in services if each.name in workload.consumed_services})
-
-
-def _mark(secret: PartialObjectMetadata) -> tuple[str, ...]:
-    return (secret.metadata.labels.get(names.SECRET_OWNER_HASH_LABEL, ""),)
-
-
-def _texts(data: SecretData) -> Sequence[str]:
-    """The values as texts, to be masked in messages."""
-    return [value.decode("utf-8", "replace") for value in data.values()]

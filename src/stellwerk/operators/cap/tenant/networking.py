@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from stellwerk.api.istio import VirtualService, VirtualServiceSpec
+from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import Standing
@@ -73,7 +74,7 @@ class TenantNetworking:
         shown = {desired.address: live} if live is not None else {}
         await self.objects.apply(owner_of(tenant), {desired.address: found}, shown, memory, written)
         if written.problems:
-            cause = f"invalid owner reference found for {desired.ref}: " if written.is_taken else ""
+            cause = f"invalid owner reference found for {desired.ref}: " if Obstacle.OWNED in written.obstacles else ""
             raise NetworkingFailed(cause + "; ".join(written.problems))
         if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
             await self._complete(live, lacking)
