@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig, unstructured
 from stellwerk.operators.cap import names
@@ -104,5 +104,5 @@ async def create(client: Client, found: DomainConversion) -> None:
                     f"{desired.ref} exists with another host than spec.domains asks for: refer to the domains that "
                     "are needed by spec.domainRefs"
                 ) from None
-        except (BadRequest, Forbidden, Invalid) as refused:
+        except REFUSED as refused:
             raise ConversionRefused(f"{desired.ref} cannot be created: {refused}") from refused

@@ -11,7 +11,7 @@ import msgspec
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
@@ -128,7 +128,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             case plan.CreateProvider(version):
                 try:
                     await self._create_provider(application, version)
-                except (BadRequest, Forbidden, Invalid) as error:  # a tenant id that cannot be a label, for example
+                except REFUSED as error:  # a tenant id that cannot be a label, for example
                     raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
             case plan.OwnContext(tenant, secret):
                 await self._own_context(tenant, secret)

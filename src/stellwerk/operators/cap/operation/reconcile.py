@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.errors import REFUSED
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
@@ -35,8 +35,6 @@ from stellwerk.runtime.control.jobs import JobStep, JobStepFailed, RestartJob, S
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer = Next[OperationStatus]
-
-_REFUSED = (BadRequest, Forbidden, Invalid)
 
 
 class OperationFailed(ReconcileError):
@@ -131,7 +129,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             )
         try:
             await preparation.write(self.client, operation, lacking)
-        except _REFUSED as error:
+        except REFUSED as error:
             raise OperationFailed(str(error)) from error
         return Next.now()
 
@@ -144,7 +142,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             try:
                 step = await self._with_job(seen, action, decision.step)
                 decision = await job_steps.carry_out(self.client, operation, StartJob(step), self.caches.jobs)
-            except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken, *_REFUSED) as error:
+            except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken, *REFUSED) as error:
                 raise OperationFailed(str(error)) from error
         elif isinstance(decision, RestartJob):
             decision = await job_steps.carry_out(self.client, operation, decision)

@@ -9,7 +9,7 @@ import msgspec
 
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import Condition
@@ -36,8 +36,6 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[TenantStatus]
-
-_REFUSED = (BadRequest, Forbidden, Invalid)
 
 
 class TenantFailed(ReconcileError):
@@ -127,7 +125,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     async def _prepare(self, tenant: CAPTenant, lacking: JsonObject, version: str) -> Answer:
         try:
             await preparation.write(self.client, tenant, lacking, {"version": version} if version else None)
-        except _REFUSED as error:  # a tenant id that cannot be a label, for example
+        except REFUSED as error:  # a tenant id that cannot be a label, for example
             raise TenantFailed(str(error)) from error
         again = Next[TenantStatus].now()
         return again.with_events(plan.version_changed(tenant, version)) if version else again
@@ -156,7 +154,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             await client.delete(metadata_of(CAPTenantOutput), output.metadata.name, namespace, uid=output.metadata.uid)
         try:
             created = await client.create(CAPTenantOperation, wanted.body)
-        except _REFUSED as error:
+        except REFUSED as error:
             raise TenantFailed(plan.refusal_message(tenant, error)) from error
         except AlreadyExists:  # an earlier one is being deleted, or the cache is behind: either change wakes the tenant
             return Next.done()

@@ -12,7 +12,7 @@ from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.errors import REFUSED
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -47,9 +47,8 @@ from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Se
 
 Answer: TypeAlias = Next[VersionStatus]
 
-_REFUSED = (BadRequest, Forbidden, Invalid)
 _OF_THE_SPEC = (ReservedVariable, UnknownContentJob, UnusableWorkload)
-_USABLE_LATER = (SecretMissing, CredentialsUnusable, NameTaken, BelongsToAnother, *_REFUSED)
+_USABLE_LATER = (SecretMissing, CredentialsUnusable, NameTaken, BelongsToAnother, *REFUSED)
 
 
 class VersionFailed(ReconcileError):
