@@ -21,7 +21,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.operation import jobs, plan
 from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
-from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.pods.credentials import CredentialSecrets
 from stellwerk.operators.cap.pods.last_words import last_words
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.pods.workload_pods import ReservedVariable, check_variables
@@ -142,7 +142,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             try:
                 step = await self._with_job(seen, action, decision.step)
                 decision = await job_steps.carry_out(self.client, operation, StartJob(step), self.caches.jobs)
-            except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken, *REFUSED) as error:
+            except (ReservedVariable, CredentialsUnusable, *REFUSED) as error:
                 raise OperationFailed(str(error)) from error
         elif isinstance(decision, RestartJob):
             decision = await job_steps.carry_out(self.client, operation, decision)
@@ -174,7 +174,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
     async def _with_job(self, seen: Snapshot, action: RunStep, step: JobStep) -> JobStep:
         """The step with the Job that it creates. Raises OperationFailed where something for it is absent.
 
-        Raises ReservedVariable; SecretMissing, CredentialsUnusable, NameTaken.
+        Raises ReservedVariable, CredentialsUnusable.
         """
         context, operation = _context(seen), seen.operation
         workload = jobs.workload_of(context.version, action.step)

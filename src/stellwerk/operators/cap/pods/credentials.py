@@ -32,7 +32,7 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import Workload
 from stellwerk.operators.cap.pods import vcap
-from stellwerk.operators.cap.pods.vcap import SecretData
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable, SecretData
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control import secrecy
 
@@ -47,18 +47,6 @@ _BY_MARK = "mark"
 Metadata = Informer[PartialObjectMetadata]
 
 
-class SecretMissing(Exception):
-    """A binding Secret does not exist."""
-
-    def __init__(self, key: ObjectKey) -> None:
-        super().__init__(f"Secret {key} does not exist: create the service binding that writes it")
-        self.key = key
-
-
-class NameTaken(Exception):
-    """A Secret with the name of one of ours belongs to another owner."""
-
-
 @dataclass(slots=True)
 class BindingSecrets:
     """The values of binding Secrets, each read once per version."""
@@ -69,7 +57,7 @@ class BindingSecrets:
     _kept: OrderedDict[ObjectKey, tuple[str, SecretData]] = field(default_factory=OrderedDict)
 
     async def read(self, key: ObjectKey) -> SecretData:
-        """The data of a Secret. Raises SecretMissing, ApiError."""
+        """The data of a Secret. Raises CredentialsUnusable, ApiError."""
         cache = self.metadata(key.namespace)
         await cache.wait_settled()
         shown = cache.store.get(key)
@@ -79,7 +67,7 @@ class BindingSecrets:
             secret = await self.client.find(Secret, key.name, key.namespace)
             if secret is None:
                 self._kept.pop(key, None)
-                raise SecretMissing(key)
+                raise CredentialsUnusable(f"Secret {key} does not exist: create the service binding that writes it")
             kept = self._kept[key] = (secret.metadata.resource_version, secret.decoded())
             self._kept.move_to_end(key)
             self._drop_oldest()
@@ -125,7 +113,7 @@ class CredentialSecrets:
         """Have the Secret for a workload of `owner`, and return its name. One that exists is used as it is.
 
         `renews`: unless its credentials are former ones, for which what failed may have failed. It stays with its owner
-        then. Raises SecretMissing, NameTaken, CredentialsUnusable, ApiError.
+        then. Raises CredentialsUnusable, ApiError.
         """
         existing, namespace = self.of(owner, prefix), owner.metadata.namespace
         shown = self.versions_shown(application, workload, namespace) if existing and renews else ""
@@ -180,7 +168,7 @@ class CredentialSecrets:
         except AlreadyExists:
             existing = await self.client.find(metadata_of(Secret), name, namespace)
             if existing is None or not existing.metadata.is_controlled_by(owner.metadata):
-                raise NameTaken(
+                raise CredentialsUnusable(
                     f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
                 ) from None
             made = existing

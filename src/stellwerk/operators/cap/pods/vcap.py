@@ -29,7 +29,7 @@ CREDENTIALS = "credentials"
 
 
 class CredentialsUnusable(ValueError):
-    """A binding Secret has no credentials in a form that is known."""
+    """A binding Secret is absent or in no form that is known, or the Secret made of it cannot be written."""
 
 
 SecretData = Mapping[str, bytes]

@@ -17,7 +17,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus, Workload
-from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.pods.credentials import CredentialSecrets
 from stellwerk.operators.cap.pods.last_words import last_words
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
@@ -48,7 +48,7 @@ from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Se
 Answer: TypeAlias = Next[VersionStatus]
 
 _OF_THE_SPEC = (ReservedVariable, UnknownContentJob, UnusableWorkload)
-_USABLE_LATER = (SecretMissing, CredentialsUnusable, NameTaken, BelongsToAnother, *REFUSED)
+_USABLE_LATER = (CredentialsUnusable, BelongsToAnother, *REFUSED)
 
 
 class VersionFailed(ReconcileError):
