@@ -157,7 +157,7 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
     if (retry := retries.to_record(operation, seen.application, decision, now)) is not None:
         return RunAgain(number, retry, failed)
     has_failed = isinstance(decision, JobStepFailed) and failed is not None
-    if not has_failed and retries.is_unread(operation.metadata, status.last_handled_retry):
+    if not has_failed and retries.is_unread(operation):
         return Acknowledge()
     if isinstance(decision, RestartJob) and (seconds := retries.seconds_left(status.retry, now)):
         return Pause(seconds)
@@ -166,14 +166,19 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
 
 def _after_the_end(seen: Snapshot) -> Action:
     """An operation that has ended rests, until a user asks for its failed step."""
-    operation, status = seen.operation, seen.operation.status
-    has_failed = status.state == OperationState.FAILED and bool(operation.spec.steps)
-    if has_failed and retries.is_pending(operation.metadata, status.last_handled_retry):
+    operation = seen.operation
+    if is_asked_again(operation):
         number = _number(seen)
         jobs = [job for job in seen.jobs if step_of(job) == str(number)]
         failed = jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
-        return RunAgain(number, retries.on_request(status.retry, failed), failed)
-    return Acknowledge() if retries.is_unread(operation.metadata, status.last_handled_retry) else Rest()
+        return RunAgain(number, retries.on_request(operation.status.retry, failed), failed)
+    return Acknowledge() if retries.is_unread(operation) else Rest()
+
+
+def is_asked_again(operation: CAPTenantOperation) -> bool:
+    """Whether a user asks for the failed step of an operation that has ended."""
+    has_failed = operation.status.state == OperationState.FAILED and bool(operation.spec.steps)
+    return has_failed and retries.is_pending(operation)
 
 
 def _absent(seen: Snapshot) -> JsonObject | None:
@@ -320,5 +325,5 @@ def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> O
         active_job=report.job,
         failed_step=report.failed_step,
         retry=report.retry or (operation.status.retry if is_same_step else None),
-        last_handled_retry=handled if report.retry is None else retries.request(operation.metadata),
+        last_handled_retry=handled if report.retry is None else retries.request(operation),
     )

@@ -75,7 +75,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             case Report() as report:
                 return self._answer(operation, report)
             case plan.Acknowledge():
-                return Next.now(retries.acknowledged(operation.metadata, operation.status)).without_event()
+                return Next.now(retries.acknowledged(operation, operation.status)).without_event()
             case plan.Pause(seconds):
                 return Next.after(seconds)
             case plan.RunAgain() as again:

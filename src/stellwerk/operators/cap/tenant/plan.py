@@ -40,7 +40,7 @@ from stellwerk.operators.cap.kinds.tenant import (
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.operation import jobs
-from stellwerk.operators.cap.operation.plan import marks_of
+from stellwerk.operators.cap.operation.plan import is_asked_again, marks_of
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
@@ -185,7 +185,9 @@ def decide(seen: TenantSnapshot) -> Decision:
         return _deprovision(seen)
     if not tenant.status.current_version:
         return _bring_to_version(seen, Operation.PROVISIONING)
-    if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER or _has_wanted_version(seen):
+    wanted = _wanted_version(seen)
+    has_wanted = wanted is not None and wanted.metadata.name == tenant.status.current_version
+    if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER or has_wanted:
         return _unrecorded(seen, Operation.UPGRADE) or Rest()
     return _bring_to_version(seen, Operation.UPGRADE)
 
@@ -262,11 +264,6 @@ def _unrecorded(seen: TenantSnapshot, operation: Operation) -> Record | None:
     return Record(last)
 
 
-def _has_wanted_version(seen: TenantSnapshot) -> bool:
-    version = _wanted_version(seen)
-    return version is not None and version.metadata.name == seen.tenant.status.current_version
-
-
 def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
     """The Ready version that the tenant should have.
 
@@ -310,10 +307,7 @@ def _created(operation: CAPTenantOperation) -> float:
 
 def _is_under_way(operation: CAPTenantOperation) -> bool:
     """Whether an operation has not ended, or runs its failed step again because a user asks for that."""
-    if not operation.has_ended:
-        return True
-    has_failed = operation.status.state == OperationState.FAILED and bool(operation.spec.steps)
-    return has_failed and retries.is_pending(operation.metadata, operation.status.last_handled_retry)
+    return not operation.has_ended or is_asked_again(operation)
 
 
 def _succeeded(operation: CAPTenantOperation) -> bool:
@@ -423,7 +417,7 @@ def failure_message(operation: CAPTenantOperation) -> str:
 
 def forwarded(tenant: CAPTenant) -> JsonObject:
     """The metadata by which a request of the tenant becomes one of its operation, distinct from a user's own."""
-    return {"annotations": {names.RETRY_ANNOTATION: f"tenant:{retries.request(tenant.metadata)}"}}
+    return {"annotations": {names.RETRY_ANNOTATION: f"tenant:{retries.request(tenant)}"}}
 
 
 def refusal_message(tenant: CAPTenant, error: StatusError) -> str:

@@ -70,15 +70,14 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         if isinstance(decision, plan.ShowFailure):
             decision = await self._retry(seen, decision)
         answer = await self._carry_out(seen, decision)
-        is_unread = retries.is_unread(tenant.metadata, tenant.status.last_handled_retry)
-        if isinstance(decision, plan.Prepare | plan.Release) or not is_unread:
+        if isinstance(decision, plan.Prepare | plan.Release) or not retries.is_unread(tenant):
             return answer
-        return replace(answer, status=retries.acknowledged(tenant.metadata, answer.status or tenant.status))
+        return replace(answer, status=retries.acknowledged(tenant, answer.status or tenant.status))
 
     async def _retry(self, seen: TenantSnapshot, failure: plan.ShowFailure) -> plan.ShowFailure | plan.AwaitOperation:
         """Ask the failed operation to run again where the tenant is asked to."""
         tenant, operation = seen.tenant, failure.operation
-        if not retries.is_pending(tenant.metadata, tenant.status.last_handled_retry):
+        if not retries.is_pending(tenant):
             return failure
         asked = await preparation.write(self.client, operation, plan.forwarded(tenant))
         self.caches.operations.expect(asked.key, asked.metadata.resource_version)

@@ -91,7 +91,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
                 return self._answer(seen, action)
             case plan.RunWorkloads():
                 answer = await self._run(seen)
-                status = retries.acknowledged(seen.version.metadata, answer.status or seen.version.status)
+                status = retries.acknowledged(seen.version, answer.status or seen.version.status)
                 return replace(answer, status=status if status != seen.version.status else answer.status)
             case _:
                 return Next.done()

@@ -65,7 +65,7 @@ async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision
         case plan.AwaitOperation(operation):
             outcome.warnings.append(plan.waiting_message(operation))
         case plan.ShowFailure(operation):
-            if retries.is_pending(tenant.metadata, tenant.status.last_handled_retry):
+            if retries.is_pending(tenant):
                 outcome.changed[operation.ref] = "will be asked to run its failed step again"
             else:
                 outcome.warnings.append(plan.failure_message(operation))
