@@ -198,11 +198,7 @@ class _Plan:
         spec = self.application.spec
         labels, annotations = names.application_labels(spec), names.application_annotations(spec)
         lacking = preparation.absent(
-            self.application,
-            names.APPLICATION_FINALIZER,
-            labels,
-            annotations,
-            former=names.former_identity(spec),
+            self.application, names.APPLICATION_FINALIZER, labels, annotations, former=names.former_identity(spec)
         )
         return Decision(write=Prepare(lacking), again=True) if lacking is not None else None
 

@@ -139,10 +139,7 @@ class RoutedHosts:
 
 
 def routed_hosts(
-    application: CAPApplication,
-    live: Live | None,
-    find_domain: FindDomain,
-    operator_namespace: str,
+    application: CAPApplication, live: Live | None, find_domain: FindDomain, operator_namespace: str
 ) -> RoutedHosts:
     """The domains that a tenant is reached under now (pure).
 

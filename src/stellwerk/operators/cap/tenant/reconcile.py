@@ -15,13 +15,7 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.status import READY, condition, observed
-from stellwerk.operators.cap.kinds.tenant import (
-    CAPTenant,
-    CAPTenantOperation,
-    CAPTenantOutput,
-    Operation,
-    TenantStatus,
-)
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput, Operation, TenantStatus
 from stellwerk.operators.cap.operation.jobs import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing.targets import unready_domain
