@@ -121,7 +121,7 @@ def test_headers_are_read_from_annotations() -> None:
 @pytest.mark.req("R-401")
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": 1}', '"a"', '{"a": "' + "b" * headers.MOST_BYTES + '"}'])
 def test_headers_that_are_no_texts_are_refused(text: str) -> None:
-    with pytest.raises(headers.InvalidHeaders, match=r"error getting headers via CA annotations for shop\.app"):
+    with pytest.raises(headers.Unroutable, match=r"error getting headers via CA annotations for shop\.app"):
         headers.of_annotations({names.REQUEST_HEADERS_ANNOTATION: text}, "shop.app")
 
 

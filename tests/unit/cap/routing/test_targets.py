@@ -19,7 +19,7 @@ from stellwerk.operators.cap.kinds.domain import DomainStatus
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantSpec
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, HttpCookie, StickinessHash
 from stellwerk.operators.cap.routing import objects, stickiness, targets, virtual_services
-from stellwerk.operators.cap.routing.targets import UnusableSubdomain
+from stellwerk.operators.cap.routing.headers import Unroutable
 from stellwerk.operators.cap.routing.virtual_services import ServedDomain
 
 SPEC = VirtualServiceSpec(hosts=("acme.app.example.com",), gateways=("primary",))
@@ -161,7 +161,7 @@ def test_the_hash_is_that_of_the_spec_alone() -> None:
 @pytest.mark.req("R-408")
 @pytest.mark.parametrize("subdomain", ["*", "", "a b", "-a", "a.", "a/b", "x" * 64, "a.*.b", "é"])
 def test_a_subdomain_that_can_be_no_part_of_a_host_is_refused(subdomain: str) -> None:
-    with pytest.raises(UnusableSubdomain, match="cannot be a part of a host"):
+    with pytest.raises(Unroutable, match="cannot be a part of a host"):
         targets.check_subdomain(subdomain, "CAPTenant shop/acme")
 
 

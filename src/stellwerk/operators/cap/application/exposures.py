@@ -14,12 +14,9 @@ from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, owner
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
+from stellwerk.operators.cap.routing.headers import Unroutable
 from stellwerk.operators.cap.routing.targets import FindDomain
 from stellwerk.operators.cap.watches import BY_OWNER, Caches
-
-
-class ExposureFailed(Exception):
-    """A VirtualService of a service exposure cannot be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +30,7 @@ class ServiceNetworking:
     async def keep(self, application: CAPApplication, version: CAPApplicationVersion) -> bool:
         """Have a VirtualService for each subdomain that the version exposes, and no other.
 
-        Returns whether anything was written. Raises ExposureFailed, ApiError; InvalidHeaders, UnusableSubdomain.
+        Returns whether anything was written. Raises Unroutable, ApiError.
         """
         live = self.caches.virtual_services.store.by(BY_OWNER, application.metadata.uid)
         wanted = routes(application, version, live, self.caches.domain, self.operator_namespace)
@@ -45,7 +42,7 @@ class ServiceNetworking:
                 written.is_changed = True
                 await self.objects.delete(address_of(each), each)
         if written.problems:
-            raise ExposureFailed("; ".join(written.problems))
+            raise Unroutable("; ".join(written.problems))
         return written.is_changed
 
 
@@ -58,7 +55,7 @@ def routes(
 ) -> dict[Address, tuple[Desired, str]]:
     """A VirtualService for each subdomain that the version exposes, with its hash (pure).
 
-    Raises InvalidHeaders, UnusableSubdomain. Those in `live`, which the application controls, keep their names.
+    Raises Unroutable. Those in `live`, which the application controls, keep their names.
     """
     domains = targets.served_domains(application, find_domain, operator_namespace)
     if not domains or not version.spec.service_exposures:

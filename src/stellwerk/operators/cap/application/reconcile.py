@@ -16,7 +16,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import inline_domains, plan
-from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
+from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
 from stellwerk.operators.cap.application.progress import ShownCounts
@@ -26,8 +26,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.reasons import ApplicationReason, VersionReason
-from stellwerk.operators.cap.routing.headers import InvalidHeaders
-from stellwerk.operators.cap.routing.targets import UnusableSubdomain
+from stellwerk.operators.cap.routing.headers import Unroutable
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.tenant.plan import version_changed
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_FINALIZER, Caches
@@ -171,7 +170,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         action = "ReconcileServiceNetworking"
         try:
             is_changed = await self.networking.keep(application, version)
-        except (ExposureFailed, InvalidHeaders, UnusableSubdomain) as error:
+        except Unroutable as error:
             reason = VersionReason.ServiceVirtualServiceModificationFailed
             self._send(version, Notice(reason, str(error), Severity.WARNING, action))
             self.counts.routed(version, failed=True)

@@ -22,6 +22,7 @@ from stellwerk.operators.cap.kinds.version import (
     Workload,
     WorkloadPort,
 )
+from stellwerk.operators.cap.routing.headers import Unroutable
 from stellwerk.operators.cap.routing.virtual_services import ExposedRoute, RoutedPort, RouterVersion, ServedDomain
 
 FindDomain: TypeAlias = Callable[[str, DomainRef], AnyDomain | None]
@@ -36,10 +37,6 @@ DEFAULT_PORTS: Mapping[str, WorkloadPort] = {
 
 _LONGEST_SUBDOMAIN = 190
 _HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
-
-
-class UnusableSubdomain(ValueError):
-    """A subdomain cannot be a part of a host."""
 
 
 def ports_of(deployment: DeploymentDetails) -> tuple[WorkloadPort, ...]:
@@ -91,13 +88,13 @@ def served_domains(application: CAPApplication, find: FindDomain, operator_names
 
 
 def check_subdomain(subdomain: str, owner: str) -> None:
-    """Raise UnusableSubdomain unless the text can be the beginning of a host. `owner` names whose subdomain it is.
+    """Raise Unroutable unless the text can be the beginning of a host. `owner` names whose subdomain it is.
 
     A wildcard would take the requests of all other tenants.
     """
     labels = subdomain.split(".")
     if len(subdomain) > _LONGEST_SUBDOMAIN or not all(_HOST_LABEL.fullmatch(label) for label in labels):
-        raise UnusableSubdomain(
+        raise Unroutable(
             f"the subdomain {subdomain[:63]!r} of {owner} cannot be a part of a host: use letters, digits and '-'"
         )
 

@@ -24,8 +24,8 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
-from stellwerk.operators.cap.routing.headers import InvalidHeaders
-from stellwerk.operators.cap.routing.targets import FindDomain, UnusableSubdomain
+from stellwerk.operators.cap.routing.headers import Unroutable
+from stellwerk.operators.cap.routing.targets import FindDomain
 from stellwerk.operators.cap.routing.virtual_services import ServedDomain, TenantRouting
 from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.reconciler import ReconcileError
@@ -189,7 +189,7 @@ def routes(
     try:
         targets.check_subdomain(tenant.spec.sub_domain, str(tenant.ref))
         route_headers = headers.of_annotations(annotations, str(application.ref))
-    except (InvalidHeaders, UnusableSubdomain) as error:
+    except Unroutable as error:
         raise NetworkingFailed(str(error)) from error
     is_sticky = annotations.get(names.AFFINITY_ANNOTATION) == "true"
     left = dict.fromkeys(tenant.status.previous_versions)  # a version that it came back to is there twice

@@ -26,9 +26,8 @@ from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.routing.headers import InvalidHeaders
+from stellwerk.operators.cap.routing.headers import Unroutable
 from stellwerk.operators.cap.routing.objects import exposure_owner_hash
-from stellwerk.operators.cap.routing.targets import UnusableSubdomain
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.runtime import conditions
 
@@ -140,7 +139,7 @@ async def _note_routes(
         wanted = exposures.routes(
             application, version, live, found.find_domain, await surroundings.operator_namespace(client)
         )
-    except (InvalidHeaders, UnusableSubdomain) as error:
+    except Unroutable as error:
         raise PreviewFailed(str(error)) from error
     shown = {exposures.address_of(each): each for each in live}
     for address, (desired, hash) in wanted.items():
