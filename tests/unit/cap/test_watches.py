@@ -12,7 +12,7 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
-from stellwerk.operators.cap.watches import caches
+from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.process.manager import Manager
 
 
@@ -30,7 +30,7 @@ def manager() -> Manager:
 
 
 async def test_the_secrets_of_a_namespace_are_watched_until_its_last_application_is_gone(manager: Manager) -> None:
-    found = caches(manager)
+    found = Caches(manager)
     found.applications.take(Synced((application("a", 1), application("b", 1)), "1"))
     secrets = found.secrets("team")
     found.applications.take(Removed(application("a", 2)))

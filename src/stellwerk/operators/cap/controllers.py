@@ -107,7 +107,7 @@ def install_applications(
 ) -> ApplicationControllers:
     """Give all controllers but those of domains to a manager. `namespace`: the operator's own."""
     client, clock, border = manager.client.with_field_manager(names.OPERATOR_NAME), manager.clock, manager.border
-    seen = watches.caches(manager)
+    seen = watches.Caches(manager)
     address, delay = settings.prometheus_address, settings.prom_acquire_client_retry_delay
     prometheus = PrometheusAccess(address, delay, clock) if address else None
     monitor = VersionMonitor(client=client, caches=seen, prometheus=prometheus, border=border, recorder=recorder)

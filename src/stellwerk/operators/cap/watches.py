@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from stellwerk.api.apps import Deployment
@@ -12,7 +11,7 @@ from stellwerk.api.core import Secret, Service
 from stellwerk.api.istio import DestinationRule, VirtualService
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
-from stellwerk.apply.set.model.confirmation import Live, live_view
+from stellwerk.apply.set.model.confirmation import live_view
 from stellwerk.delivery.children import controller_uid, owners
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
@@ -64,32 +63,56 @@ BY_VERSION = "version"
 """Index of operations: namespace and name of the CAPApplicationVersion."""
 
 
-@dataclass(frozen=True, slots=True)
 class Caches:
-    """The caches of one process."""
+    """The caches of one process, with their indices."""
 
-    manager: Manager
-    applications: Informer[CAPApplication]
-    versions: Informer[CAPApplicationVersion]
-    tenants: Informer[CAPTenant]
-    operations: Informer[CAPTenantOperation]
-    outputs: Informer[PartialObjectMetadata]
-    """What Jobs add to the answers to subscriptions, as metadata."""
-    domains: Informer[Domain]
-    cluster_domains: Informer[ClusterDomain]
-    virtual_services: Informer[Live]
-    jobs: Informer[Job]
-    """The Jobs of operations."""
-    content_jobs: Informer[Job]
-    """The Jobs of versions."""
-    deployments: Informer[Deployment]
-    version_objects: Mapping[Resource, Informer[PartialObjectMetadata]]
-    """The further objects of versions, by their kind, as metadata."""
-    credentials: Informer[PartialObjectMetadata]
-    """The Secrets with the credentials of workloads."""
-    _secrets: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
-    _wakes: list[Callable[[ObjectKey], None]] = field(default_factory=list)
-    """What is called with each application of whose Secrets one has changed."""
+    def __init__(self, manager: Manager) -> None:
+        """Open them."""
+        self.manager = manager
+        self.applications = manager.informer(CAPApplication, required=True)
+        self.versions = manager.informer(CAPApplicationVersion, required=True)
+        self.tenants = manager.informer(CAPTenant, required=True)
+        self.operations = manager.informer(CAPTenantOperation, required=True)
+        # What Jobs add to the answers to subscriptions.
+        self.outputs = manager.informer(metadata_of(CAPTenantOutput), labels=names.TENANT_ID_LABEL, required=True)
+        self.domains = manager.informer(Domain, required=True)
+        self.cluster_domains = manager.informer(ClusterDomain, required=True)
+        self.virtual_services = manager.informer(
+            live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL, optional=True
+        )
+        # The Jobs of operations, and those of versions.
+        self.jobs = manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True)
+        of_versions = f"{names.OWNER_HASH_LABEL},!{names.OPERATION_TYPE_LABEL}"
+        self.content_jobs = manager.informer(Job, labels=of_versions, required=True)
+        self.deployments = manager.informer(Deployment, labels=names.OWNER_HASH_LABEL, required=True)
+        # The further objects of versions, by their kind.
+        self.version_objects: Mapping[Resource, Informer[PartialObjectMetadata]] = {
+            kind: manager.informer(metadata_of(kind), labels=_label_of(kind), optional=kind in _OPTIONAL_KINDS)
+            for kind in VERSION_KINDS
+        }
+        # The Secrets with the credentials of workloads.
+        self.credentials = manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True)
+        self._secrets: dict[str, Informer[PartialObjectMetadata]] = {}
+        # What is called with each application of whose Secrets one has changed.
+        self._wakes: list[Callable[[ObjectKey], None]] = []
+
+        self.applications.on_change(self.on_application)
+        self.applications.store.add_index(BY_DOMAIN, naming.referenced_by)
+        self.applications.store.add_index(BY_SECRET, _secrets_of)
+        for informer in (self.jobs, self.content_jobs, self.deployments):
+            informer.store.add_index(BY_OWNER, controller_uid)
+        self.virtual_services.store.add_index(BY_OWNER, controller_uid)
+        self.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
+        self.operations.store.add_index(BY_OWNER, controller_uid)
+        self.operations.store.add_index(
+            BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"]
+        )
+        self.tenants.store.add_index(
+            BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.cap_application_instance}"]
+        )
+        self.versions.store.add_index(
+            BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.application}"]
+        )
 
     def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
         """The domain of a reference in a namespace."""
@@ -188,43 +211,6 @@ class Caches:
                 controller.queue.add(key)
 
         self._wakes.append(wake)
-
-
-def caches(manager: Manager) -> Caches:
-    """Open the caches and their indices."""
-    found = Caches(
-        manager,
-        manager.informer(CAPApplication, required=True),
-        manager.informer(CAPApplicationVersion, required=True),
-        manager.informer(CAPTenant, required=True),
-        manager.informer(CAPTenantOperation, required=True),
-        manager.informer(metadata_of(CAPTenantOutput), labels=names.TENANT_ID_LABEL, required=True),
-        manager.informer(Domain, required=True),
-        manager.informer(ClusterDomain, required=True),
-        manager.informer(live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL, optional=True),
-        manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True),
-        manager.informer(Job, labels=f"{names.OWNER_HASH_LABEL},!{names.OPERATION_TYPE_LABEL}", required=True),
-        manager.informer(Deployment, labels=names.OWNER_HASH_LABEL, required=True),
-        {
-            kind: manager.informer(metadata_of(kind), labels=_label_of(kind), optional=kind in _OPTIONAL_KINDS)
-            for kind in VERSION_KINDS
-        },
-        manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True),
-    )
-    found.applications.on_change(found.on_application)
-    found.applications.store.add_index(BY_DOMAIN, naming.referenced_by)
-    found.applications.store.add_index(BY_SECRET, _secrets_of)
-    for informer in (found.jobs, found.content_jobs, found.deployments):
-        informer.store.add_index(BY_OWNER, controller_uid)
-    found.virtual_services.store.add_index(BY_OWNER, controller_uid)
-    found.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
-    found.operations.store.add_index(BY_OWNER, controller_uid)
-    found.operations.store.add_index(BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"])
-    found.tenants.store.add_index(
-        BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.cap_application_instance}"]
-    )
-    found.versions.store.add_index(BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.application}"])
-    return found
 
 
 def _label_of(kind: Resource) -> str:
