@@ -194,13 +194,11 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _create_provider(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
         """Create Secret and tenant under names that do not change, so that a crash between the two loses nothing."""
-        provider = application.spec.provider
-        assert provider is not None
-        wanted = subscription_objects.of_provider(application, provider, version.spec.version)
+        secret, wanted = subscription_objects.of_provider(application, version.spec.version)
         with contextlib.suppress(AlreadyExists):  # created before a crash: its content is the same
-            await self.client.create(Secret, wanted.secret.body)
+            await self.client.create(Secret, secret.body)
         try:
-            tenant = await self.client.create(CAPTenant, wanted.tenant.body)
+            tenant = await self.client.create(CAPTenant, wanted.body)
         except AlreadyExists:
             return  # the cache is behind, and its change wakes the application
         self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)

@@ -100,25 +100,17 @@ class JobContext:
     operation: CAPTenantOperation
 
 
-def step_labels(context: JobContext, number: int, step: OperationStep) -> dict[str, str]:
-    """What distinguishes the Job of a step from all others; `number` counts from 1."""
-    return {
-        names.OWNER_HASH_LABEL: names.owner_hash(context.operation.key),
-        names.OPERATION_TYPE_LABEL: context.operation.spec.operation,
-        names.OPERATION_STEP_LABEL: str(number),
-        names.WORKLOAD_NAME_LABEL: step.name,
-        names.WORKLOAD_TYPE_LABEL: step.type,
-    }
-
-
 def job(context: JobContext, number: int, step: OperationStep, workload: Workload, secret: str) -> JsonObject:
-    """The Job of a step, without name and owner. `secret` has the credentials of the workload."""
+    """The Job of a step, without name and owner. `number` counts from 1; `secret` has the workload's credentials."""
     details = job_details(workload)
     labels = {
         **(workload.labels or {}),
         names.APP_LABEL: context.application.spec.btp_app_name,
-        **step_labels(context, number, step),
-        names.OWNER_GENERATION_LABEL: str(context.operation.metadata.generation),
+        **names.owner_labels(context.operation.key, context.operation.metadata.generation),
+        names.OPERATION_TYPE_LABEL: context.operation.spec.operation,
+        names.OPERATION_STEP_LABEL: str(number),
+        names.WORKLOAD_NAME_LABEL: step.name,
+        names.WORKLOAD_TYPE_LABEL: step.type,
         names.CATEGORY_LABEL: "Workload",
     }
     annotations = {**(workload.annotations or {}), **names.owner_annotations(context.operation.key)}

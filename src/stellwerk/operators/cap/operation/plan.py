@@ -253,14 +253,14 @@ def report_of(
     position = f"step {number}/{len(operation.spec.steps)}"
     match decision:
         case AwaitJob(_, job) if is_new:
-            message = f"{position} : job {_dotted(job)} created"
+            message = f"{position} : job {names.dotted(job.key)} created"
             return Report(OperationReason.StepInitiated, message, step=number, job=job.metadata.name, action=CREATE_JOB)
         case AwaitJob(_, job):
-            message = f"{position} : waiting for job {_dotted(job)}"
+            message = f"{position} : waiting for job {names.dotted(job.key)}"
             message += ", with whose end the operation goes" if operation.metadata.is_terminating else ""
             return Report(OperationReason.StepProcessing, message, step=number, job=job.metadata.name)
         case Advance(_, job, failure):
-            outcome = f"{failure}; continuing operation" if failure else f"job {_dotted(job)} completed"
+            outcome = f"{failure}; continuing operation" if failure else f"job {names.dotted(job.key)} completed"
             message = f"{position} : {outcome}"
             if number < len(operation.spec.steps):
                 return Report(
@@ -305,10 +305,6 @@ def is_implied(report: Report, operation: CAPTenantOperation) -> bool:
 def step_of(job: Job) -> str:
     """The number of the step that a Job belongs to, as its label has it; empty without the label."""
     return job.metadata.labels.get(names.OPERATION_STEP_LABEL, "")
-
-
-def _dotted(job: Job) -> str:
-    return f"{job.metadata.namespace}.{job.metadata.name}"
 
 
 def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> OperationStatus:

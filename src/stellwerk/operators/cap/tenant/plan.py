@@ -282,10 +282,10 @@ def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
 def _why_no_version(seen: TenantSnapshot) -> str:
     tenant = seen.tenant
     if tenant.spec.version:
-        key = f"{tenant.metadata.namespace}.{tenant.spec.cap_application_instance}"
+        key = ObjectKey(tenant.metadata.namespace, tenant.spec.cap_application_instance)
         return (
-            f"could not find a CAPApplicationVersion with status Ready for CAPApplication {key} and version "
-            f"{tenant.spec.version}"
+            "could not find a CAPApplicationVersion with status Ready for CAPApplication "
+            f"{names.dotted(key)} and version {tenant.spec.version}"
         )
     if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER:
         return "spec.version is empty and the upgrade strategy is never, so no version is set: set spec.version"
@@ -398,12 +398,14 @@ def recorded(
 
 def waiting_message(operation: CAPTenantOperation) -> str:
     """The message while an operation is under way."""
-    return f"waiting for CAPTenantOperation {_dotted(operation)} of type {operation.spec.operation} to complete"
+    return (
+        f"waiting for CAPTenantOperation {names.dotted(operation.key)} of type {operation.spec.operation} to complete"
+    )
 
 
 def success_message(operation: CAPTenantOperation) -> str:
     """The message after an operation succeeded."""
-    return f"CAPTenantOperation {_dotted(operation)} successfully completed"
+    return f"CAPTenantOperation {names.dotted(operation.key)} successfully completed"
 
 
 def failure_message(operation: CAPTenantOperation) -> str:
@@ -412,7 +414,7 @@ def failure_message(operation: CAPTenantOperation) -> str:
     cause = f": {ready.message}" if ready is not None and ready.message else ""
     key = operation.key
     retry = f"stellwerk cap retry ctop/{key.name} -n {key.namespace}"
-    return f"CAPTenantOperation {_dotted(operation)} failed{cause}. Run the step again with: {retry}"
+    return f"CAPTenantOperation {names.dotted(operation.key)} failed{cause}. Run the step again with: {retry}"
 
 
 def forwarded(tenant: CAPTenant) -> JsonObject:
@@ -432,7 +434,3 @@ def refusal_message(tenant: CAPTenant, error: StatusError) -> str:
         f"Namespace {key.namespace} is being deleted, so no Job can run in it. Without one, {tenant.ref} is not "
         f"deprovisioned, and its data stays with the services. To delete the tenant all the same: {release}"
     )
-
-
-def _dotted(operation: CAPTenantOperation) -> str:
-    return f"{operation.metadata.namespace}.{operation.metadata.name}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -18,48 +17,36 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, owner_reference
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.application import CAPApplication, Provider
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.names import go_json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionObjects:
-    """The two objects, as they are created."""
-
-    secret: Desired
-    tenant: Desired
-
-
-def of_provider(application: CAPApplication, provider: Provider, version: str) -> SubscriptionObjects:
-    """The objects of the application's own provider, whose tenant begins with `version`."""
-    name, namespace, tenant_id = provider_name(application), application.metadata.namespace, provider.tenant_id
-    context = ObjectKey(namespace, names.derived(name, application.metadata.uid))
+def of_provider(application: CAPApplication, version: str) -> tuple[Desired, Desired]:
+    """The Secret and the tenant of the application's own provider, which begins with `version`."""
+    provider, namespace = application.spec.provider, application.metadata.namespace
+    assert provider is not None
+    name, tenant_id = provider_name(application), provider.tenant_id
+    context = names.derived(name, application.metadata.uid)
+    secret = Desired.named(
+        Secret.resource,
+        ObjectKey(namespace, context),
+        {"labels": {names.TENANT_ID_LABEL: tenant_id}},
+        data=secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
+    )
     labels: JsonObject = {
         names.TENANT_TYPE_LABEL: names.PROVIDER,
         names.TENANT_ID_LABEL: tenant_id,
         **names.application_labels(application.spec),
     }
+    metadata: JsonObject = {"labels": labels, "annotations": {names.CONTEXT_SECRET_ANNOTATION: context}}
     spec: JsonObject = {
         "capApplicationInstance": application.metadata.name,
         "subDomain": provider.sub_domain,
         "tenantId": tenant_id,
         "version": version,
     }
-    return SubscriptionObjects(
-        secret=Desired.named(
-            Secret.resource,
-            context,
-            {"labels": {names.TENANT_ID_LABEL: tenant_id}},
-            data=secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
-        ),
-        tenant=Desired.named(
-            CAPTenant.resource,
-            ObjectKey(namespace, name),
-            {"labels": labels, "annotations": {names.CONTEXT_SECRET_ANNOTATION: context.name}},
-            spec=spec,
-        ),
-    )
+    return secret, Desired.named(CAPTenant.resource, ObjectKey(namespace, name), metadata, spec=spec)
 
 
 def provider_name(application: CAPApplication) -> str:

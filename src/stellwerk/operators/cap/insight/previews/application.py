@@ -101,16 +101,15 @@ def _note_write(outcome: Outcome, application: CAPApplication, write: Write) -> 
     namespace = application.metadata.namespace
     match write:
         case plan.ReleaseSecrets(held):
-            for secret in held:
-                outcome.changed[Address(Secret.resource, secret.key).ref] = "a finalizer of the first releases goes"
+            for each in held:
+                outcome.changed[Address(Secret.resource, each.key).ref] = "a finalizer of the first releases goes"
         case plan.ConvertDomains(conversion):
             outcome.objects += conversion.created
             outcome.changed[application.ref] = "spec.domains becomes spec.domainRefs"
         case plan.CreateProvider(version):
-            assert application.spec.provider is not None
-            wanted = subscription_objects.of_provider(application, application.spec.provider, version.spec.version)
-            outcome.created[wanted.secret.ref] = "the payload of the provider's subscription"
-            outcome.objects.append(wanted.tenant)
+            secret, provider = subscription_objects.of_provider(application, version.spec.version)
+            outcome.created[secret.ref] = "the payload of the provider's subscription"
+            outcome.objects.append(provider)
         case plan.OwnContext(_, name):
             outcome.changed[Address(Secret.resource, ObjectKey(namespace, name)).ref] = "its tenant becomes its owner"
         case plan.DeleteTenants(tenants):
