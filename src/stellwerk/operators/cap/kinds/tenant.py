@@ -210,8 +210,7 @@ class OutputSpec(Record, frozen=True, kw_only=True):
     """What the Jobs of a tenant hand to its subscription."""
 
     subscription_callback_data: Annotated[
-        str,
-        documented("A JSON object that is added to the answer to the subscription.", example='{"key": "value"}'),
+        str, documented("A JSON object that is added to the answer to the subscription.", example='{"key": "value"}')
     ] = ""
 
 
