@@ -42,7 +42,7 @@ VERSION_KINDS: Sequence[Resource] = (
 
 _OPTIONAL_KINDS = (DestinationRule.resource, ServiceMonitor.resource)
 
-U = TypeVar("U", CAPApplication, CAPApplicationVersion)
+K = TypeVar("K", CAPApplication, CAPApplicationVersion)
 
 BY_OWNER = "owner"
 """Index: the uid of the controller."""
@@ -107,12 +107,8 @@ class Caches:
         self.operations.store.add_index(
             BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"]
         )
-        self.tenants.store.add_index(
-            BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.cap_application_instance}"]
-        )
-        self.versions.store.add_index(
-            BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.application}"]
-        )
+        self.tenants.store.add_index(BY_APPLICATION, lambda each: [str(each.application_key)])
+        self.versions.store.add_index(BY_APPLICATION, lambda each: [str(each.application_key)])
 
     def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
         """The domain of a reference in a namespace."""
@@ -235,12 +231,10 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
     """An application goes on when its tenants, versions, domains, exposures or the Secrets of its services change."""
     seen.secrets_wake(controller, lambda application: [application])
     controller.watches(seen.virtual_services, owners(CAPApplication.resource))
-    controller.watches(
-        seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
-    )
+    controller.watches(seen.tenants, lambda delta: [delta.latest.application_key])
     for odd in (seen.tenants, seen.versions):
-        _wakes_namespace(odd, seen.applications, controller)
-    controller.watches(seen.versions, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.application)])
+        _wakes_namespace(odd, controller)
+    controller.watches(seen.versions, lambda delta: [delta.latest.application_key])
     controller.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
     controller.watches(seen.cluster_domains, lambda delta: _users_of(seen, delta.latest))
 
@@ -250,11 +244,9 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
 
     One that is being deleted waits for the tenants that use it.
     """
-    store = seen.versions.store
 
     def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
-        application = ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)
-        versions = store.by(BY_APPLICATION, str(application))
+        versions = seen.versions.store.by(BY_APPLICATION, str(delta.latest.application_key))
         return [each.key for each in versions if each.metadata.is_terminating]
 
     controller.watches(seen.content_jobs, owners(CAPApplicationVersion.resource))
@@ -263,21 +255,17 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
         controller.watches(informer, owners(CAPApplicationVersion.resource))
     _wire_surroundings(controller, seen)
     controller.watches(seen.tenants, of_tenant)
-    _wakes_namespace(seen.tenants, seen.versions, controller, concerns=lambda each: each.metadata.is_terminating)
+    _wakes_namespace(seen.tenants, controller, concerns=lambda each: each.metadata.is_terminating)
     seen.secrets_wake(controller, lambda application: _of_application(seen.versions, application))
 
 
 def _wakes_namespace(
-    odd: Informer[Any],
-    users: Informer[U],
-    controller: Controller[Any, Any],
-    *,
-    concerns: Callable[[U], bool] = lambda _: True,
+    odd: Informer[Any], controller: Controller[K, Any], *, concerns: Callable[[K], bool] = lambda _: True
 ) -> None:
-    """Users go on when an object of their namespace cannot be read, or is gone after that."""
+    """Objects of the controller go on when one of their namespace cannot be read, or is gone after that."""
 
     def wake(key: ObjectKey, _: Unreadable | None) -> None:
-        for user in users.store.all():
+        for user in controller.primary.store.all():
             if user.metadata.namespace == key.namespace and concerns(user):
                 controller.queue.add(user.key)
 
@@ -304,10 +292,7 @@ def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     controller.watches(seen.operations, owners(CAPTenant.resource))
     controller.watches(seen.virtual_services, owners(CAPTenant.resource))
     _wire_surroundings(controller, seen)
-    controller.watches(
-        seen.versions,
-        lambda delta: _of_application(seen.tenants, ObjectKey(delta.key.namespace, delta.latest.spec.application)),
-    )
+    controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))
 
 
 def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:

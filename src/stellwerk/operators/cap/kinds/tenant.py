@@ -101,6 +101,11 @@ class CAPTenant(Kind, frozen=True, kw_only=True):
     spec: Annotated[TenantSpec, documented("What is wanted.")]
     status: Annotated[TenantStatus, documented("How it is.")] = TenantStatus()
 
+    @property
+    def application_key(self) -> ObjectKey:
+        """The application that it belongs to."""
+        return ObjectKey(self.metadata.namespace, self.spec.cap_application_instance)
+
 
 def hidden_message(tenants: Sequence[ObjectKey]) -> str:
     """Why a deletion waits: tenants that cannot be read may need what is deleted."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import msgspec
 
 from stellwerk.kube.schema.crd import ValidationRule, documented
-from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.cap.kinds.status import (
@@ -413,3 +413,8 @@ class CAPApplicationVersion(Kind, frozen=True, kw_only=True):
 
     spec: Annotated[VersionSpec, documented("What it is made of.")]
     status: Annotated[VersionStatus, documented("How it is.")] = VersionStatus()
+
+    @property
+    def application_key(self) -> ObjectKey:
+        """The application that it is a version of."""
+        return ObjectKey(self.metadata.namespace, self.spec.application)

@@ -100,8 +100,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         namespace = operation.metadata.namespace
         version = caches.versions.store.get(ObjectKey(namespace, operation.spec.version_name))
         tenant = self._tenant(operation, version)
-        name = tenant.spec.cap_application_instance if tenant is not None else ""
-        application = caches.applications.store.get(ObjectKey(namespace, name))
+        application = caches.applications.store.get(tenant.application_key) if tenant is not None else None
         owned = caches.jobs.store.by(BY_OWNER, operation.metadata.uid)
         return Snapshot(operation=operation, tenant=tenant, application=application, version=version, jobs=owned)
 
@@ -117,7 +116,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             return tenant if tenant is not None and tenant.metadata.uid == controller.uid else None
         if version is None:
             return None
-        tenants = store.by(BY_APPLICATION, f"{operation.metadata.namespace}/{version.spec.application}")
+        tenants = store.by(BY_APPLICATION, str(version.application_key))
         return next((tenant for tenant in tenants if tenant.spec.tenant_id == operation.spec.tenant_id), None)
 
     async def _prepare(self, seen: Snapshot, lacking: JsonObject) -> Answer:

@@ -282,10 +282,9 @@ def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
 def _why_no_version(seen: TenantSnapshot) -> str:
     tenant = seen.tenant
     if tenant.spec.version:
-        key = ObjectKey(tenant.metadata.namespace, tenant.spec.cap_application_instance)
         return (
             "could not find a CAPApplicationVersion with status Ready for CAPApplication "
-            f"{names.dotted(key)} and version {tenant.spec.version}"
+            f"{names.dotted(tenant.application_key)} and version {tenant.spec.version}"
         )
     if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER:
         return "spec.version is empty and the upgrade strategy is never, so no version is set: set spec.version"

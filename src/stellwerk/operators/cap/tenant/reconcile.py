@@ -10,7 +10,6 @@ import msgspec
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import REFUSED, AlreadyExists
-from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names, preparation, retries
@@ -107,7 +106,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 
     def _snapshot(self, tenant: CAPTenant) -> TenantSnapshot:
         caches = self.caches
-        application = ObjectKey(tenant.metadata.namespace, tenant.spec.cap_application_instance)
+        application = tenant.application_key
         return TenantSnapshot(
             tenant=tenant,
             application=caches.applications.store.get(application),

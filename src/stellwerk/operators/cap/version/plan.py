@@ -102,8 +102,7 @@ def next_action(seen: VersionSnapshot) -> Action:
     if version.metadata.is_terminating:
         return _deletion(seen)
     if application is None:
-        key = f"{version.metadata.namespace}/{version.spec.application}"
-        message = f"waiting for CAPApplication {key}, which does not exist: create it"
+        message = f"waiting for CAPApplication {version.application_key}, which does not exist: create it"
         return Report(state=VersionState.PROCESSING, reason=VersionReason.InvalidReference, message=message)
     spec = application.spec
     lacking = preparation.absent(

@@ -13,7 +13,6 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import REFUSED
-from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus, Workload
@@ -116,7 +115,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         caches, namespace = self.caches, version.metadata.namespace
         if version.metadata.is_terminating and (unseen := caches.unseen_tenants):
             raise VersionFailed(VersionReason.DeleteTriggered, TenantsUnseen(unseen))
-        key = ObjectKey(namespace, version.spec.application)
+        key = version.application_key
         application = caches.applications.store.get(key)
         missing, unknown = await caches.missing_secrets(application) if application is not None else ((), "")
         return VersionSnapshot(
