@@ -190,7 +190,7 @@ class Caches:
     def _on_secrets(self, namespace: str) -> None:
         """The Secrets of a namespace are known now: no delta shows that of those that do not exist."""
         for application in self.applications.store.all():
-            if application.metadata.namespace == namespace and application.spec.btp.services:
+            if application.metadata.namespace == namespace:
                 self._wake(application)
 
     def _wake(self, application: CAPApplication) -> None:
