@@ -6,9 +6,8 @@ import msgspec
 from tests.unit.cap import given
 
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap.application.progress import PROGRESS_SECONDS, ShownProgress, is_progress
+from stellwerk.operators.cap.application.progress import PROGRESS_SECONDS, ShownCounts, is_progress
 from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication
-from stellwerk.testing.clock import FakeClock
 
 READY: JsonObject = {"type": "Ready", "status": "True", "reason": "Ready", "message": "ready"}
 
@@ -49,18 +48,14 @@ def showing(status: ApplicationStatus) -> CAPApplication:
     return msgspec.structs.replace(given.application(), status=status)
 
 
-async def test_the_first_count_is_shown_at_once_and_the_next_a_second_later() -> None:
-    clock = FakeClock()
-    progress, before = ShownProgress(clock), shown("1/9 tenants are ready")
-    assert progress.delay_seconds(showing(before), shown("2/9 tenants are ready")) == 0
+def test_the_first_count_is_shown_at_once_and_the_next_a_second_later() -> None:
+    memo = ShownCounts()
+    assert memo.delay_seconds(shown("1/9 tenants are ready"), shown("2/9 tenants are ready"), 7.0) == 0
 
-    application = showing(shown("2/9 tenants are ready"))
-    await clock.advance(0.25)
-    assert progress.delay_seconds(application, shown("3/9 tenants are ready")) == PROGRESS_SECONDS - 0.25
-    assert progress.delay_seconds(application, shown("9/9 tenants are ready", ready=True)) == 0
+    before = shown("2/9 tenants are ready")
+    assert memo.delay_seconds(before, shown("3/9 tenants are ready"), 7.25) == PROGRESS_SECONDS - 0.25
+    assert memo.delay_seconds(before, shown("9/9 tenants are ready", ready=True), 7.25) == 0
 
-    await clock.advance(0.75)
-    assert progress.delay_seconds(application, shown("5/9 tenants are ready")) == 0
-    assert progress.delay_seconds(application, shown("6/9 tenants are ready")) == PROGRESS_SECONDS
-    progress.forget(application.key)
-    assert progress.delay_seconds(application, shown("6/9 tenants are ready")) == 0
+    assert memo.delay_seconds(before, shown("5/9 tenants are ready"), 8.0) == 0
+    assert memo.delay_seconds(before, shown("6/9 tenants are ready"), 8.0) == PROGRESS_SECONDS
+    assert ShownCounts().delay_seconds(before, shown("6/9 tenants are ready"), 8.0) == 0

@@ -14,7 +14,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
-from stellwerk.operators.cap import names, watches
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application.reconcile import ApplicationFailed, ApplicationReconciler
 from stellwerk.operators.cap.kinds.application import ApplicationState
 from stellwerk.operators.cap.kinds.version import VersionState
@@ -29,7 +29,7 @@ ABSENT = WatchSuspended("the API server serves no CAPTenant", is_not_served=True
 
 def caches() -> Caches:
     """The caches of a process; nothing is connected."""
-    return watches.caches(Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1"))))
+    return Caches(Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1"))))
 
 
 def leaving(obj: Kind, finalizer: str) -> Any:
@@ -62,7 +62,7 @@ async def test_an_application_keeps_its_finalizer_while_its_tenants_cannot_be_li
     found.tenants.take(FORBIDDEN)
     nothing = cast("Any", None)
     reconciler = ApplicationReconciler(
-        client=nothing, caches=found, clock=SystemClock(), networking=nothing, counts=nothing, progress=nothing
+        client=nothing, caches=found, clock=SystemClock(), networking=nothing, counts=nothing
     )
     application = leaving(given.application(), names.APPLICATION_FINALIZER)
     application = msgspec.structs.replace(
