@@ -92,8 +92,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         caches, namespace = self.caches, application.metadata.namespace
         if application.metadata.is_terminating and (unseen := caches.unseen_tenants):
             raise ApplicationFailed(unseen, ApplicationReason.TenantsExist)
-        tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
         missing, unknown = await caches.missing_secrets(application)
+        # From here on nothing is awaited: what is decided about tenants and Secrets is about those that are there now.
+        tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
         secrets, references = caches.secrets(namespace).store, application.spec.domain_refs
         return ApplicationSnapshot(
             application=application,
