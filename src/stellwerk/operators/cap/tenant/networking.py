@@ -32,10 +32,13 @@ NETWORKING = "ReconcileTenantNetworking"
 """The action of Events about routes."""
 
 
-class NetworkingFailed(ReconcileError):
-    """The VirtualService of a tenant cannot be written. The condition keeps the reason that it has."""
+class TenantFailed(ReconcileError):
+    """A tenant cannot be worked on now. Its condition keeps the reason that it has."""
 
-    reason = TenantReason.ProcessingStarted
+
+class NetworkingFailed(TenantFailed):
+    """The VirtualService of a tenant cannot be written."""
+
     event_reason = TenantReason.VirtualServiceModificationFailed
     action = NETWORKING
 

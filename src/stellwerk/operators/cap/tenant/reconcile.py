@@ -19,7 +19,7 @@ from stellwerk.operators.cap.operation.jobs import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing.targets import unready_domain
 from stellwerk.operators.cap.tenant import plan
-from stellwerk.operators.cap.tenant.networking import NETWORKING, NetworkingFailed, TenantNetworking
+from stellwerk.operators.cap.tenant.networking import NETWORKING, TenantFailed, TenantNetworking
 from stellwerk.operators.cap.tenant.plan import Phase, TenantSnapshot
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_ID, Caches
 from stellwerk.runtime import conditions
@@ -29,12 +29,6 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[TenantStatus]
-
-
-class TenantFailed(ReconcileError):
-    """A tenant cannot be worked on now. Its condition keeps the reason that it has."""
-
-    reason = TenantReason.ProcessingStarted
 
 
 class InvalidReference(TenantFailed):
@@ -100,8 +94,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 
     def report(self, tenant: CAPTenant, failure: ReconcileError) -> TenantStatus:
         """The failure as the message of Ready; state and versions stay as they are."""
-        shown, is_ours = _ready_of(tenant), isinstance(failure, TenantFailed | NetworkingFailed)
-        reason = shown.reason if is_ours else TenantReason.RecoveredPanic
+        shown = _ready_of(tenant)
+        reason = shown.reason if isinstance(failure, TenantFailed) else TenantReason.RecoveredPanic
         return self._with_ready(tenant, shown.is_true, reason, str(failure))
 
     def _snapshot(self, tenant: CAPTenant) -> TenantSnapshot:
