@@ -73,28 +73,31 @@ class Caches:
         self.versions = manager.informer(CAPApplicationVersion, required=True)
         self.tenants = manager.informer(CAPTenant, required=True)
         self.operations = manager.informer(CAPTenantOperation, required=True)
-        # What Jobs add to the answers to subscriptions.
         self.outputs = manager.informer(metadata_of(CAPTenantOutput), labels=names.TENANT_ID_LABEL, required=True)
+        """What Jobs add to the answers to subscriptions, as metadata."""
         self.domains = manager.informer(Domain, required=True)
         self.cluster_domains = manager.informer(ClusterDomain, required=True)
         self.virtual_services = manager.informer(
             live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL, optional=True
         )
-        # The Jobs of operations, and those of versions.
+        """Those with the label of an owner."""
         self.jobs = manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True)
+        """The Jobs of operations."""
         of_versions = f"{names.OWNER_HASH_LABEL},!{names.OPERATION_TYPE_LABEL}"
         self.content_jobs = manager.informer(Job, labels=of_versions, required=True)
+        """The Jobs of versions."""
         self.deployments = manager.informer(Deployment, labels=names.OWNER_HASH_LABEL, required=True)
-        # The further objects of versions, by their kind.
         self.version_objects: Mapping[Resource, Informer[PartialObjectMetadata]] = {
             kind: manager.informer(metadata_of(kind), labels=_label_of(kind), optional=kind in _OPTIONAL_KINDS)
             for kind in VERSION_KINDS
         }
-        # The Secrets with the credentials of workloads.
+        """The further objects of versions as metadata, by their kind."""
         self.credentials = manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True)
+        """The Secrets with the credentials of workloads, as metadata."""
         self._secrets: dict[str, Informer[PartialObjectMetadata]] = {}
-        # What is called with each application of whose Secrets one has changed.
+        """Those of each namespace, as metadata: see `secrets`."""
         self._wakes: list[Callable[[ObjectKey], None]] = []
+        """What is called with each application of whose Secrets one has changed."""
 
         self.applications.on_change(self.on_application)
         self.applications.store.add_index(BY_DOMAIN, naming.referenced_by)

@@ -123,7 +123,7 @@ class Report:
     """Whether another step is due now."""
     failed_step: int | None = None
     retry: RetryProgress | None = None
-    """The retry that has to be recorded, with which a request is handled.
+    """The retry that has to be recorded, with which a request is handled. It also sets when the next pass is due.
 
     Without one, that which is recorded stays until the step has ended.
     """
@@ -156,6 +156,7 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
     failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
     if (retry := retries.to_record(operation, seen.application, decision, now)) is not None:
         return RunAgain(number, retry, failed)
+    # A failure that is not repeated ends the operation at once: a request that is gone is acknowledged after the end.
     has_failed = isinstance(decision, JobStepFailed) and failed is not None
     if not has_failed and retries.is_unread(operation):
         return Acknowledge()

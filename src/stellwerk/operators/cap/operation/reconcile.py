@@ -171,10 +171,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         return answer.with_events(Notice(report.reason, report.message, severity, report.action))
 
     async def _with_job(self, seen: Snapshot, action: RunStep, step: JobStep) -> JobStep:
-        """The step with the Job that it creates. Raises OperationFailed where something for it is absent.
-
-        Raises ReservedVariable, CredentialsUnusable.
-        """
+        """The step with the Job that it creates. Raises OperationFailed, ReservedVariable, CredentialsUnusable."""
         context, operation = _context(seen), seen.operation
         workload = jobs.workload_of(context.version, action.step)
         if workload is None:

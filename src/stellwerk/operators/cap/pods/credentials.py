@@ -112,8 +112,8 @@ class CredentialSecrets:
     ) -> str:
         """Have the Secret for a workload of `owner`, and return its name. One that exists is used as it is.
 
-        `renews`: unless its credentials are former ones, for which what failed may have failed. It stays with its owner
-        then. Raises CredentialsUnusable, ApiError.
+        `renews`: make another one where its credentials are outdated, because what failed may have failed for them; the
+        former Secret stays with its owner. Raises CredentialsUnusable, ApiError.
         """
         existing, namespace = self.of(owner, prefix), owner.metadata.namespace
         shown = self.versions_shown(application, workload, namespace) if existing and renews else ""

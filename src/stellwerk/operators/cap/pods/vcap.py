@@ -80,7 +80,8 @@ def entry(service: ServiceInfo, data: SecretData) -> JsonObject:
 
 def _described(service: ServiceInfo, data: SecretData) -> JsonObject:
     metadata = _object(service, METADATA, _parsed(service, METADATA, data[METADATA]))
-    found: JsonObject = {name: value for name, value, _ in _properties(service, data, metadata, "metaDataProperties")}
+    properties = _properties(service, data, metadata, "metaDataProperties")
+    found: JsonObject = {name: value for name, _, value, _ in properties}
     found["credentials"] = _credentials(service, data, metadata)
     found.setdefault("label", service.class_name)
     found["name"] = found.get("instance_name") or service.name
@@ -90,17 +91,17 @@ def _described(service: ServiceInfo, data: SecretData) -> JsonObject:
 def _credentials(service: ServiceInfo, data: SecretData, metadata: JsonObject) -> JsonObject:
     """The credentials. The object of a container is all of them, and ends the list."""
     credentials: JsonObject = {}
-    for name, value, container in _properties(service, data, metadata, "credentialProperties"):
-        if container:
-            return _object(service, container, value)
+    for name, key, value, is_container in _properties(service, data, metadata, "credentialProperties"):
+        if is_container:
+            return _object(service, key, value)
         credentials[name] = value
     return credentials
 
 
 def _properties(
     service: ServiceInfo, data: SecretData, metadata: JsonObject, listed_in: str
-) -> Iterator[tuple[str, JsonValue, str]]:
-    """Name and value of each listed property that the Secret has, and its key where it is a container.
+) -> Iterator[tuple[str, str, JsonValue, bool]]:
+    """Name, key and value of each listed property that the Secret has, and whether it is a container.
 
     The spelling of keys in the metadata varies in upper and lower case between releases of the format.
     """
@@ -112,7 +113,7 @@ def _properties(
         if key in data:
             is_json = _insensitive(item, "format") == "json"
             value = _parsed(service, key, data[key]) if is_json else data[key].decode("utf-8", "replace")
-            yield name, value, key if _insensitive(item, "container") is True else ""
+            yield name, key, value, _insensitive(item, "container") is True
 
 
 def _insensitive(found: JsonObject, name: str) -> JsonValue:
