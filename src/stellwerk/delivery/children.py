@@ -168,8 +168,7 @@ class Children:
         self._check_listed(owner)
         key = self._resource.key(owner.metadata.namespace, name or owner.metadata.name)
         live = self.informer.store.get(key)
-        controller = live.metadata.controller if live is not None else None
-        if live is None or controller is None or controller.uid != owner.metadata.uid:
+        if live is None or not live.metadata.is_controlled_by(owner.metadata):
             return False
         address = Address(self._resource, key)
         progress = await self._set(owner, address, live).delete({address: live})

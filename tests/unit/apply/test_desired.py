@@ -9,6 +9,7 @@ import pytest
 from tests.unit.apply.given import resource_of, wanted
 
 from stellwerk.api.apps import Deployment
+from stellwerk.api.core import Namespace
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.objects.desired import MAX_OBJECTS, Desired, Document, defined_by, desired_set, digest_of, kinds_of
 from stellwerk.apply.objects.manifests import read_folder, read_text
@@ -19,8 +20,8 @@ FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures" / "btp" / "module-r
 
 
 def test_an_object_is_made_of_its_name_and_its_content() -> None:
-    content: JsonObject = {"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1}}
-    made = Desired.of(Deployment.resource, ObjectKey("own", "shop"), content)
+    metadata: JsonObject = {"labels": {"a": "b"}}
+    made = Desired.named(Deployment.resource, ObjectKey("own", "shop"), metadata, spec={"replicas": 1})
     assert (made.resource, made.key) == (Deployment.resource, ObjectKey("own", "shop"))
     assert made.body == {
         "apiVersion": "apps/v1",
@@ -28,6 +29,11 @@ def test_an_object_is_made_of_its_name_and_its_content() -> None:
         "metadata": {"name": "shop", "namespace": "own", "labels": {"a": "b"}},
         "spec": {"replicas": 1},
     }
+
+
+def test_an_object_of_the_cluster_has_no_namespace() -> None:
+    made = Desired.named(Namespace.resource, ObjectKey("", "own"))
+    assert made.body == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "own"}}
 
 
 def complaints(text: str, namespace: str = "") -> list[str]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import msgspec
-from tests.unit.cap import given
+from typing import Any
 
+import msgspec
+import pytest
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap.application.progress import PROGRESS_SECONDS, ShownProgress, is_progress
-from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication
-from stellwerk.testing.clock import FakeClock
+from stellwerk.operators.cap import controllers
+from stellwerk.operators.cap.application.progress import PROGRESS_SECONDS, ShownCounts, is_progress
+from stellwerk.operators.cap.kinds.application import ApplicationStatus
+from stellwerk.operators.cap.metrics import CapMetrics
+from stellwerk.operators.cap.requests import Answering
+from stellwerk.operators.cap.settings import Settings
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.process.manager import Manager
 
 READY: JsonObject = {"type": "Ready", "status": "True", "reason": "Ready", "message": "ready"}
 
@@ -45,22 +54,32 @@ def test_of_an_upgrade_the_phase_and_its_failures_are_shown_at_once() -> None:
     assert not is_progress(before, shown("2/3 tenants are ready"))
 
 
-def showing(status: ApplicationStatus) -> CAPApplication:
-    return msgspec.structs.replace(given.application(), status=status)
+def test_the_first_count_is_shown_at_once_and_the_next_a_second_later() -> None:
+    memo = ShownCounts()
+    assert memo.delay_seconds(shown("1/9 tenants are ready"), shown("2/9 tenants are ready"), 7.0) == 0
+
+    before = shown("2/9 tenants are ready")
+    assert memo.delay_seconds(before, shown("3/9 tenants are ready"), 7.25) == PROGRESS_SECONDS - 0.25
+    assert memo.delay_seconds(before, shown("9/9 tenants are ready", ready=True), 7.25) == 0
+
+    assert memo.delay_seconds(before, shown("5/9 tenants are ready"), 8.0) == 0
+    assert memo.delay_seconds(before, shown("6/9 tenants are ready"), 8.0) == PROGRESS_SECONDS
+    assert ShownCounts().delay_seconds(before, shown("6/9 tenants are ready"), 8.0) == 0
 
 
-async def test_the_first_count_is_shown_at_once_and_the_next_a_second_later() -> None:
-    clock = FakeClock()
-    progress, before = ShownProgress(clock), shown("1/9 tenants are ready")
-    assert progress.delay_seconds(showing(before), shown("2/9 tenants are ready")) == 0
+@pytest.mark.parametrize("kind", ["CAPApplication", "CAPApplicationVersion", "CAPTenant"])
+def test_what_is_remembered_of_an_object_goes_with_it(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """An object that is created again inherits nothing: the controller drops the memos that the reconciler uses."""
+    made: dict[str, tuple[Any, Any]] = {}
 
-    application = showing(shown("2/9 tenants are ready"))
-    await clock.advance(0.25)
-    assert progress.delay_seconds(application, shown("3/9 tenants are ready")) == PROGRESS_SECONDS - 0.25
-    assert progress.delay_seconds(application, shown("9/9 tenants are ready", ready=True)) == 0
+    class Noted(Controller[Any, Any]):
+        def __init__(self, name: str, primary: Any, reconciler: Answering[Any, Any], **options: Any) -> None:
+            super().__init__(name, primary, reconciler, **options)
+            made[name] = reconciler.reconciler, options["memos"]
 
-    await clock.advance(0.75)
-    assert progress.delay_seconds(application, shown("5/9 tenants are ready")) == 0
-    assert progress.delay_seconds(application, shown("6/9 tenants are ready")) == PROGRESS_SECONDS
-    progress.forget(application.key)
-    assert progress.delay_seconds(application, shown("6/9 tenants are ready")) == 0
+    monkeypatch.setattr(controllers, "Controller", Noted)
+    manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
+    counts = CapMetrics(manager.metrics, detailed=False)
+    controllers.install_applications(manager, Settings(), "cap-system", counts=counts)
+    reconciler, dropped = made[kind]
+    assert dropped is reconciler.memos

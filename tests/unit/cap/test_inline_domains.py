@@ -39,9 +39,11 @@ def cluster_domain(host: str, name: str) -> ClusterDomain:
 def test_a_new_application_gets_a_domain_for_its_primary_host_and_cluster_domains_for_the_others() -> None:
     found = conversion(application(), (), ())
     assert found is not None
-    (primary, first), (kind, second), _ = found.created
-    assert (primary.kind, kind.kind) == ("Domain", "ClusterDomain")
-    assert first == {
+    first, second, _ = found.created
+    assert (first.resource.kind, second.resource.kind) == ("Domain", "ClusterDomain")
+    assert first.body == {
+        "apiVersion": "sme.sap.com/v1alpha1",
+        "kind": "Domain",
         "metadata": {
             "name": "bookshop-primary",
             "namespace": "shop",
@@ -55,14 +57,14 @@ def test_a_new_application_gets_a_domain_for_its_primary_host_and_cluster_domain
             "dnsTarget": "lb.example.com",
         },
     }
-    assert Unstructured.of(second).at("spec", "dnsMode") == "Subdomain"
+    assert Unstructured.of(second.body).at("spec", "dnsMode") == "Subdomain"
     assert [reference.kind for reference in found.references] == ["Domain", "ClusterDomain", "ClusterDomain"]
 
 
 def test_a_second_try_creates_nothing_and_refers_to_the_same_objects() -> None:
     first = conversion(application(), (), ())
     assert first is not None
-    created = [(resource.kind, Unstructured.of(body)) for resource, body in first.created]
+    created = [(each.resource.kind, Unstructured.of(each.body)) for each in first.created]
     domains = [domain(str(each.at("spec", "domain")), each.metadata.name) for kind, each in created if kind == "Domain"]
     others = [
         cluster_domain(str(each.at("spec", "domain")), each.metadata.name) for kind, each in created if kind != "Domain"

@@ -10,6 +10,7 @@ from tests.unit.cap.given import operation, tenant, version
 
 from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, OperationState
 from stellwerk.operators.cap.metrics import CapMetrics
+from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
@@ -58,7 +59,7 @@ def test_details_have_a_series_for_each_tenant_which_goes_with_it() -> None:
 
     gone = msgspec.structs.replace(tenant(), metadata=msgspec.structs.replace(tenant().metadata, labels=LABELS))
     for obj in (of_app(), gone, version()):
-        counts.gone(obj)
+        counts.on_change(Delta(obj, None))
     left = lines(metrics)
     assert not [line for line in left if 'name="' in line or "tenant_id" in line]
 
@@ -68,7 +69,8 @@ def test_a_tenant_takes_no_series_of_another_application_along() -> None:
     counts.ended(of_app(), OperationState.COMPLETED, NOW)
     other = tenant()
     labels = {"sme.sap.com/app-identifier-hash": "other"}
-    counts.gone(msgspec.structs.replace(other, metadata=msgspec.structs.replace(other.metadata, labels=labels)))
+    other = msgspec.structs.replace(other, metadata=msgspec.structs.replace(other.metadata, labels=labels))
+    counts.on_change(Delta(other, None))
     assert 'cap_op_last_tenant_operation_duration_seconds{app="abc",tenant_id="acme-id"} 60.0' in lines(metrics)
 
 

@@ -20,7 +20,7 @@ from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainStatus
 from stellwerk.operators.cap.routing import objects
-from stellwerk.operators.cap.routing.headers import InvalidHeaders
+from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.operators.cap.tenant import networking
 from stellwerk.operators.cap.tenant.networking import lacking_metadata, routed_hosts, unrouted
 
@@ -171,7 +171,7 @@ def test_headers_that_cannot_be_read_matter_only_where_services_are_exposed() ->
     broken = annotated(REFERRING, **{names.REQUEST_HEADERS_ANNOTATION: "{not json"})
     assert exposures.routes(broken, version(), (), find_domain, "cap-system") == {}
     exposed = version(serviceExposures=[{"subDomain": "api", "routes": [{"workloadName": "srv", "port": 4004}]}])
-    with pytest.raises(InvalidHeaders):
+    with pytest.raises(Unroutable):
         exposures.routes(broken, exposed, (), find_domain, "cap-system")
 
 

@@ -8,9 +8,8 @@ from tests.unit.cap import given
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, Operation, OperationStep
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.operation import jobs, steps
-from stellwerk.operators.cap.operation.jobs import JobContext
-from stellwerk.operators.cap.operation.steps import NoTenantOperation
+from stellwerk.operators.cap.operation import jobs
+from stellwerk.operators.cap.operation.jobs import JobContext, NoTenantOperation
 
 MTXS = OperationStep(name="mtxs", type="TenantOperation")
 
@@ -18,7 +17,7 @@ MTXS = OperationStep(name="mtxs", type="TenantOperation")
 def job(
     version: CAPApplicationVersion, operation: CAPTenantOperation, step: OperationStep = MTXS, number: int = 1
 ) -> JsonObject:
-    workload = steps.workload_of(version, step)
+    workload = jobs.workload_of(version, step)
     assert workload is not None
     context = JobContext(application=given.application(), version=version, tenant=given.tenant(), operation=operation)
     return jobs.job(context, number, step, workload, "credentials")
@@ -46,13 +45,13 @@ def test_without_a_list_the_first_job_for_tenants_is_the_only_step() -> None:
         given.job("content", "Content"), given.job("a", "TenantOperation"), given.job("b", "TenantOperation")
     )
 
-    assert [step.name for step in steps.steps_of(version, Operation.UPGRADE)] == ["a"]
+    assert [step.name for step in jobs.steps_of(version, Operation.UPGRADE)] == ["a"]
 
 
 def test_without_a_job_for_tenants_the_server_is_the_step() -> None:
     version = given.version(given.deployment("app", "Router"), given.deployment("srv", "CAP"))
 
-    assert steps.steps_of(version, Operation.UPGRADE) == (OperationStep(name="srv", type="TenantOperation"),)
+    assert jobs.steps_of(version, Operation.UPGRADE) == (OperationStep(name="srv", type="TenantOperation"),)
 
 
 def test_listed_steps_run_in_their_order_and_only_custom_ones_may_fail() -> None:
@@ -70,11 +69,11 @@ def test_listed_steps_run_in_their_order_and_only_custom_ones_may_fail() -> None
         },
     )
 
-    assert steps.steps_of(version, Operation.UPGRADE) == (
+    assert jobs.steps_of(version, Operation.UPGRADE) == (
         OperationStep(name="notify", type="CustomTenantOperation", continue_on_failure=True),
         OperationStep(name="mtxs", type="TenantOperation"),
     )
-    assert steps.steps_of(version, Operation.PROVISIONING) == (OperationStep(name="mtxs", type="TenantOperation"),)
+    assert jobs.steps_of(version, Operation.PROVISIONING) == (OperationStep(name="mtxs", type="TenantOperation"),)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_listed_steps_run_in_their_order_and_only_custom_ones_may_fail() -> None
 )
 def test_a_version_without_a_job_for_tenants_is_refused(version: CAPApplicationVersion) -> None:
     with pytest.raises(NoTenantOperation, match="CAPApplicationVersion shop/bookshop-v1"):
-        steps.steps_of(version, Operation.UPGRADE)
+        jobs.steps_of(version, Operation.UPGRADE)
 
 
 # ---- Jobs

@@ -18,8 +18,8 @@ from stellwerk.operators.cap.operation.plan import (
     Acknowledge,
     Pause,
     Prepare,
-    Refuse,
     Release,
+    Report,
     Rest,
     RunAgain,
     RunStep,
@@ -148,7 +148,10 @@ def test_an_operation_gives_up_the_identity_of_the_first_releases_even_before_it
 def test_an_operation_without_steps_is_refused() -> None:
     operation = msgspec.structs.replace(prepared(), spec=msgspec.structs.replace(prepared().spec, steps=()))
 
-    assert action(operation) == Refuse("CAPTenantOperation shop/acme-op has no steps")
+    refused = action(operation)
+    assert isinstance(refused, Report)
+    assert (refused.message, refused.has_ended) == ("CAPTenantOperation shop/acme-op has no steps", True)
+    assert (refused.state, refused.reason) == (OperationState.FAILED, OperationReason.StepProcessingError)
 
 
 def test_the_first_step_starts_and_each_next_one_after_it_was_recorded() -> None:
@@ -181,7 +184,8 @@ def test_a_step_that_must_not_fail_ends_the_operation() -> None:
 
     assert isinstance(failed, RunStep)
     assert isinstance(failed.decision, JobStepFailed)
-    report = plan.failure_report(prepared(), 2, failed.decision, ". Last exit code 1 (Error)")
+    report = plan.report_of(prepared(), 2, failed.decision, last_words=". Last exit code 1 (Error)")
+    assert report is not None
     status = plan.status_of(prepared(status={"currentStep": 2, "activeJob": "job-2"}), report, NOW)
     assert (status.state, status.current_step, status.active_job) == ("Failed", None, "")
     assert status.conditions[0].status == "True"
@@ -227,7 +231,8 @@ def test_a_retry_that_is_recorded_does_not_restart_the_job_that_takes_the_place(
 
     assert isinstance(failed, RunStep)
     assert isinstance(failed.decision, JobStepFailed)
-    report = plan.failure_report(prepared(status=recorded), 2, failed.decision, "")
+    report = plan.report_of(prepared(status=recorded), 2, failed.decision)
+    assert report is not None
     assert report.message.endswith("It was tried 2 times")
 
 
@@ -305,7 +310,7 @@ def recorded_by(again: plan.Action) -> JsonObject:
     assert isinstance(again, RunAgain)
     operation = asked(FAILED)
     status = plan.status_of(operation, plan.retry_report(operation, again, ""), NOW)
-    recorded: JsonObject = msgspec.json.decode(msgspec.json.encode(plan.acknowledged(operation, status)))
+    recorded: JsonObject = msgspec.json.decode(msgspec.json.encode(status))
     return recorded
 
 

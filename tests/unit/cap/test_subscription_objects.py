@@ -13,15 +13,6 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.tenant import subscription_objects
-from stellwerk.operators.cap.tenant.subscription_objects import SubscriptionObjects
-
-
-def payload_in(made: SubscriptionObjects) -> bytes:
-    return base64.b64decode(msgspec.convert(made.secret["data"], dict[str, str])["subscriptionContext"])
-
-
-def typed(body: JsonObject) -> CAPTenant:
-    return msgspec.convert(body, CAPTenant)
 
 
 def test_the_payload_of_a_subscriber_has_the_keys_of_the_registry() -> None:
@@ -39,14 +30,12 @@ def test_the_payload_of_a_subscriber_has_the_keys_of_the_registry() -> None:
 
 
 def test_the_payload_of_the_provider_names_its_own_subaccount() -> None:
-    application = given.application()
-    assert application.spec.provider is not None
+    secret, desired = subscription_objects.of_provider(given.application(), "1.0.0")
 
-    made = subscription_objects.of_provider(application, application.spec.provider, "1.0.0")
-
-    assert json.loads(payload_in(made))["subscribedSubaccountId"] == "subaccount"
-    assert typed(made.tenant).spec.version == "1.0.0"
-    assert typed(made.tenant).metadata.name == "bookshop-provider"
+    data = base64.b64decode(msgspec.convert(secret.body["data"], dict[str, str])["subscriptionContext"])
+    assert json.loads(data)["subscribedSubaccountId"] == "subaccount"
+    tenant = msgspec.convert(desired.body, CAPTenant)
+    assert (tenant.metadata.name, tenant.spec.version) == ("bookshop-provider", "1.0.0")
 
 
 LABELED: JsonObject = {"sme.sap.com/btp-tenant-id": "acme-id"}
@@ -73,8 +62,10 @@ def test_a_tenant_owns_a_secret_with_its_label_and_without_another_owner(
     secret = msgspec.convert({"metadata": {"name": "s", "labels": labels, "ownerReferences": owners}}, Secret)
     tenant = given.tenant()
     assert subscription_objects.may_be_payload_of(tenant, secret) is may
-    assert subscription_objects.lacks_owner(tenant, secret) is (may and not owners)
-    assert not subscription_objects.lacks_owner(None, secret)
+    found = {"acme-context": secret}
+    assert subscription_objects.unowned_context(tenant, found.get) is (secret if may and not owners else None)
+    assert subscription_objects.unowned_context(None, found.get) is None
+    assert subscription_objects.unowned_context(tenant, lambda _: None) is None
     assert subscription_objects.may_hold_payload(secret, tenant.spec.tenant_id, ("later", tenant.metadata.name)) is may
 
 

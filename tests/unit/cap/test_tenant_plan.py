@@ -337,7 +337,7 @@ def test_the_former_version_joins_the_previous_ones_of_which_the_oldest_goes() -
     many = msgspec.structs.replace(tenant.status, previous_versions=tuple(f"v{number}" for number in range(10)))
     tenant = msgspec.structs.replace(tenant, status=many)
 
-    status = plan.status_of(tenant, plan.SUCCEEDED[Operation.UPGRADE], "", NOW, current="bookshop-v2")
+    status = plan.recorded(tenant, an_operation("upgrade", "Completed", "bookshop-v2"), NOW)
 
     assert status.current_version == "bookshop-v2"
     assert status.previous_versions == (*(f"v{number}" for number in range(1, 10)), "bookshop-v1")
@@ -354,7 +354,7 @@ def test_a_tenant_that_is_ready_by_an_operation_shows_since_when_it_is_complete(
 
 def test_recording_a_version_twice_changes_nothing() -> None:
     tenant = a_tenant("1.0.0", "bookshop-v1")
-    once = plan.status_of(tenant, plan.SUCCEEDED[Operation.UPGRADE], "", NOW, current="bookshop-v1")
+    once = plan.recorded(tenant, an_operation("upgrade", "Completed", "bookshop-v1"), NOW)
 
     assert once.previous_versions == ()
 

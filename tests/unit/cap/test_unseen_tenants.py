@@ -1,4 +1,4 @@
-"""Tenants that cannot be listed are not taken for absent: what they use is not deleted."""
+"""Which tenants there are is taken from what is known: tenants that cannot be listed are not taken for absent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
-from stellwerk.operators.cap import names, watches
+from stellwerk.kube.watch.watch_states import Removed, Synced, WatchSuspended
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application.reconcile import ApplicationFailed, ApplicationReconciler
 from stellwerk.operators.cap.kinds.application import ApplicationState
 from stellwerk.operators.cap.kinds.version import VersionState
@@ -29,7 +29,7 @@ ABSENT = WatchSuspended("the API server serves no CAPTenant", is_not_served=True
 
 def caches() -> Caches:
     """The caches of a process; nothing is connected."""
-    return watches.caches(Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1"))))
+    return Caches(Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1"))))
 
 
 def leaving(obj: Kind, finalizer: str) -> Any:
@@ -62,7 +62,7 @@ async def test_an_application_keeps_its_finalizer_while_its_tenants_cannot_be_li
     found.tenants.take(FORBIDDEN)
     nothing = cast("Any", None)
     reconciler = ApplicationReconciler(
-        client=nothing, caches=found, clock=SystemClock(), networking=nothing, counts=nothing, progress=nothing
+        client=nothing, caches=found, clock=SystemClock(), networking=nothing, counts=nothing
     )
     application = leaving(given.application(), names.APPLICATION_FINALIZER)
     application = msgspec.structs.replace(
@@ -72,6 +72,26 @@ async def test_an_application_keeps_its_finalizer_while_its_tenants_cannot_be_li
         await asyncio.wait_for(reconciler.reconcile(application), 5)
     assert reconciler.report(application, failed.value).state == ApplicationState.DELETING
     assert reconciler.report(given.application(), failed.value).state == ApplicationState.ERROR
+
+
+async def test_tenants_that_went_while_secrets_were_listed_are_not_acted_on() -> None:
+    found = caches()
+    leaves, stays = given.tenant("leaves"), given.tenant("stays")
+    found.tenants.take(Synced((leaves, stays), "1"))
+    nothing = cast("Any", None)
+    reconciler = ApplicationReconciler(
+        client=nothing, caches=found, clock=SystemClock(), networking=nothing, counts=nothing
+    )
+    application = leaving(given.application(), names.APPLICATION_FINALIZER)
+    status = msgspec.structs.replace(application.status, state=ApplicationState.DELETING)
+    passing = asyncio.create_task(reconciler.reconcile(msgspec.structs.replace(application, status=status)))
+    await asyncio.sleep(0)
+    found.tenants.take(Removed(leaves))
+    found.secrets("shop").take(Synced((), "1"))
+
+    answer = await asyncio.wait_for(passing, 5)
+    assert answer.status is not None
+    assert answer.status.conditions[0].message.startswith("waiting for 1 tenants to be deleted")
 
 
 async def test_a_version_keeps_its_finalizer_while_tenants_cannot_be_listed() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import msgspec
 import pytest
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
-from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
-from stellwerk.operators.cap.watches import caches
+from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.process.manager import Manager
 
 
@@ -30,7 +34,7 @@ def manager() -> Manager:
 
 
 async def test_the_secrets_of_a_namespace_are_watched_until_its_last_application_is_gone(manager: Manager) -> None:
-    found = caches(manager)
+    found = Caches(manager)
     found.applications.take(Synced((application("a", 1), application("b", 1)), "1"))
     secrets = found.secrets("team")
     found.applications.take(Removed(application("a", 2)))
@@ -39,6 +43,17 @@ async def test_the_secrets_of_a_namespace_are_watched_until_its_last_application
     assert secrets not in manager.home.informers
     found.applications.take(Changed(application("c", 4)))
     assert found.secrets("team") is not secrets
+
+
+def test_each_application_goes_on_when_the_secrets_of_its_namespace_can_be_read_again(manager: Manager) -> None:
+    found, woken = Caches(manager), list[ObjectKey]()
+    found.applications.take(Synced((application("a", 1),), "1"))
+    controller = cast("Any", SimpleNamespace(queue=SimpleNamespace(add=woken.append)))
+    found.secrets_wake(controller, lambda application: [application])
+    secrets = found.secrets("team")
+    secrets.take(WatchSuspended("not permitted", is_not_served=False))
+    secrets.take(Synced((), "1"))
+    assert woken == [ObjectKey("team", "a")], "it shows why they could not be read, though it has no services"
 
 
 async def test_so_are_the_secrets_that_callers_are_checked_with(manager: Manager) -> None:

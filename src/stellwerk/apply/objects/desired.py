@@ -80,13 +80,13 @@ class Desired:
     origin: Origin = field(default_factory=Origin)
 
     @classmethod
-    def of(cls, resource: Resource, key: ObjectKey, content: JsonObject) -> Desired:
-        """The namespaced object of this name. `content` may have further metadata."""
-        given = content.get("metadata")
-        metadata: JsonObject = {"name": key.name, "namespace": key.namespace}
-        metadata |= given if isinstance(given, dict) else {}
-        body: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind, **content, "metadata": metadata}
-        return cls(Address(resource, key), body)
+    def named(
+        cls, resource: Resource, key: ObjectKey, metadata: JsonObject | None = None, **content: JsonValue
+    ) -> Desired:
+        """An object with this name. `metadata` is the rest of its metadata, `content` its other fields."""
+        name: JsonObject = {"name": key.name, **({"namespace": key.namespace} if key.namespace else {})}
+        body: JsonObject = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return cls(Address(resource, key), {**body, "metadata": name | (metadata or {}), **content})
 
     @property
     def resource(self) -> Resource:

@@ -184,6 +184,9 @@ class Unexplained(ServerFault):
     """
 
 
+REFUSED = (BadRequest, Forbidden, Invalid)
+"""What the API server answers to a write whose content, or whose author, it does not accept."""
+
 _BY_CODE: dict[int, type[StatusError]] = {
     400: BadRequest,
     401: Unauthorized,

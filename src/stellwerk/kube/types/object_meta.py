@@ -105,7 +105,7 @@ class ObjectMeta(Record, frozen=True, kw_only=True):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
     def is_controlled_by(self, owner: ObjectMeta) -> bool:
-        """Whether the object with this metadata is the controller."""
+        """Whether the object whose metadata is `owner` controls this one."""
         controller = self.controller
         return controller is not None and controller.uid == owner.uid
 

@@ -14,7 +14,6 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import Kind
 from stellwerk.operators.cap import names, watches
 from stellwerk.operators.cap.application.exposures import ServiceNetworking
-from stellwerk.operators.cap.application.progress import ShownProgress
 from stellwerk.operators.cap.application.reconcile import ApplicationReconciler
 from stellwerk.operators.cap.domain import controllers as domain_controllers
 from stellwerk.operators.cap.hashed_objects import HashedObjects
@@ -37,7 +36,7 @@ from stellwerk.operators.cap.version.monitor import NAME, VersionMonitor
 from stellwerk.operators.cap.version.prometheus import PrometheusAccess
 from stellwerk.operators.cap.version.reconcile import VersionReconciler
 from stellwerk.operators.cap.version.rollout import CredentialRollout
-from stellwerk.operators.cap.watches import BY_OWNER, Caches
+from stellwerk.operators.cap.watches import Caches
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.cache.informer import Informer
@@ -57,21 +56,16 @@ K = TypeVar("K", bound=Kind)
 _TENANT_BACKOFF = Backoff(first_seconds=0.01, limit_seconds=300.0)
 """Of tenants and their operations, as in the original: a subscriber waits for them."""
 
-OperationController = Controller[CAPTenantOperation, OperationStatus]
-TenantController = Controller[CAPTenant, TenantStatus]
-ApplicationController = Controller[CAPApplication, ApplicationStatus]
-VersionController = Controller[CAPApplicationVersion, VersionStatus]
-
 
 @dataclass(frozen=True, slots=True)
 class ApplicationControllers:
     """Those of applications, and of what belongs to them."""
 
     caches: Caches
-    applications: ApplicationController
-    versions: VersionController
-    tenants: TenantController
-    operations: OperationController
+    applications: Controller[CAPApplication, ApplicationStatus]
+    versions: Controller[CAPApplicationVersion, VersionStatus]
+    tenants: Controller[CAPTenant, TenantStatus]
+    operations: Controller[CAPTenantOperation, OperationStatus]
 
 
 def launch(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> Launch:
@@ -112,125 +106,85 @@ def install_applications(
     manager: Manager, settings: Settings, namespace: str, *, counts: CapMetrics, recorder: EventSink | None = None
 ) -> ApplicationControllers:
     """Give all controllers but those of domains to a manager. `namespace`: the operator's own."""
-    client = manager.client.with_field_manager(names.OPERATOR_NAME)
-    seen = watches.caches(manager)
-    building = _Building(
-        manager=manager,
-        client=client,
-        seen=seen,
-        credentials=CredentialSecrets(client, BindingSecrets(client, seen.secrets), seen.credentials),
-        settings=settings,
-        namespace=namespace,
-        recorder=recorder,
-        counts=counts,
-    )
-    border = manager.border
+    client, clock, border = manager.client.with_field_manager(names.OPERATOR_NAME), manager.clock, manager.border
+    seen = watches.Caches(manager)
     address, delay = settings.prometheus_address, settings.prom_acquire_client_retry_delay
-    prometheus = PrometheusAccess(address, delay, manager.clock) if address else None
+    prometheus = PrometheusAccess(address, delay, clock) if address else None
     monitor = VersionMonitor(client=client, caches=seen, prometheus=prometheus, border=border, recorder=recorder)
     seconds = settings.metrics_eval_interval.total_seconds()
     manager.add_controller(Periodic(NAME, monitor.look, interval_seconds=seconds, border=border))
-    return ApplicationControllers(
-        seen, building.applications(), building.versions(), building.tenants(), building.operations()
+
+    credentials = CredentialSecrets(client, BindingSecrets(client, seen.secrets), seen.credentials)
+    routes = HashedObjects(client=client, clock=clock, informers={VirtualService.resource: seen.virtual_services})
+    applications = ApplicationReconciler(
+        client=client,
+        caches=seen,
+        clock=clock,
+        networking=ServiceNetworking(caches=seen, objects=routes, operator_namespace=namespace),
+        counts=counts,
+        recorder=recorder,
     )
+    versions = VersionReconciler(
+        client=client,
+        caches=seen,
+        credentials=credentials,
+        children=VersionChildren(
+            client=client, informers={Deployment.resource: seen.deployments, **seen.version_objects}
+        ),
+        rollout=CredentialRollout(
+            client=client,
+            credentials=credentials,
+            deployments=seen.deployments,
+            clock=clock,
+            delay=settings.rollout_delay,
+        ),
+        clock=clock,
+    )
+    tenants = TenantReconciler(
+        client=client,
+        caches=seen,
+        networking=TenantNetworking(caches=seen, objects=routes, operator_namespace=namespace),
+        clock=clock,
+        most_previous_versions=settings.max_tenant_version_history,
+    )
+    operations = OperationReconciler(client=client, caches=seen, credentials=credentials, clock=clock, counts=counts)
+
+    adding = _Adding(manager, client, counts, recorder)
+    made = ApplicationControllers(
+        seen,
+        adding.controller(
+            seen.applications, applications, settings.max_concurrent_reconciles_cap_application, applications.memos
+        ),
+        adding.controller(
+            seen.versions, versions, settings.max_concurrent_reconciles_cap_application_version, versions.memos
+        ),
+        adding.controller(
+            seen.tenants, tenants, settings.max_concurrent_reconciles_cap_tenant, tenants.memos, _TENANT_BACKOFF
+        ),
+        adding.controller(
+            seen.operations,
+            operations,
+            settings.max_concurrent_reconciles_cap_tenant_operation,
+            backoff=_TENANT_BACKOFF,
+        ),
+    )
+    watches.wire_applications(made.applications, seen)
+    watches.wire_versions(made.versions, seen)
+    watches.wire_tenants(made.tenants, seen)
+    watches.wire_operations(made.operations, seen)
+    return made
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Building:
-    """What the controllers are made of."""
+@dataclass(frozen=True, slots=True)
+class _Adding:
+    """What all controllers have in common."""
 
     manager: Manager
     client: Client
-    seen: Caches
-    credentials: CredentialSecrets
-    settings: Settings
-    namespace: str
-    recorder: EventSink | None
     counts: CapMetrics
+    recorder: EventSink | None
 
-    def applications(self) -> ApplicationController:
-        seen = self.seen
-        networking = ServiceNetworking(
-            objects=self._virtual_services(),
-            live=lambda application: seen.virtual_services.store.by(BY_OWNER, application.metadata.uid),
-            find_domain=seen.domain,
-            operator_namespace=self.namespace,
-        )
-        reconciler = ApplicationReconciler(
-            client=self.client,
-            caches=seen,
-            clock=self.manager.clock,
-            networking=networking,
-            counts=self.counts,
-            progress=ShownProgress(self.manager.clock),
-            recorder=self.recorder,
-        )
-        workers = self.settings.max_concurrent_reconciles_cap_application
-        made = self._controller(seen.applications, reconciler, workers)
-        watches.wire_applications(made, seen)
-        return made
-
-    def versions(self) -> VersionController:
-        seen = self.seen
-        children = VersionChildren(
-            client=self.client, informers={Deployment.resource: seen.deployments, **seen.version_objects}
-        )
-        reconciler = VersionReconciler(
-            client=self.client,
-            caches=seen,
-            credentials=self.credentials,
-            children=children,
-            rollout=CredentialRollout(
-                client=self.client,
-                credentials=self.credentials,
-                deployments=seen.deployments,
-                clock=self.manager.clock,
-                delay=self.settings.rollout_delay,
-            ),
-            clock=self.manager.clock,
-        )
-        workers = self.settings.max_concurrent_reconciles_cap_application_version
-        made = self._controller(seen.versions, reconciler, workers, reconciler.memos)
-        watches.wire_versions(made, seen)
-        return made
-
-    def tenants(self) -> TenantController:
-        seen = self.seen
-        networking = TenantNetworking(
-            cache=seen.virtual_services,
-            objects=self._virtual_services(),
-            find_domain=seen.domain,
-            is_hidden=seen.is_hidden,
-            find_version=seen.versions.store.get,
-            operator_namespace=self.namespace,
-        )
-        reconciler = TenantReconciler(
-            client=self.client,
-            caches=seen,
-            networking=networking,
-            clock=self.manager.clock,
-            most_previous_versions=self.settings.max_tenant_version_history,
-        )
-        workers = self.settings.max_concurrent_reconciles_cap_tenant
-        made = self._controller(seen.tenants, reconciler, workers, reconciler.memos, _TENANT_BACKOFF)
-        watches.wire_tenants(made, seen)
-        return made
-
-    def operations(self) -> OperationController:
-        seen = self.seen
-        reconciler = OperationReconciler(
-            client=self.client,
-            caches=seen,
-            credentials=self.credentials,
-            clock=self.manager.clock,
-            counts=self.counts,
-        )
-        workers = self.settings.max_concurrent_reconciles_cap_tenant_operation
-        made = self._controller(seen.operations, reconciler, workers, backoff=_TENANT_BACKOFF)
-        watches.wire_operations(made, seen)
-        return made
-
-    def _controller(
+    def controller(
         self,
         primary: Informer[K],
         reconciler: Reconciler[K, S],
@@ -238,11 +192,13 @@ class _Building:
         memos: Memos[Any] | None = None,
         backoff: Backoff | None = None,
     ) -> Controller[K, S]:
+        """Add a controller to the manager."""
+        clock = self.manager.clock
         made: Controller[K, S] = Controller(
             primary.view.resource.kind,
             primary,
             Answering(reconciler),
-            write_status=StatusWriter(client=self.client, clock=self.manager.clock, keeps_conditions=True),
+            write_status=StatusWriter(client=self.client, clock=clock, keeps_conditions=True),
             explain_unreadable=status.unreadable,
             memos=memos,
             workers=workers,
@@ -252,13 +208,9 @@ class _Building:
             on_failure=self.counts.failed,
             log_fields=log_fields,
             metrics=self.manager.metrics,
-            clock=self.manager.clock,
+            clock=clock,
         )
         primary.on_change(self.counts.on_change)
         made.ignore_updates(only_status_changed)
         self.manager.add_controller(made)
         return made
-
-    def _virtual_services(self) -> HashedObjects:
-        informers = {VirtualService.resource: self.seen.virtual_services}
-        return HashedObjects(client=self.client, clock=self.manager.clock, informers=informers)

@@ -14,7 +14,7 @@ from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
-from stellwerk.apply.set.model.owner import Ownership, Standing
+from stellwerk.apply.set.model.owner import ControllerOwner, Ownership, Standing
 from stellwerk.apply.set.model.policy import AdoptionPolicy, Directive, UpdatePolicy
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
@@ -22,7 +22,8 @@ from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.model import Kind, metadata_of, owner_reference
+from stellwerk.operators.cap import names
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
 
@@ -42,11 +43,6 @@ class Written:
     """Objects whose end is waited for, because they are being deleted; known where nothing else had to be written."""
     obstacles: set[Obstacle] = field(default_factory=set[Obstacle])
     """What stood in the way of the objects that could not be written."""
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether one of the objects exists and belongs to another owner, or to none."""
-        return Obstacle.OWNED in self.obstacles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +103,11 @@ class HashedObjects:
         for throttled in progress.throttled:
             managers = ", ".join(throttled.managers) or "another client"
             written.problems.append(f"{throttled.ref} is changed by {managers} again and again")
+
+
+def owner_of(obj: Kind) -> ControllerOwner:
+    """An object as the owner of those that go with it."""
+    return ControllerOwner(names.OPERATOR_NAME, owner_reference(obj), {}, names.RESOURCE_HASH_ANNOTATION)
 
 
 def is_written(owner: Ownership, live: Live | None, hash: str) -> bool:

@@ -20,14 +20,9 @@ def log_fields(obj: Kind) -> Mapping[str, Detail]:
             return application | {"version": obj.spec.version}
         case CAPTenant():
             return application | {"tenantId": obj.spec.tenant_id, "version": obj.spec.version}
-        case CAPTenantOperation():
+        case CAPTenantOperation(status=shown):
             fields = application | {"tenantId": obj.spec.tenant_id, "version": labels.get(names.VERSION_LABEL, "")}
-            return fields | _step(obj)
+            fields |= {"step": shown.current_step} if shown.current_step is not None else {}
+            return fields | ({"dependentKind": "Job", "dependentName": shown.active_job} if shown.active_job else {})
         case _:
             return application
-
-
-def _step(operation: CAPTenantOperation) -> dict[str, Detail]:
-    status = operation.status
-    step: dict[str, Detail] = {"step": status.current_step} if status.current_step is not None else {}
-    return step | ({"dependentKind": "Job", "dependentName": status.active_job} if status.active_job else {})

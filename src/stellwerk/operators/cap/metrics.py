@@ -62,14 +62,11 @@ class CapMetrics:
 
     def on_change(self, delta: Delta[Any]) -> None:
         """An object has changed: one that is gone loses its series."""
-        if delta.new is None:
-            self.gone(delta.latest)
-
-    def gone(self, obj: Kind) -> None:
-        """An object is gone."""
-        key = obj.key
+        if delta.new is not None:
+            return
+        obj: Kind = delta.latest
         for counter in (self._errors, self._panics):
-            counter.remove(obj.resource.kind, key.namespace, key.name)
+            counter.remove(obj.resource.kind, obj.key.namespace, obj.key.name)
         if self._detailed is not None:
             self._detailed.gone(obj)
 

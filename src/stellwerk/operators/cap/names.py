@@ -170,7 +170,12 @@ def owner_labels(key: ObjectKey, generation: int) -> dict[str, str]:
 
 def owner_annotations(key: ObjectKey) -> dict[str, str]:
     """The owner as people read it."""
-    return {OWNER_ANNOTATION: f"{key.namespace}.{key.name}"}
+    return {OWNER_ANNOTATION: dotted(key)}
+
+
+def dotted(key: ObjectKey) -> str:
+    """An object as annotations and messages of the original name it."""
+    return f"{key.namespace}.{key.name}"
 
 
 def missing(wanted: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:

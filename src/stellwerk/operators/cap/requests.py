@@ -16,6 +16,7 @@ from stellwerk.delivery import reconcile_request
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Kind
 from stellwerk.operators.cap.kinds.status import STALLED, ReconciledStatus
+from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Next, Pass, ReconcileError, Reconciler
 
 K_contra = TypeVar("K_contra", bound=Kind, contravariant=True)
@@ -44,13 +45,13 @@ class _AnsweringPass(Generic[S]):
 
     async def run(self) -> Next[S]:
         answer = await self.inner.run()
-        shown: S = self.obj.status  # type: ignore[attr-defined]  # every kind with a reconciler has one
         if answer.status is not None:
             return replace(answer, status=self._with_answer(answer.status))
-        is_news = shown != self._with_answer(shown)
-        if not is_news or self.obj.metadata.is_terminating:  # a status may have no object any more
+        shown: S = self.obj.status  # type: ignore[attr-defined]  # every kind with a reconciler has one
+        status = self._with_answer(shown)
+        if status == shown or self.obj.metadata.is_terminating:  # a status may have no object any more
             return answer
-        return replace(answer, status=self._with_answer(shown), quiet=True)
+        return replace(answer, status=status, quiet=True)
 
     def report(self, failure: ReconcileError) -> S | None:
         status = self.inner.report(failure)
@@ -58,5 +59,5 @@ class _AnsweringPass(Generic[S]):
 
     def _with_answer(self, status: S) -> S:
         asked = reconcile_request.asked(self.obj.metadata)
-        shown = tuple(each for each in status.conditions if each.type != STALLED)
+        shown = conditions.without(status.conditions, STALLED)
         return msgspec.structs.replace(status, last_handled_reconcile_at=asked, conditions=shown)

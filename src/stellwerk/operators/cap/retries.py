@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from stellwerk.api.batch import Job
-from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import RetryProgress
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
+from stellwerk.runtime.control.jobs import JobStepFailed, RestartJob, StepDecision
+
+Retried: TypeAlias = CAPTenant | CAPTenantOperation | CAPApplicationVersion
+S = TypeVar("S", OperationStatus, TenantStatus, VersionStatus)
 
 LONGEST_REQUEST = 256
 """Characters of a request that count. The status repeats them."""
@@ -27,19 +33,24 @@ LONGEST_REQUEST = 256
 LONGEST_PAUSE = timedelta(hours=1)
 
 
-def request(metadata: ObjectMeta) -> str:
+def request(obj: Retried) -> str:
     """The latest request; empty where there is none."""
-    return metadata.annotations.get(names.RETRY_ANNOTATION, "")[:LONGEST_REQUEST]
+    return obj.metadata.annotations.get(names.RETRY_ANNOTATION, "")[:LONGEST_REQUEST]
 
 
-def is_pending(metadata: ObjectMeta, handled: str) -> bool:
+def is_pending(obj: Retried) -> bool:
     """Whether there is a request that the status does not show as handled."""
-    return request(metadata) not in ("", handled)
+    return request(obj) not in ("", obj.status.last_handled_retry)
 
 
-def is_unread(metadata: ObjectMeta, handled: str) -> bool:
+def is_unread(obj: Retried) -> bool:
     """Whether the status has to show another request as handled, or none: a request that is gone may come again."""
-    return request(metadata) != handled
+    return request(obj) != obj.status.last_handled_retry
+
+
+def acknowledged(obj: Retried, status: S) -> S:
+    """The status that shows the request of an object as handled."""
+    return msgspec.structs.replace(status, last_handled_retry=request(obj))
 
 
 def is_recorded(progress: RetryProgress | None, jobs: Iterable[Job]) -> bool:
@@ -57,9 +68,24 @@ def on_request(progress: RetryProgress | None, job: Job | None) -> RetryProgress
     return RetryProgress(attempts=attempts(progress) + 1, job=job.metadata.uid if job is not None else "")
 
 
-def at_once(progress: RetryProgress) -> RetryProgress:
-    """A recorded retry that does not wait any longer."""
-    return msgspec.structs.replace(progress, next_attempt_time=None)
+def to_record(
+    obj: CAPApplicationVersion | CAPTenantOperation,
+    application: CAPApplication | None,
+    decision: StepDecision,
+    now: datetime,
+) -> RetryProgress | None:
+    """The retry of a failed Job that has to be recorded; None where nothing has to.
+
+    One that is recorded already, and waits, runs at once on request.
+    """
+    progress, is_asked = obj.status.retry, is_pending(obj)
+    match decision:
+        case JobStepFailed(_, _, job) if job is not None:
+            return on_request(progress, job) if is_asked else by_itself(application, progress, job, now)
+        case RestartJob() if is_asked and progress is not None and seconds_left(progress, now):
+            return msgspec.structs.replace(progress, next_attempt_time=None)
+        case _:
+            return None
 
 
 def by_itself(

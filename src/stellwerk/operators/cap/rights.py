@@ -20,11 +20,7 @@ def _created(group: str, resources: str, purpose: str) -> Grant:
 
 OWN = (
     grant(
-        GROUP,
-        "capapplications",
-        "get patch",
-        "no CAPApplication can be held until its tenants are gone",
-        get=_CONFLICT,
+        GROUP, "capapplications", "get patch", "no CAPApplication can be held until its tenants are gone", get=_CONFLICT
     ),
     grant(
         GROUP,

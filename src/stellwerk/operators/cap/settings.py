@@ -124,8 +124,7 @@ TABLE = SettingsTable(
         _workers("cluster_domain", "ClusterDomains"),
         variable("max_tenant_version_history", "How many former versions a CAPTenant shows.", parsers.number(1, 1_000)),
         switch(
-            "detailed_operational_metrics",
-            "true: metrics of tenants and versions, with a series for each of them.",
+            "detailed_operational_metrics", "true: metrics of tenants and versions, with a series for each of them."
         ),
         variable("prometheus_address", "Address of Prometheus for the monitoring of versions.", str),
         _time("metrics_eval_interval", "Pause between two looks at versions that may be deleted."),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stellwerk.api.apps import Deployment
@@ -12,7 +11,7 @@ from stellwerk.api.core import Secret, Service
 from stellwerk.api.istio import DestinationRule, VirtualService
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
-from stellwerk.apply.set.model.confirmation import Live, live_view
+from stellwerk.apply.set.model.confirmation import live_view
 from stellwerk.delivery.children import controller_uid, owners
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
@@ -43,7 +42,7 @@ VERSION_KINDS: Sequence[Resource] = (
 
 _OPTIONAL_KINDS = (DestinationRule.resource, ServiceMonitor.resource)
 
-U = TypeVar("U", CAPApplication, CAPApplicationVersion)
+K = TypeVar("K", CAPApplication, CAPApplicationVersion)
 
 BY_OWNER = "owner"
 """Index: the uid of the controller."""
@@ -64,31 +63,55 @@ BY_VERSION = "version"
 """Index of operations: namespace and name of the CAPApplicationVersion."""
 
 
-@dataclass(frozen=True, slots=True)
 class Caches:
-    """The caches of one process."""
+    """The caches of one process, with their indices."""
 
-    manager: Manager
-    applications: Informer[CAPApplication]
-    versions: Informer[CAPApplicationVersion]
-    tenants: Informer[CAPTenant]
-    operations: Informer[CAPTenantOperation]
-    outputs: Informer[PartialObjectMetadata]
-    """What Jobs add to the answers to subscriptions, as metadata."""
-    domains: Informer[Domain]
-    cluster_domains: Informer[ClusterDomain]
-    virtual_services: Informer[Live]
-    jobs: Informer[Job]
-    """The Jobs of operations."""
-    content_jobs: Informer[Job]
-    """The Jobs of versions."""
-    deployments: Informer[Deployment]
-    version_objects: Mapping[Resource, Informer[PartialObjectMetadata]]
-    """The further objects of versions, by their kind, as metadata."""
-    credentials: Informer[PartialObjectMetadata]
-    """The Secrets with the credentials of workloads."""
-    _secrets: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
-    _wakes: list[Callable[[ObjectKey], None]] = field(default_factory=list)
+    def __init__(self, manager: Manager) -> None:
+        """Open them."""
+        self.manager = manager
+        self.applications = manager.informer(CAPApplication, required=True)
+        self.versions = manager.informer(CAPApplicationVersion, required=True)
+        self.tenants = manager.informer(CAPTenant, required=True)
+        self.operations = manager.informer(CAPTenantOperation, required=True)
+        self.outputs = manager.informer(metadata_of(CAPTenantOutput), labels=names.TENANT_ID_LABEL, required=True)
+        """What Jobs add to the answers to subscriptions, as metadata."""
+        self.domains = manager.informer(Domain, required=True)
+        self.cluster_domains = manager.informer(ClusterDomain, required=True)
+        self.virtual_services = manager.informer(
+            live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL, optional=True
+        )
+        """Those with the label of an owner."""
+        self.jobs = manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True)
+        """The Jobs of operations."""
+        of_versions = f"{names.OWNER_HASH_LABEL},!{names.OPERATION_TYPE_LABEL}"
+        self.content_jobs = manager.informer(Job, labels=of_versions, required=True)
+        """The Jobs of versions."""
+        self.deployments = manager.informer(Deployment, labels=names.OWNER_HASH_LABEL, required=True)
+        self.version_objects: Mapping[Resource, Informer[PartialObjectMetadata]] = {
+            kind: manager.informer(metadata_of(kind), labels=_label_of(kind), optional=kind in _OPTIONAL_KINDS)
+            for kind in VERSION_KINDS
+        }
+        """The further objects of versions as metadata, by their kind."""
+        self.credentials = manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True)
+        """The Secrets with the credentials of workloads, as metadata."""
+        self._secrets: dict[str, Informer[PartialObjectMetadata]] = {}
+        """Those of each namespace, as metadata: see `secrets`."""
+        self._wakes: list[Callable[[ObjectKey], None]] = []
+        """What is called with each application of whose Secrets one has changed."""
+
+        self.applications.on_change(self.on_application)
+        self.applications.store.add_index(BY_DOMAIN, naming.referenced_by)
+        self.applications.store.add_index(BY_SECRET, _secrets_of)
+        for informer in (self.jobs, self.content_jobs, self.deployments):
+            informer.store.add_index(BY_OWNER, controller_uid)
+        self.virtual_services.store.add_index(BY_OWNER, controller_uid)
+        self.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
+        self.operations.store.add_index(BY_OWNER, controller_uid)
+        self.operations.store.add_index(
+            BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"]
+        )
+        self.tenants.store.add_index(BY_APPLICATION, lambda each: [str(each.application_key)])
+        self.versions.store.add_index(BY_APPLICATION, lambda each: [str(each.application_key)])
 
     def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
         """The domain of a reference in a namespace."""
@@ -129,7 +152,7 @@ class Caches:
         """All Secrets of a namespace, as metadata; watched from the first call until the last application is gone."""
         if namespace not in self._secrets:
             made = self._secrets[namespace] = self.manager.informer(metadata_of(Secret), namespace=namespace)
-            made.store.add_index(BY_FINALIZER, _finalizers)
+            made.store.add_index(BY_FINALIZER, lambda secret: secret.metadata.finalizers)
             made.on_change(self._on_secret)
             made.on_served(lambda: self._on_secrets(namespace))
         return self._secrets[namespace]
@@ -142,21 +165,18 @@ class Caches:
         if not any(each.metadata.namespace == namespace for each in self.applications.store.all()):
             self.manager.release(self._secrets.pop(namespace))
 
-    async def unknown_secrets(self, namespace: str) -> str:
-        """Why no Secret of a namespace is known; empty where all are, or were before their watch ended."""
-        secrets = self.secrets(namespace)
-        await secrets.wait_settled()
-        if secrets.parked is None or secrets.is_filled:
-            return ""
-        return f"the Secrets of namespace {namespace} cannot be read: {secrets.parked.why}"
+    async def missing_secrets(self, application: CAPApplication) -> tuple[Sequence[str], str]:
+        """The Secrets of an application's services that do not exist; and why that is not known, empty where it is.
 
-    async def missing_secrets(self, application: CAPApplication) -> Sequence[str]:
-        """The Secrets of an application's services that do not exist."""
+        It is known where all Secrets are, or were before their watch ended.
+        """
         namespace = application.metadata.namespace
         secrets = self.secrets(namespace)
         await secrets.wait_settled()
+        if secrets.parked is not None and not secrets.is_filled:
+            return (), f"the Secrets of namespace {namespace} cannot be read: {secrets.parked.why}"
         wanted = dict.fromkeys(service.secret for service in application.spec.btp.services)
-        return [name for name in wanted if ObjectKey(namespace, name) not in secrets.store]
+        return [name for name in wanted if ObjectKey(namespace, name) not in secrets.store], ""
 
     def ending_secrets(self, application: CAPApplication) -> Mapping[str, Sequence[str]]:
         """The Secrets of an application's services that are being deleted, each with its finalizers."""
@@ -167,57 +187,29 @@ class Caches:
         return {name: each.metadata.finalizers for name, each in found.items() if each.metadata.is_terminating}
 
     def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
-        for wake in self._wakes:
-            wake(delta.key)
+        for application in self.applications.store.by(BY_SECRET, str(delta.key)):
+            self._wake(application)
 
     def _on_secrets(self, namespace: str) -> None:
         """The Secrets of a namespace are known now: no delta shows that of those that do not exist."""
         for application in self.applications.store.all():
             if application.metadata.namespace == namespace:
-                for service in application.spec.btp.services:
-                    for wake in self._wakes:
-                        wake(ObjectKey(namespace, service.secret))
+                self._wake(application)
 
-    def on_secret(self, wake: Callable[[ObjectKey], None]) -> None:
-        """Call this for each change of a Secret of the watched namespaces."""
+    def _wake(self, application: CAPApplication) -> None:
+        for wake in self._wakes:
+            wake(application.key)
+
+    def secrets_wake(
+        self, controller: Controller[Any, Any], of_application: Callable[[ObjectKey], Iterable[ObjectKey]]
+    ) -> None:
+        """Have a change of a Secret of an application's services wake these objects of the application."""
+
+        def wake(application: ObjectKey) -> None:
+            for key in of_application(application):
+                controller.queue.add(key)
+
         self._wakes.append(wake)
-
-
-def caches(manager: Manager) -> Caches:
-    """Open the caches and their indices."""
-    found = Caches(
-        manager,
-        manager.informer(CAPApplication, required=True),
-        manager.informer(CAPApplicationVersion, required=True),
-        manager.informer(CAPTenant, required=True),
-        manager.informer(CAPTenantOperation, required=True),
-        manager.informer(metadata_of(CAPTenantOutput), labels=names.TENANT_ID_LABEL, required=True),
-        manager.informer(Domain, required=True),
-        manager.informer(ClusterDomain, required=True),
-        manager.informer(live_view(VirtualService.resource), labels=names.OWNER_HASH_LABEL, optional=True),
-        manager.informer(Job, labels=names.OPERATION_TYPE_LABEL, required=True),
-        manager.informer(Job, labels=f"{names.OWNER_HASH_LABEL},!{names.OPERATION_TYPE_LABEL}", required=True),
-        manager.informer(Deployment, labels=names.OWNER_HASH_LABEL, required=True),
-        {
-            kind: manager.informer(metadata_of(kind), labels=_label_of(kind), optional=kind in _OPTIONAL_KINDS)
-            for kind in VERSION_KINDS
-        },
-        manager.informer(metadata_of(Secret), labels=names.SECRET_OWNER_HASH_LABEL, required=True),
-    )
-    found.applications.on_change(found.on_application)
-    found.applications.store.add_index(BY_DOMAIN, naming.referenced_by)
-    found.applications.store.add_index(BY_SECRET, _secrets_of)
-    for informer in (found.jobs, found.content_jobs, found.deployments):
-        informer.store.add_index(BY_OWNER, controller_uid)
-    found.virtual_services.store.add_index(BY_OWNER, controller_uid)
-    found.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
-    found.operations.store.add_index(BY_OWNER, controller_uid)
-    found.operations.store.add_index(BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"])
-    found.tenants.store.add_index(
-        BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.cap_application_instance}"]
-    )
-    found.versions.store.add_index(BY_APPLICATION, lambda each: [f"{each.metadata.namespace}/{each.spec.application}"])
-    return found
 
 
 def _label_of(kind: Resource) -> str:
@@ -230,10 +222,6 @@ def _secrets_of(application: CAPApplication) -> Sequence[str]:
     return [f"{namespace}/{name}" for name in {service.secret for service in application.spec.btp.services}]
 
 
-def _finalizers(secret: PartialObjectMetadata) -> Sequence[str]:
-    return secret.metadata.finalizers
-
-
 def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
     metadata = output.metadata
     return (f"{metadata.namespace}/{metadata.labels.get(names.TENANT_ID_LABEL, '')}",)
@@ -244,19 +232,12 @@ def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
 
 def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches) -> None:
     """An application goes on when its tenants, versions, domains, exposures or the Secrets of its services change."""
-
-    def on_secret(secret: ObjectKey) -> None:
-        for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            controller.queue.add(application.key)
-
-    seen.on_secret(on_secret)
+    seen.secrets_wake(controller, lambda application: [application])
     controller.watches(seen.virtual_services, owners(CAPApplication.resource))
-    controller.watches(
-        seen.tenants, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)]
-    )
+    controller.watches(seen.tenants, lambda delta: [delta.latest.application_key])
     for odd in (seen.tenants, seen.versions):
-        _wakes_namespace(odd, seen.applications, controller)
-    controller.watches(seen.versions, lambda delta: [ObjectKey(delta.key.namespace, delta.latest.spec.application)])
+        _wakes_namespace(odd, controller)
+    controller.watches(seen.versions, lambda delta: [delta.latest.application_key])
     controller.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
     controller.watches(seen.cluster_domains, lambda delta: _users_of(seen, delta.latest))
 
@@ -266,17 +247,10 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
 
     One that is being deleted waits for the tenants that use it.
     """
-    store = seen.versions.store
 
     def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
-        application = ObjectKey(delta.key.namespace, delta.latest.spec.cap_application_instance)
-        versions = store.by(BY_APPLICATION, str(application))
+        versions = seen.versions.store.by(BY_APPLICATION, str(delta.latest.application_key))
         return [each.key for each in versions if each.metadata.is_terminating]
-
-    def on_secret(secret: ObjectKey) -> None:
-        for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            for key in _of_application(seen.versions, application.key):
-                controller.queue.add(key)
 
     controller.watches(seen.content_jobs, owners(CAPApplicationVersion.resource))
     controller.watches(seen.deployments, owners(CAPApplicationVersion.resource))
@@ -284,21 +258,17 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
         controller.watches(informer, owners(CAPApplicationVersion.resource))
     _wire_surroundings(controller, seen)
     controller.watches(seen.tenants, of_tenant)
-    _wakes_namespace(seen.tenants, seen.versions, controller, concerns=lambda each: each.metadata.is_terminating)
-    seen.on_secret(on_secret)
+    _wakes_namespace(seen.tenants, controller, concerns=lambda each: each.metadata.is_terminating)
+    seen.secrets_wake(controller, lambda application: _of_application(seen.versions, application))
 
 
 def _wakes_namespace(
-    odd: Informer[Any],
-    users: Informer[U],
-    controller: Controller[Any, Any],
-    *,
-    concerns: Callable[[U], bool] = lambda _: True,
+    odd: Informer[Any], controller: Controller[K, Any], *, concerns: Callable[[K], bool] = lambda _: True
 ) -> None:
-    """Users go on when an object of their namespace cannot be read, or is gone after that."""
+    """Objects of the controller go on when one of their namespace cannot be read, or is gone after that."""
 
     def wake(key: ObjectKey, _: Unreadable | None) -> None:
-        for user in users.store.all():
+        for user in controller.primary.store.all():
             if user.metadata.namespace == key.namespace and concerns(user):
                 controller.queue.add(user.key)
 
@@ -309,14 +279,12 @@ def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Cache
     """An operation goes on when its Job, its tenant, its version or a Secret of its application's services changes."""
     store = seen.operations.store
 
-    def on_secret(secret: ObjectKey) -> None:
-        for application in seen.applications.store.by(BY_SECRET, str(secret)):
-            for version in _of_application(seen.versions, application.key):
-                for operation in store.by(BY_VERSION, str(version)):
-                    if not operation.has_ended:
-                        controller.queue.add(operation.key)
+    def of_application(application: ObjectKey) -> list[ObjectKey]:
+        versions = _of_application(seen.versions, application)
+        operations = (each for version in versions for each in store.by(BY_VERSION, str(version)))
+        return [each.key for each in operations if not each.has_ended]
 
-    seen.on_secret(on_secret)
+    seen.secrets_wake(controller, of_application)
     controller.watches(seen.jobs, owners(CAPTenantOperation.resource))
     controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
     controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])
@@ -327,10 +295,7 @@ def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     controller.watches(seen.operations, owners(CAPTenant.resource))
     controller.watches(seen.virtual_services, owners(CAPTenant.resource))
     _wire_surroundings(controller, seen)
-    controller.watches(
-        seen.versions,
-        lambda delta: _of_application(seen.tenants, ObjectKey(delta.key.namespace, delta.latest.spec.application)),
-    )
+    controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))
 
 
 def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:

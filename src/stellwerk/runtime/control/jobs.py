@@ -180,8 +180,7 @@ def failure_message(job: Job) -> str:
 
 
 def _belongs(job: Job, step: JobStep, owner: Kind) -> bool:
-    controller = job.metadata.controller
-    if controller is None or controller.uid != owner.metadata.uid:
+    if not job.metadata.is_controlled_by(owner.metadata):
         return False
     if not step.labels:
         return job.metadata.name == step.job_name

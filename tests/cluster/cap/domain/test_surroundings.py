@@ -21,10 +21,11 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, owner_reference, to_json_object, unstructured
 from stellwerk.local.build import published_definitions
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api import DEFINITIONS
 from stellwerk.operators.cap.domain import naming, resources
 from stellwerk.operators.cap.domain.plan import CertManager
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
-from stellwerk.operators.cap.kinds.application import DEFINITION, CAPApplication
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.writes import Writes
@@ -294,7 +295,7 @@ async def test_an_application_that_cannot_be_read_blocks_a_deletion_until_it_is_
     await then.becomes(domain, "Deleting", "DeletionBlocked", "cannot be read")
     await given.deleted(application)
     await then.gone(domain)
-    await admin.apply(view, DEFINITION.body())
+    await admin.apply(view, DEFINITIONS[0].body())
 
 
 async def _is_taken(admin: Client, given: Given, application: CAPApplication) -> bool:

@@ -14,7 +14,6 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
-from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
 
 
 @pytest.mark.req("CAP-27")
@@ -120,7 +119,7 @@ async def test_a_secret_that_has_replaced_the_payload_since_it_was_looked_at_get
     before = await shop.client.create(Secret, {"metadata": {"name": taken, "namespace": shop.namespace}})
     await serving.settled(shop.client)
 
-    await Subscriptions(shop.client, serving.parts.directory).own_context(tenant, payload)
+    await serving.parts.subscriptions.own_context(tenant, payload)
 
     assert await shop.client.get(Secret, taken, shop.namespace) == before
 

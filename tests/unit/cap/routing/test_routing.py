@@ -16,7 +16,7 @@ from stellwerk.kube.types.model import plain_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.version import DeploymentDetails, HttpCookie, Stickiness, StickinessHash
 from stellwerk.operators.cap.routing import headers, targets, virtual_services
-from stellwerk.operators.cap.routing.targets import RouterVersion, ServedDomain
+from stellwerk.operators.cap.routing.targets import RouterVersion, ServedDomain, Unroutable
 
 DOMAINS = (ServedDomain("app.example.com", "primary-x7k2p"), ServedDomain("all.example.com", "cap-system/all-a1b2c"))
 ADDED = RouteHeaders(request=HeaderOperations(set={"x-b": "<1>", "x-a": "2"}))
@@ -106,7 +106,7 @@ def test_headers_are_read_from_annotations() -> None:
 @pytest.mark.req("R-401")
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": 1}', '"a"', '{"a": "' + "b" * headers.MOST_BYTES + '"}'])
 def test_headers_that_are_no_texts_are_refused(text: str) -> None:
-    with pytest.raises(headers.InvalidHeaders, match=r"error getting headers via CA annotations for shop\.app"):
+    with pytest.raises(Unroutable, match=r"error getting headers via CA annotations for shop\.app"):
         headers.of_annotations({names.REQUEST_HEADERS_ANNOTATION: text}, "shop.app")
 
 

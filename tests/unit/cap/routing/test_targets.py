@@ -19,7 +19,7 @@ from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServic
 from stellwerk.operators.cap.kinds.domain import DomainStatus
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantSpec
 from stellwerk.operators.cap.routing import objects, targets, virtual_services
-from stellwerk.operators.cap.routing.targets import ServedDomain, UnusableSubdomain
+from stellwerk.operators.cap.routing.targets import ServedDomain, Unroutable
 
 SPEC = VirtualServiceSpec(hosts=("acme.app.example.com",), gateways=("primary",))
 
@@ -74,14 +74,14 @@ def test_hosts_of_domains_come_before_those_of_cluster_domains() -> None:
     own = msgspec.structs.replace(domain("own.example.com"), status=DomainStatus(gateway_name="own-gw"))
     wide = msgspec.structs.replace(cluster_domain("wide.example.com"), status=DomainStatus(gateway_name="wide-gw"))
     found: dict[str, AnyDomain] = {"primary.one": own, "everywhere": wide}
-    assert targets.served_domains(APPLICATION, lambda reference: found.get(reference.name), "cap-system") == (
+    assert targets.served_domains(APPLICATION, lambda _, reference: found.get(reference.name), "cap-system") == (
         ServedDomain("own.example.com", "own-gw"),
         ServedDomain("wide.example.com", "cap-system/wide-gw"),
     )
 
 
 def test_a_domain_without_a_gateway_so_far_has_no_route() -> None:
-    assert targets.served_domains(APPLICATION, lambda reference: domain(), "cap-system") == ()
+    assert targets.served_domains(APPLICATION, lambda *_: domain(), "cap-system") == ()
 
 
 def test_the_virtual_service_of_a_tenant_has_its_name_and_labels() -> None:
@@ -132,7 +132,7 @@ def test_the_hash_is_that_of_the_spec_alone() -> None:
 @pytest.mark.req("R-408")
 @pytest.mark.parametrize("subdomain", ["*", "", "a b", "-a", "a.", "a/b", "x" * 64, "a.*.b", "é"])
 def test_a_subdomain_that_can_be_no_part_of_a_host_is_refused(subdomain: str) -> None:
-    with pytest.raises(UnusableSubdomain, match="cannot be a part of a host"):
+    with pytest.raises(Unroutable, match="cannot be a part of a host"):
         targets.check_subdomain(subdomain, "CAPTenant shop/acme")
 
 

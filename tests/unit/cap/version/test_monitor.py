@@ -17,7 +17,7 @@ from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Odd, Synced, WatchSuspended
-from stellwerk.operators.cap import names, watches
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
@@ -60,7 +60,7 @@ def monitor(events: Events, *applications: str) -> tuple[VersionMonitor, Caches]
     """A monitor of applications that have an unused version 1 and a version 2; nothing is connected."""
     client = Client.connect(ClusterConfig(server="https://127.0.0.1:1"))
     manager = Manager(client)
-    caches = watches.caches(manager)
+    caches = Caches(manager)
     caches.applications.take(Synced(tuple(an_application(name) for name in applications), "1"))
     versions = tuple(a_version(name, number) for name in applications for number in ("1", "2"))
     caches.versions.take(Synced(versions, "1"))

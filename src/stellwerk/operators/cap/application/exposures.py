@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stellwerk.api.istio import VirtualService
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
-from stellwerk.apply.set.model.owner import ControllerOwner
 from stellwerk.apply.set.observed_state import ObservedState
-from stellwerk.kube.types.model import Unstructured, owner_reference
-from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
-from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
+from stellwerk.kube.types.model import Unstructured
+from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, owner_of
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
-
-
-class ExposureFailed(Exception):
-    """A VirtualService of a service exposure cannot be written."""
+from stellwerk.operators.cap.routing.targets import FindDomain, Unroutable
+from stellwerk.operators.cap.watches import BY_OWNER, Caches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceNetworking:
     """Keeps the VirtualServices of service exposures."""
 
+    caches: Caches
     objects: HashedObjects
-    live: Callable[[CAPApplication], Sequence[Live]]
-    """The VirtualServices that an application controls."""
-    find_domain: Callable[[str, DomainRef], AnyDomain | None]
-    """The domain of a reference in a namespace."""
     operator_namespace: str
 
     async def keep(self, application: CAPApplication, version: CAPApplicationVersion) -> bool:
         """Have a VirtualService for each subdomain that the version exposes, and no other.
 
-        Returns whether anything was written. Raises ExposureFailed, ApiError; InvalidHeaders, UnusableSubdomain.
+        Returns whether anything was written. Raises Unroutable, ApiError.
         """
-        live = self.live(application)
-        wanted = routes(application, version, live, self.find_domain, self.operator_namespace)
+        live = self.caches.virtual_services.store.by(BY_OWNER, application.metadata.uid)
+        wanted = routes(application, version, live, self.caches.domain, self.operator_namespace)
         shown = {address: each for each in live if (address := address_of(each)) in wanted}
         written = Written()
         await self.objects.apply(owner_of(application), wanted, shown, ObservedState(), written)
@@ -49,28 +41,22 @@ class ServiceNetworking:
                 written.is_changed = True
                 await self.objects.delete(address_of(each), each)
         if written.problems:
-            raise ExposureFailed("; ".join(written.problems))
+            raise Unroutable("; ".join(written.problems))
         return written.is_changed
-
-
-def owner_of(application: CAPApplication) -> ControllerOwner:
-    """The application as the owner of its VirtualServices."""
-    return ControllerOwner(names.OPERATOR_NAME, owner_reference(application), {}, names.RESOURCE_HASH_ANNOTATION)
 
 
 def routes(
     application: CAPApplication,
     version: CAPApplicationVersion,
     live: Sequence[Live],
-    find_domain: Callable[[str, DomainRef], AnyDomain | None],
+    find_domain: FindDomain,
     operator_namespace: str,
 ) -> dict[Address, tuple[Desired, str]]:
     """A VirtualService for each subdomain that the version exposes, with its hash (pure).
 
-    Raises InvalidHeaders, UnusableSubdomain. Those in `live`, which the application controls, keep their names.
+    Raises Unroutable. Those in `live`, which the application controls, keep their names.
     """
-    namespace = application.metadata.namespace
-    domains = targets.served_domains(application, lambda each: find_domain(namespace, each), operator_namespace)
+    domains = targets.served_domains(application, find_domain, operator_namespace)
     if not domains or not version.spec.service_exposures:
         return {}  # before headers are read: annotations that cannot be read cost tenants nothing here
     by_subdomain = {_subdomain(each): each for each in reversed(live)}

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
-from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, dig, unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef, InlineDomains
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, DNSMode, Domain, TLSMode
 
 _SECONDARY = "cap-operator-domains"
@@ -28,7 +30,7 @@ class DomainConversion:
     """What an application refers to from now on, and the Domains and ClusterDomains that have to be created for it."""
 
     references: tuple[DomainRef, ...]
-    created: tuple[tuple[Resource, JsonObject], ...]
+    created: tuple[Desired, ...]
     problem: str = ""
     """Why none of it may be done; empty where it may."""
 
@@ -44,50 +46,38 @@ def conversion(
 
     `domains` and `cluster_domains` are all that exist.
     """
-    inline, metadata = application.spec.domains, application.metadata
+    inline, namespace = application.spec.domains, application.metadata.namespace
     if inline is None or inline.is_empty or application.spec.domain_refs:
         return None
-    cluster_wide, own = DomainKind.CLUSTER_DOMAIN, DomainKind.DOMAIN
-    existing = {each.spec.domain: DomainRef(kind=cluster_wide, name=each.metadata.name) for each in cluster_domains}
+    usable: list[AnyDomain] = [*cluster_domains]
     foreign: dict[str, Domain] = {}
     for domain in domains:
-        if domain.metadata.namespace == metadata.namespace:
-            existing[domain.spec.domain] = DomainRef(kind=own, name=domain.metadata.name)
+        if domain.metadata.namespace == namespace:
+            usable.append(domain)
         else:
             foreign[domain.spec.domain] = domain
-    makers = {inline.primary: _primary} if inline.primary else {}
-    makers |= {host: _secondary for host in inline.secondary if host != inline.primary}
-    references: list[DomainRef] = []
-    created: list[tuple[Resource, JsonObject]] = []
-    for host, make in makers.items():
-        if host not in existing and (other := foreign.get(host)) is not None:
-            problem = (
-                f"{other.ref} has the host {host} that spec.domains asks for: make it a ClusterDomain, which all "
-                "namespaces can refer to, or use another host"
-            )
-            return DomainConversion((), (), problem)
-        if host not in existing:
-            resource, body = make(application, host)
-            created.append((resource, body))
-            existing[host] = DomainRef(kind=resource.kind, name=Unstructured.of(body).metadata.name)
-        references.append(existing[host])
-    return DomainConversion(tuple(references), tuple(created))
+    references = {each.spec.domain: DomainRef(kind=each.resource.kind, name=each.metadata.name) for each in usable}
+    hosts = [host for host in dict.fromkeys((inline.primary, *inline.secondary)) if host]
+    created = {host: _created(application, inline, host) for host in hosts if host not in references}
+    taken = next((host for host in created if host in foreign), "")
+    if taken:
+        problem = (
+            f"{foreign[taken].ref} has the host {taken} that spec.domains asks for: make it a ClusterDomain, which all "
+            "namespaces can refer to, or use another host"
+        )
+        return DomainConversion((), (), problem)
+    references |= {host: DomainRef(kind=each.resource.kind, name=each.key.name) for host, each in created.items()}
+    return DomainConversion(tuple(references[host] for host in hosts), tuple(created.values()))
 
 
-def _primary(application: CAPApplication, host: str) -> tuple[Resource, JsonObject]:
-    metadata = application.metadata
-    named: JsonObject = {"name": f"{metadata.name}-primary", "namespace": metadata.namespace}
-    return Domain.resource, _body(application, host, DNSMode.WILDCARD, named)
-
-
-def _secondary(application: CAPApplication, host: str) -> tuple[Resource, JsonObject]:
-    named: JsonObject = {"name": names.derived(_SECONDARY, host)}
-    return ClusterDomain.resource, _body(application, host, DNSMode.SUBDOMAIN, named)
-
-
-def _body(application: CAPApplication, host: str, mode: DNSMode, metadata: JsonObject) -> JsonObject:
-    inline, key = application.spec.domains, application.key
-    assert inline is not None
+def _created(application: CAPApplication, inline: InlineDomains, host: str) -> Desired:
+    """The object that a host becomes: a Domain for the primary one, a ClusterDomain for another."""
+    own = application.key
+    if host == inline.primary:
+        resource, key, mode = Domain.resource, ObjectKey(own.namespace, f"{own.name}-primary"), DNSMode.WILDCARD
+    else:
+        resource, key = ClusterDomain.resource, ObjectKey("", names.derived(_SECONDARY, host))
+        mode = DNSMode.SUBDOMAIN
     spec: JsonObject = {
         "domain": host,
         "ingressSelector": {label.name: label.value for label in inline.istio_ingress_gateway_labels},
@@ -96,24 +86,23 @@ def _body(application: CAPApplication, host: str, mode: DNSMode, metadata: JsonO
     }
     if inline.dns_target:
         spec["dnsTarget"] = inline.dns_target
-    annotations: JsonObject = {names.MIGRATED_ANNOTATION: f"{key.namespace}/{key.name}"}
-    return {"metadata": {**metadata, "annotations": annotations}, "spec": spec}
+    return Desired.named(resource, key, {"annotations": {names.MIGRATED_ANNOTATION: str(own)}}, spec=spec)
 
 
 async def create(client: Client, found: DomainConversion) -> None:
     """Create the domains that do not exist. Raises ConversionRefused, ApiError."""
     if found.problem:
         raise ConversionRefused(found.problem)
-    for resource, body in found.created:
-        target, wanted = unstructured(resource), Unstructured.of(body)
+    for desired in found.created:
+        target, key = unstructured(desired.resource), desired.key
         try:
-            await client.create(target, {"apiVersion": resource.api_version, "kind": resource.kind, **body})
+            await client.create(target, desired.body)
         except AlreadyExists:
-            existing = await client.find(target, wanted.metadata.name, wanted.metadata.namespace)
-            if existing is None or existing.at("spec", "domain") != wanted.at("spec", "domain"):
+            existing = await client.find(target, key.name, key.namespace)
+            if existing is None or existing.at("spec", "domain") != dig(desired.body, "spec", "domain"):
                 raise ConversionRefused(
-                    f"{resource.kind} {wanted.key} exists with another host than spec.domains asks for: refer to "
-                    "the domains that are needed by spec.domainRefs"
+                    f"{desired.ref} exists with another host than spec.domains asks for: refer to the domains that "
+                    "are needed by spec.domainRefs"
                 ) from None
-        except (BadRequest, Forbidden, Invalid) as refused:
-            raise ConversionRefused(f"{resource.kind} {wanted.key} cannot be created: {refused}") from refused
+        except REFUSED as refused:
+            raise ConversionRefused(f"{desired.ref} cannot be created: {refused}") from refused

@@ -6,7 +6,7 @@ write decides the pass. An application for which all are met is consistent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
+from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application.inline_domains import DomainConversion
@@ -33,12 +33,12 @@ from stellwerk.operators.cap.kinds.application import (
     UpgradeProgress,
 )
 from stellwerk.operators.cap.kinds.domain import DomainState
-from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, condition
+from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason
-from stellwerk.operators.cap.tenant.subscription_objects import provider_name
+from stellwerk.operators.cap.tenant.subscription_objects import provider_name, provider_tenant
 from stellwerk.operators.cap.version.order import latest, latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, Severity
@@ -56,7 +56,8 @@ class ApplicationSnapshot:
     """Tenants of the namespace that could not be read so far: they may belong to the application."""
     hidden_versions: Sequence[ObjectKey] = ()
     """Versions of the namespace that could not be read so far: they may expose services of the application."""
-    domains: Mapping[DomainRef, AnyDomain | None] = field(default_factory=dict[DomainRef, AnyDomain | None])
+    domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict[DomainRef, AnyDomain])
+    """Those that the application refers to and that exist."""
     missing_secrets: Sequence[str] = ()
     """Secrets of services that do not exist."""
     unknown_secrets: str = ""
@@ -67,12 +68,11 @@ class ApplicationSnapshot:
     """Secrets of the namespace with the finalizer that the first releases of the original gave them."""
     conversion: DomainConversion | None = None
     """What becomes of domains that are written into the application."""
-    unowned_context: str = ""
+    unowned_context: HasMetadata | None = None
     """The Secret with the payload of the provider's tenant, where the tenant does not own it yet."""
 
 
 _DELETING = "the application is being deleted"
-_NO_WAVE = Wave()
 
 
 # ---- what may be decided
@@ -110,7 +110,8 @@ class CreateProvider:
 class OwnContext:
     """The tenant of the provider has to own the Secret with its payload, so that the Secret goes with it."""
 
-    secret: str
+    tenant: CAPTenant
+    secret: HasMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,19 @@ class Decision:
 def decide(seen: ApplicationSnapshot, now: datetime) -> Decision:
     """Decide what the application needs next."""
     plan = _Plan(seen, now)
-    return next(decision for step in plan.steps() if (decision := step()) is not None)
+    if seen.application.metadata.is_terminating:
+        return plan.held_secrets() or plan.deletion()
+    return (
+        plan.identity()
+        or plan.metadata()
+        or plan.held_secrets()
+        or plan.inline_domains()
+        or plan.begin()
+        or plan.secrets()
+        or plan.domains()
+        or plan.domain_hosts()
+        or plan.versions()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,27 +183,9 @@ class _Plan:
     def application(self) -> CAPApplication:
         return self.seen.application
 
-    def steps(self) -> Sequence[Callable[[], Decision | None]]:
-        if self.application.metadata.is_terminating:
-            return (self._held_secrets, self._deletion)
-        return (
-            self._identity,
-            self._metadata,
-            self._held_secrets,
-            self._inline_domains,
-            self._begin,
-            self._secrets,
-            self._domains,
-            self._domain_hosts,
-            self._version,
-            self._services_only,
-            self._provider,
-            self._tenants,
-        )
-
     # ---- before anything else
 
-    def _identity(self) -> Decision | None:
+    def identity(self) -> Decision | None:
         spec = self.application.spec
         if spec.provider_subaccount_id or spec.global_account_id:
             return None
@@ -199,27 +194,23 @@ class _Plan:
         )
         return self._report(ApplicationState.ERROR, ApplicationReason.MissingProviderSubaccountId, message)
 
-    def _metadata(self) -> Decision | None:
+    def metadata(self) -> Decision | None:
         spec = self.application.spec
         labels, annotations = names.application_labels(spec), names.application_annotations(spec)
         lacking = preparation.absent(
-            self.application,
-            names.APPLICATION_FINALIZER,
-            labels,
-            annotations,
-            former=names.former_identity(spec),
+            self.application, names.APPLICATION_FINALIZER, labels, annotations, former=names.former_identity(spec)
         )
         return Decision(write=Prepare(lacking), again=True) if lacking is not None else None
 
-    def _held_secrets(self) -> Decision | None:
+    def held_secrets(self) -> Decision | None:
         held = self.seen.held_secrets
         return Decision(write=ReleaseSecrets(held), again=True) if held else None
 
-    def _inline_domains(self) -> Decision | None:
+    def inline_domains(self) -> Decision | None:
         conversion = self.seen.conversion
         return Decision(write=ConvertDomains(conversion), again=True) if conversion is not None else None
 
-    def _begin(self) -> Decision | None:
+    def begin(self) -> Decision | None:
         status, generation = self.application.status, self.application.metadata.generation
         if status.state == ApplicationState.UNKNOWN:
             reason, message = ApplicationReason.ApplicationProcessing, "the application is new"
@@ -231,7 +222,7 @@ class _Plan:
 
     # ---- what the application refers to
 
-    def _secrets(self) -> Decision | None:
+    def secrets(self) -> Decision | None:
         if self.seen.unknown_secrets:
             reason = ApplicationReason.ProcessingSecretsError
             message = f"{self.seen.unknown_secrets}. {GRANT_SECRETS}"
@@ -249,53 +240,44 @@ class _Plan:
         state = ApplicationState(self.application.status.state)
         return self._report(state, ApplicationReason.ProcessingSecrets, message, notice)
 
-    def _domains(self) -> Decision | None:
-        reason = ApplicationReason.ProcessingDomainReferences
-        missing = [
-            f"{each.kind} {each.name}" for each in self.application.spec.domain_refs if self._domain(each) is None
-        ]
+    def domains(self) -> Decision | None:
+        reason, domains = ApplicationReason.ProcessingDomainReferences, self.seen.domains
+        missing = [f"{each.kind} {each.name}" for each in self.application.spec.domain_refs if each not in domains]
         if missing:
             message = f"waiting for domains: {', '.join(missing)}"
             notice = Notice(ApplicationReason.MissingDomainReferences, message, Severity.WARNING, reason)
             return self._report(ApplicationState.PROCESSING, reason, message, notice)
-        for reference in self.application.spec.domain_refs:
-            domain = self._domain(reference)
-            if domain is not None and domain.status.state == DomainState.ERROR:
+        for domain in domains.values():
+            if domain.status.state == DomainState.ERROR:
                 shown = conditions.find(domain.status.conditions, READY)
                 message = shown.message if shown is not None else f"{domain.ref} is in state Error"
                 return self._report(ApplicationState.ERROR, reason, message)
-        for reference in self.application.spec.domain_refs:
-            domain = self._domain(reference)
-            if domain is not None and domain.status.state != DomainState.READY:
+        for reference, domain in domains.items():
+            if domain.status.state != DomainState.READY:
                 message = f"waiting for {reference.kind} {reference.name}, which is not Ready"
                 return self._report(ApplicationState.PROCESSING, reason, message)
         return None
 
-    def _domain_hosts(self) -> Decision | None:
+    def domain_hosts(self) -> Decision | None:
         """The hosts that were last acted on. Routes and DNS records follow the domains by themselves."""
-        domains = [domain for each in self.application.spec.domain_refs if (domain := self._domain(each)) is not None]
-        hosts: JsonObject = {naming.owner_id(domain): domain.spec.domain for domain in domains}
-        text = go_json({key: hosts[key] for key in sorted(hosts)})
+        hosts: JsonObject = {naming.owner_id(each): each.spec.domain for each in self.seen.domains.values()}
+        text = go_json(hosts, sorts=True)
         if text == (self.application.status.domain_spec_hash or "{}"):
             return None
         return Decision(status=msgspec.structs.replace(self.application.status, domain_spec_hash=text), again=True)
 
-    def _domain(self, reference: DomainRef) -> AnyDomain | None:
-        return self.seen.domains.get(reference)
-
     # ---- versions and tenants
 
-    def _version(self) -> Decision | None:
-        if latest_ready(self.seen.versions) is not None:
-            return None
+    def versions(self) -> Decision:
+        version = latest_ready(self.seen.versions)
+        if version is not None:
+            return self._services_only(version) or self._provider(version) or self._tenants(version)
         reason = ApplicationReason.WaitingForReadyCAPApplicationVersion
         message = f"waiting for a CAPApplicationVersion of {self.application.ref} that is Ready"
         waits = self._condition(LATEST_VERSION_READY, False, reason, message)
         return self._report(ApplicationState.PROCESSING, reason, message, more=(waits,))
 
-    def _services_only(self) -> Decision | None:
-        version = latest_ready(self.seen.versions)
-        assert version is not None
+    def _services_only(self, version: CAPApplicationVersion) -> Decision | None:
         wanted, status = is_services_only(self.application, version), self.application.status
         if status.services_only is None:
             return Decision(status=msgspec.structs.replace(status, services_only=wanted), again=True)
@@ -307,28 +289,25 @@ class _Plan:
             f"{kinds[status.services_only]}: that cannot be changed. Use another CAPApplication"
         )
         reason = ApplicationReason.LatestVersionNotReady
-        changed = self._with(self._condition(LATEST_VERSION_READY, False, reason, message))
-        shown = conditions.find(status.conditions, LATEST_VERSION_READY)
-        is_news = shown is None or shown.message != conditions.truncated(message)
+        refusal = self._condition(LATEST_VERSION_READY, False, reason, message)
         notice = Notice(reason, message, Severity.WARNING, "CheckForVersion")
-        return Decision(status=changed, notices=(notice,) if is_news else (), has_failed=True)
+        notices = (notice,) if self._is_news(LATEST_VERSION_READY, reason, message) else ()
+        return Decision(status=self._with(refusal), notices=notices, has_failed=True)
 
-    def _provider(self) -> Decision | None:
+    def _provider(self, version: CAPApplicationVersion) -> Decision | None:
         provider = self.application.spec.provider
         if self.application.status.services_only or provider is None or provider.is_empty:
             return None
-        version = latest_ready(self.seen.versions)
-        assert version is not None
-        name = provider_name(self.application)
-        tenant = next((each for each in self.seen.tenants if each.metadata.name == name), None)
+        tenant = provider_tenant(self.application, self.seen.tenants)
         reason = ApplicationReason.ProviderTenantProcessing
         if tenant is None:
-            message = f"provider tenant {self.application.metadata.namespace}.{name} is created"
+            name = f"{self.application.metadata.namespace}.{provider_name(self.application)}"
+            message = f"provider tenant {name} is created"
             notice = Notice(ApplicationReason.ProviderTenantCreated, message, action=reason)
             decision = self._report(ApplicationState.PROCESSING, reason, message, notice)
             return replace(decision, write=CreateProvider(version))
-        if self.seen.unowned_context:
-            return Decision(write=OwnContext(self.seen.unowned_context), again=True)
+        if self.seen.unowned_context is not None:
+            return Decision(write=OwnContext(tenant, self.seen.unowned_context), again=True)
         if tenant.spec.version != version.spec.version and follows(tenant):
             return None  # it follows like all others, also from a version that it could not reach
         if has_failed_at_its_version(tenant):
@@ -340,13 +319,10 @@ class _Plan:
             return self._report(ApplicationState.PROCESSING, reason, message)
         return None
 
-    def _tenants(self) -> Decision:
+    def _tenants(self, version: CAPApplicationVersion) -> Decision:
         """The application is consistent; its tenants follow to the latest version that is Ready."""
-        version, newest = latest_ready(self.seen.versions), latest(self.seen.versions)
-        assert version is not None
-        assert newest is not None
         if self.application.status.services_only:
-            return replace(self._consistent(version, newest, tenants_ready=True), exposes=version)
+            return self._consistent(version, None)
         wave = next_wave(self.application, self.seen.tenants, version, self.now)
         due = wave.tenants
         if due:
@@ -358,14 +334,13 @@ class _Plan:
             far = described(wave.progress) if wave.progress is not None else message
             waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, far)
             decision = self._report(ApplicationState.PROCESSING, reason, message, notice, more=(waits,))
-            decision = replace(decision, write=SetVersions(due, version.spec.version))
+            decision = replace(decision, write=SetVersions(due, version.spec.version), exposes=version)
         else:
-            ready = all(_is_settled(tenant, newest) for tenant in self.seen.tenants)
-            decision = self._consistent(version, newest, tenants_ready=ready, wave=wave)
+            decision = self._consistent(version, wave)
         assert decision.status is not None
         status = msgspec.structs.replace(decision.status, tenant_upgrade=wave.progress)
         notices = (*decision.notices, *self._pause(wave))
-        return replace(decision, status=status, notices=notices, exposes=version, again_seconds=wave.again_seconds)
+        return replace(decision, status=status, notices=notices, again_seconds=wave.again_seconds)
 
     def _pause(self, wave: Wave) -> Sequence[Notice]:
         """The Event about an upgrade that has just paused."""
@@ -382,35 +357,29 @@ class _Plan:
         command = f"kubectl annotate ca {key.name} -n {key.namespace} {names.RESUME_ANNOTATION}={progress.version}"
         return f"{cause}. Resume it with: {command}"
 
-    def _consistent(
-        self,
-        version: CAPApplicationVersion,
-        newest: CAPApplicationVersion,
-        *,
-        tenants_ready: bool,
-        wave: Wave = _NO_WAVE,
-    ) -> Decision:
+    def _consistent(self, version: CAPApplicationVersion, wave: Wave | None) -> Decision:
+        """`wave` is None for an application that has no tenants."""
+        newest = latest(self.seen.versions) or version
         is_ready = conditions.is_true(newest.status.conditions, READY)
         reason = ApplicationReason.LatestVersionReady if is_ready else ApplicationReason.LatestVersionNotReady
-        count = sum(map(_is_ready, self.seen.tenants))
-        tenants = ApplicationReason.AllTenantsReady if tenants_ready else ApplicationReason.NotAllTenantsReady
-        more = [
-            self._condition(
-                LATEST_VERSION_READY, is_ready, reason, f"{newest.ref} is {'' if is_ready else 'not '}Ready"
-            )
-        ]
-        if not self.application.status.services_only:
-            far = f"{count}/{len(self.seen.tenants)} tenants are ready"
-            far += f"; {described(wave.progress)}" if wave.progress is not None else ""
-            far += f". {self._resume(wave.progress, wave.pause_cause)}" if wave.progress and wave.pause_cause else ""
-            more.append(self._condition(ALL_TENANTS_READY, tenants_ready, tenants, far))
-        message = f"version {version.spec.version} is in use"
-        reason = ApplicationReason.VersionExists
-        return self._report(ApplicationState.CONSISTENT, reason, message, more=more, is_ready=True)
+        message = f"{newest.ref} is {'' if is_ready else 'not '}Ready"
+        more = [self._condition(LATEST_VERSION_READY, is_ready, reason, message)]
+        if wave is not None:
+            tenants = self.seen.tenants
+            are_ready = all(_is_settled(tenant, newest) for tenant in tenants)
+            reason = ApplicationReason.AllTenantsReady if are_ready else ApplicationReason.NotAllTenantsReady
+            far = f"{sum(map(_is_ready, tenants))}/{len(tenants)} tenants are ready"
+            if wave.progress is not None:
+                far += f"; {described(wave.progress)}"
+                far += f". {self._resume(wave.progress, wave.pause_cause)}" if wave.pause_cause else ""
+            more.append(self._condition(ALL_TENANTS_READY, are_ready, reason, far))
+        message, reason = f"version {version.spec.version} is in use", ApplicationReason.VersionExists
+        decision = self._report(ApplicationState.CONSISTENT, reason, message, more=more, is_ready=True)
+        return replace(decision, exposes=version)
 
     # ---- deletion
 
-    def _deletion(self) -> Decision:
+    def deletion(self) -> Decision:
         metadata, status = self.application.metadata, self.application.status
         if names.APPLICATION_FINALIZER not in metadata.finalizers:
             return Decision()
@@ -446,30 +415,33 @@ class _Plan:
         is_ready: bool = False,
     ) -> Decision:
         """Report this. The state does not decide whether the application is Ready: it may stay while a check fails."""
-        ready = self._condition(READY, is_ready, reason, message)
-        shown = conditions.find(self.application.status.conditions, READY)
-        is_news = shown is None or (shown.reason, shown.message) != (reason, conditions.truncated(message))
+        before = self.application.status
         at_risk, warnings = self._secrets_in_use()
         status = msgspec.structs.replace(
-            self._with(ready, *more, *at_risk),
+            self._with(self._condition(READY, is_ready, reason, message), *more, *at_risk),
             state=state,
             observed_subdomains=observed_subdomains(self.seen),
         )
-        if is_ready and (self.application.status.state != state or shown is None or not shown.is_true):
+        if is_ready and (before.state != state or not conditions.is_true(before.conditions, READY)):
             status = msgspec.structs.replace(status, last_full_reconciliation_time=kubernetes_time(self.now))
-        return Decision(status=status, notices=(*(notices if is_news else ()), *warnings), again=again)
+        news = notices if self._is_news(READY, reason, message) else ()
+        return Decision(status=status, notices=(*news, *warnings), again=again)
+
+    def _is_news(self, type_: str, reason: ApplicationReason, message: str) -> bool:
+        """Whether a condition does not show as much already: then it is worth an Event."""
+        shown = conditions.find(self.application.status.conditions, type_)
+        return shown is None or (shown.reason, shown.message) != (reason, conditions.truncated(message))
 
     def _secrets_in_use(self) -> tuple[Sequence[Condition], Sequence[Notice]]:
         """The condition about Secrets of services that are being deleted, and an Event when that is news.
 
         An application of which no Secret was ever deleted does not show the condition.
         """
-        ending = self.seen.ending_secrets
-        shown = conditions.find(self.application.status.conditions, SECRETS_AVAILABLE)
+        ending, shown = self.seen.ending_secrets, self.application.status.conditions
         if not ending:
             reason = ApplicationReason.SecretsAvailable
             over = self._condition(SECRETS_AVAILABLE, True, reason, "no Secret is being deleted")
-            return ((over,) if shown is not None else ()), ()
+            return ((over,) if conditions.find(shown, SECRETS_AVAILABLE) is not None else ()), ()
         listed = conditions.first_of([f"{name} (held by {', '.join(by)})" for name, by in sorted(ending.items())])
         message = (
             f"Secrets that the services of {self.application.ref} use are being deleted: {listed}. Pods that start "
@@ -477,16 +449,11 @@ class _Plan:
         )
         reason = ApplicationReason.SecretBeingDeleted
         risk = self._condition(SECRETS_AVAILABLE, False, reason, message)
-        is_news = shown is None or shown.message != conditions.truncated(message)
+        is_news = self._is_news(SECRETS_AVAILABLE, reason, message)
         return (risk,), ((Notice(reason, message, Severity.WARNING, reason),) if is_news else ())
 
     def _with(self, *changed: Condition) -> ApplicationStatus:
-        status = self.application.status
-        settled = status.conditions
-        for each in changed:
-            settled = conditions.set_condition(settled, each, self.now)
-        generation = self.application.metadata.generation
-        return msgspec.structs.replace(status, observed_generation=generation, conditions=settled)
+        return observed(self.application, self.application.status, self.now, *changed)
 
     def _condition(self, type_: str, holds: bool, reason: ApplicationReason, message: str) -> Condition:
         return condition(self.application, holds, reason, message, type=type_)

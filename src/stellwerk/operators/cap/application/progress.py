@@ -6,44 +6,35 @@ a request. The first change after a pause is shown at once, and so is every chan
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import msgspec
 
-from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.cap.kinds.application import ALL_TENANTS_READY, ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.kinds.application import ALL_TENANTS_READY, ApplicationStatus
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.reasons import ApplicationReason
-from stellwerk.runtime.clock import Clock
 
 PROGRESS_SECONDS = 1.0
 
-_COUNTING = {
-    (ALL_TENANTS_READY, ApplicationReason.NotAllTenantsReady),
-    (READY, ApplicationReason.TenantsExist),
-}
+_COUNTING = {(ALL_TENANTS_READY, ApplicationReason.NotAllTenantsReady), (READY, ApplicationReason.TenantsExist)}
 """Conditions whose messages show how many tenants are not where they have to be."""
 
 
-class ShownProgress:
-    """When each application has last shown a status for its counts alone."""
+@dataclass(slots=True)
+class ShownCounts:
+    """What is remembered of an application: when it has last shown a status for its counts alone."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._shown: dict[ObjectKey, float] = {}
+    at: float = -math.inf
 
-    def delay_seconds(self, application: CAPApplication, status: ApplicationStatus) -> float:
-        """For how long the status has to wait; 0 where it is shown now, which is noted."""
-        if not is_progress(application.status, status):
+    def delay_seconds(self, before: ApplicationStatus, after: ApplicationStatus, now: float) -> float:
+        """For how long the status has to wait; 0 where it is shown now, which is noted. `now` is monotonic."""
+        if not is_progress(before, after):
             return 0.0
-        now, key = self._clock.monotonic(), application.key
-        left = self._shown.get(key, now - PROGRESS_SECONDS) + PROGRESS_SECONDS - now
-        if left > 0:
-            return left
-        self._shown[key] = now
+        if now < self.at + PROGRESS_SECONDS:
+            return self.at + PROGRESS_SECONDS - now
+        self.at = now
         return 0.0
-
-    def forget(self, key: ObjectKey) -> None:
-        """The application is gone."""
-        self._shown.pop(key, None)
 
 
 def is_progress(before: ApplicationStatus, after: ApplicationStatus) -> bool:

@@ -2,40 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import msgspec
 
 from stellwerk.api.core import Secret
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata, Unstructured, metadata_of
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import inline_domains, plan
-from stellwerk.operators.cap.application.exposures import ExposureFailed, ServiceNetworking
+from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
-from stellwerk.operators.cap.application.progress import ShownProgress
-from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication, Provider
-from stellwerk.operators.cap.kinds.status import condition
+from stellwerk.operators.cap.application.progress import ShownCounts
+from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.kinds.status import condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.reasons import ApplicationReason, VersionReason
-from stellwerk.operators.cap.routing.headers import InvalidHeaders
-from stellwerk.operators.cap.routing.targets import UnusableSubdomain
+from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.tenant.plan import version_changed
-from stellwerk.operators.cap.tenant.subscription_objects import provider_name
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_FINALIZER, Caches
-from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import EventSink
+from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[ApplicationStatus]
@@ -58,9 +56,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     clock: Clock
     networking: ServiceNetworking
     counts: CapMetrics
-    progress: ShownProgress
     recorder: EventSink | None = None
     """For Events on tenants and versions."""
+    memos: Memos[ShownCounts] = field(default_factory=lambda: Memos(ShownCounts))
 
     async def reconcile(self, application: CAPApplication) -> Answer:
         """Observe, decide, act. Raises ApplicationFailed, ApiError."""
@@ -75,59 +73,48 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         answer = answer.without_event().with_events(*decision.notices)
         if decision.write is not None or answer.status is None:
             return answer
-        left = self.progress.delay_seconds(application, answer.status)
+        memo = self.memos.of(application.key)
+        left = memo.delay_seconds(application.status, answer.status, self.clock.monotonic())
         if not left:
             return answer
         delay = left if answer.delay_seconds is None else min(left, answer.delay_seconds)
         return replace(answer, status=None, delay_seconds=delay)
 
-    async def forget(self, key: ObjectKey) -> None:
-        """As `Reconciler.forget`."""
-        self.progress.forget(key)
-
     def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:
         """The failure as state and message."""
-        is_ours = isinstance(failure, ApplicationFailed)
-        status, generation = application.status, application.metadata.generation
-        reason = failure.reason if is_ours else ApplicationReason.RecoveredPanic
+        reason = failure.reason if isinstance(failure, ApplicationFailed) else ApplicationReason.RecoveredPanic
+        state = ApplicationState.DELETING if application.metadata.is_terminating else ApplicationState.ERROR
         ready = condition(application, False, reason, str(failure))
-        return msgspec.structs.replace(
-            status,
-            state=ApplicationState.DELETING if application.metadata.is_terminating else ApplicationState.ERROR,
-            observed_generation=generation,
-            conditions=conditions.set_condition(status.conditions, ready, self.clock.now()),
-        )
+        status = observed(application, application.status, self.clock.now(), ready)
+        return msgspec.structs.replace(status, state=state)
 
     async def _snapshot(self, application: CAPApplication) -> ApplicationSnapshot:
         caches, namespace = self.caches, application.metadata.namespace
         if application.metadata.is_terminating and (unseen := caches.unseen_tenants):
             raise ApplicationFailed(unseen, ApplicationReason.TenantsExist)
+        missing, unknown = await caches.missing_secrets(application)
+        # From here on nothing is awaited: what is decided about tenants and Secrets is about those that are there now.
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
-        unknown = await caches.unknown_secrets(namespace)
-        missing = () if unknown else await caches.missing_secrets(application)
+        secrets, references = caches.secrets(namespace).store, application.spec.domain_refs
         return ApplicationSnapshot(
             application=application,
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
             tenants=tenants,
             hidden_tenants=caches.hidden_tenants(namespace),
             hidden_versions=caches.hidden_versions(namespace),
-            domains={each: caches.domain(namespace, each) for each in application.spec.domain_refs},
+            domains={each: domain for each in references if (domain := caches.domain(namespace, each)) is not None},
             missing_secrets=missing,
             unknown_secrets=unknown,
             ending_secrets=caches.ending_secrets(application),
-            held_secrets=caches.secrets(namespace).store.by(BY_FINALIZER, names.APPLICATION_FINALIZER),
+            held_secrets=secrets.by(BY_FINALIZER, names.APPLICATION_FINALIZER),
             conversion=inline_domains.conversion(
                 application, caches.domains.store.all(), caches.cluster_domains.store.all()
             ),
-            unowned_context=self._unowned_context(application, tenants),
+            unowned_context=subscription_objects.unowned_context(
+                subscription_objects.provider_tenant(application, tenants),
+                lambda name: secrets.get(ObjectKey(namespace, name)),
+            ),
         )
-
-    def _unowned_context(self, application: CAPApplication, tenants: Sequence[CAPTenant]) -> str:
-        name, namespace = provider_name(application), application.metadata.namespace
-        tenant = next((each for each in tenants if each.metadata.name == name), None)
-        context = tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if tenant is not None else ""
-        secret = self.caches.secrets(namespace).store.get(ObjectKey(namespace, context)) if context else None
-        return context if subscription_objects.lacks_owner(tenant, secret) else ""
 
     async def _write(self, application: CAPApplication, write: Write) -> None:
         match write:
@@ -141,14 +128,10 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             case plan.CreateProvider(version):
                 try:
                     await self._create_provider(application, version)
-                except (BadRequest, Forbidden, Invalid) as error:  # a tenant id that cannot be a label, for example
+                except REFUSED as error:  # a tenant id that cannot be a label, for example
                     raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
-            case plan.OwnContext(secret):
-                namespace = application.metadata.namespace
-                tenant = self.caches.tenants.store.get(ObjectKey(namespace, provider_name(application)))
-                shown = self.caches.secrets(namespace).store.get(ObjectKey(namespace, secret))
-                if tenant is not None and shown is not None:
-                    await self._own_context(tenant, shown)
+            case plan.OwnContext(tenant, secret):
+                await self._own_context(tenant, secret)
             case plan.DeleteTenants(tenants):
                 for tenant in tenants:
                     metadata = tenant.metadata
@@ -188,7 +171,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         action = "ReconcileServiceNetworking"
         try:
             is_changed = await self.networking.keep(application, version)
-        except (ExposureFailed, InvalidHeaders, UnusableSubdomain) as error:
+        except Unroutable as error:
             reason = VersionReason.ServiceVirtualServiceModificationFailed
             self._send(version, Notice(reason, str(error), Severity.WARNING, action))
             self.counts.routed(version, failed=True)
@@ -212,27 +195,26 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _create_provider(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
         """Create Secret and tenant under names that do not change, so that a crash between the two loses nothing."""
-        provider = application.spec.provider
-        assert provider is not None
-        wanted = subscription_objects.of_provider(application, provider, version.spec.version)
-        secret = await self._provider_context(application, provider, wanted.secret)
+        secret, wanted = subscription_objects.of_provider(application, version.spec.version)
+        context = await self._provider_context(application, secret)
         try:
-            tenant = await self.client.create(CAPTenant, wanted.tenant)
+            tenant = await self.client.create(CAPTenant, wanted.body)
         except AlreadyExists:
             return  # the cache is behind, and its change wakes the application
         self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)
-        await self._own_context(tenant, secret)
+        await self._own_context(tenant, context)
 
-    async def _provider_context(
-        self, application: CAPApplication, provider: Provider, wanted: JsonObject
-    ) -> HasMetadata:
+    async def _provider_context(self, application: CAPApplication, wanted: Desired) -> HasMetadata:
         """The Secret with the payload of the provider. Raises ApplicationFailed where another Secret has its name."""
         try:
-            return await self.client.create(Secret, wanted)
+            return await self.client.create(Secret, wanted.body)
         except AlreadyExists:
-            key = Unstructured.of(wanted).key
+            key = wanted.key
             found = await self.client.get(metadata_of(Secret), key.name, key.namespace)
-        if subscription_objects.may_hold_payload(found, provider.tenant_id, (provider_name(application),)):
+        provider = application.spec.provider
+        assert provider is not None
+        tenant = subscription_objects.provider_name(application)
+        if subscription_objects.may_hold_payload(found, provider.tenant_id, (tenant,)):
             return found  # created before a crash: its content is the same
         raise ApplicationFailed(
             f"Secret {key.name} has the name of the payload of the provider tenant and is not one; it stays as it is "

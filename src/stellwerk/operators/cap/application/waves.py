@@ -108,8 +108,9 @@ class _Upgrade:
         are_under_way = any(self._is_canary(tenant) for tenant in on_the_way if tenant not in (*done, *failed))
         phase = UpgradePhase.CANARY if canaries or are_under_way else UpgradePhase.ROLLING
         opens = _opens(self.policy.window, now)
-        cause = "" if self._is_resumed else self._pause_cause(failed, done, upgrades)
-        if opens > timedelta():
+        is_resumed = self.application.metadata.annotations.get(names.RESUME_ANNOTATION) == self.version.spec.version
+        cause = "" if opens or is_resumed else self._pause_cause(failed, done, upgrades)
+        if opens:
             phase = UpgradePhase.WAITING
         elif cause:
             phase = UpgradePhase.PAUSED
@@ -124,13 +125,8 @@ class _Upgrade:
             failed=len(failed),
             waiting=len(upgrades) - len(chosen),
         )
-        seconds = opens.total_seconds() if phase is UpgradePhase.WAITING and upgrades else None
-        pause_cause = cause if phase is UpgradePhase.PAUSED else ""
-        return Wave(tenants=[*new, *chosen], progress=progress, pause_cause=pause_cause, again_seconds=seconds)
-
-    @property
-    def _is_resumed(self) -> bool:
-        return self.application.metadata.annotations.get(names.RESUME_ANNOTATION) == self.version.spec.version
+        seconds = opens.total_seconds() if opens and upgrades else None
+        return Wave(tenants=[*new, *chosen], progress=progress, pause_cause=cause, again_seconds=seconds)
 
     def _is_canary(self, tenant: CAPTenant) -> bool:
         return bool({tenant.metadata.name, tenant.spec.tenant_id} & {*self.policy.canary_tenants})

@@ -189,4 +189,4 @@ def _resource(
         "annotations": {**(annotations or {}), names.OWNER_ANNOTATION: naming.owner_id(domain)},
         **({"finalizers": [names.DOMAIN_FINALIZER]} if holds else {}),
     }
-    return DomainResource(Desired.of(resource, key, {**content, "metadata": metadata}), found)
+    return DomainResource(Desired.named(resource, key, metadata, **content), found)

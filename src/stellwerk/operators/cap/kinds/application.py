@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import Definition, ValidationRule, Version, documented
+from stellwerk.kube.schema.crd import ValidationRule, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus, always_written, columns
+from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus, always_written
 
 LATEST_VERSION_READY = "LatestVersionReady"
 ALL_TENANTS_READY = "AllTenantsReady"
@@ -97,8 +97,7 @@ class Provider(Record, frozen=True, kw_only=True):
 
     sub_domain: Annotated[str, documented("Subdomain of the provider's subaccount.", example="shop-provider")]
     tenant_id: Annotated[
-        str,
-        documented("Tenant id of the provider's subaccount.", example="6c5b5bd7-36a8-4d61-a1d3-1d4f9c8c4b5d"),
+        str, documented("Tenant id of the provider's subaccount.", example="6c5b5bd7-36a8-4d61-a1d3-1d4f9c8c4b5d")
     ]
 
     @property
@@ -133,8 +132,7 @@ class InlineDomains(Record, frozen=True, kw_only=True):
         documented("Hosts of further domains."),
     ] = ()
     dns_target: Annotated[
-        str,
-        documented("DNS name of the ingress gateway.", pattern="^[a-z0-9-.]*$", example="public.example.com"),
+        str, documented("DNS name of the ingress gateway.", pattern="^[a-z0-9-.]*$", example="public.example.com")
     ] = ""
     istio_ingress_gateway_labels: Annotated[
         tuple[IngressLabel, ...], documented("Labels of the pods of the ingress gateway.", min_items=1)
@@ -215,8 +213,7 @@ class ApplicationSpec(Record, frozen=True, kw_only=True):
         ),
     ]
     provider_subaccount_id: Annotated[
-        str,
-        documented("Id of the provider's subaccount.", example="0c2a8f1e-54b7-4ef0-9a85-2c9d7a3b6f10"),
+        str, documented("Id of the provider's subaccount.", example="0c2a8f1e-54b7-4ef0-9a85-2c9d7a3b6f10")
     ] = ""
     global_account_id: Annotated[
         str,
@@ -240,8 +237,7 @@ class ApplicationSpec(Record, frozen=True, kw_only=True):
     ] = False
 
     tenant_upgrade: Annotated[
-        TenantUpgrade | None,
-        documented("How tenants follow to a new version.", otherwise="all at once"),
+        TenantUpgrade | None, documented("How tenants follow to a new version.", otherwise="all at once")
     ] = None
     job_retry: Annotated[
         JobRetry | None,
@@ -308,11 +304,3 @@ class CAPApplication(Kind, frozen=True, kw_only=True):
 
     spec: Annotated[ApplicationSpec, documented("What is wanted.")]
     status: Annotated[ApplicationStatus, documented("How it is.")] = ApplicationStatus()
-
-
-DEFINITION = Definition(
-    short_names=("ca",),
-    categories=("all", "sap"),
-    versions=(Version(kind=CAPApplication, columns=columns()),),
-)
-"""The CustomResourceDefinition, made from the structs above."""

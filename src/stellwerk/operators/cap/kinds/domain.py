@@ -8,11 +8,11 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import Definition, PrinterColumn, Version, documented
+from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, ReconciledStatus, always_written, columns
+from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, ReconciledStatus, always_written
 
 
 class DomainState(StrEnum):
@@ -137,13 +137,3 @@ class ClusterDomain(Kind, frozen=True, kw_only=True):
 
     spec: Annotated[DomainSpec, documented("What is wanted.")]
     status: Annotated[DomainStatus, documented("How it is.")] = DomainStatus()
-
-
-_COLUMNS = columns(PrinterColumn(name="Domain", path=".spec.domain"))
-DOMAINS = Definition(
-    short_names=("dom",), categories=("all", "sap"), versions=(Version(kind=Domain, columns=_COLUMNS),)
-)
-CLUSTER_DOMAINS = Definition(
-    short_names=("cdom", "cldom"), categories=("all", "sap"), versions=(Version(kind=ClusterDomain, columns=_COLUMNS),)
-)
-"""The CustomResourceDefinitions, made from the structs above."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import AGE, PrinterColumn, documented
+from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.model import JsonObject, Kind, Unreadable
 from stellwerk.kube.types.object_meta import Condition, Record, rfc3339
+from stellwerk.runtime import conditions
 
 GROUP = "sme.sap.com"
 API_VERSION = "v1alpha1"
@@ -47,6 +47,9 @@ class ReconciledStatus(Record, frozen=True, kw_only=True):
             example="2026-01-31T09:30:00Z",
         ),
     ] = ""
+
+
+S = TypeVar("S", bound=ReconciledStatus)
 
 
 class TimedStatus(ReconciledStatus, frozen=True, kw_only=True):
@@ -86,6 +89,14 @@ def condition(obj: Kind, holds: bool, reason: str, message: str, *, type: str = 
     )
 
 
+def observed(obj: Kind, status: S, now: datetime, *changed: Condition) -> S:
+    """The status with these conditions, as one of the object as it is now."""
+    settled = status.conditions
+    for each in changed:
+        settled = conditions.set_condition(settled, each, now)
+    return msgspec.structs.replace(status, observed_generation=obj.metadata.generation, conditions=settled)
+
+
 def unreadable(obj: Unreadable) -> JsonObject:
     """The fields of the status that report an object that cannot be decoded. Equal for an equal cause.
 
@@ -109,16 +120,3 @@ def unreadable_condition(obj: Unreadable, type: str, status: str, reason: str) -
         "lastTransitionTime": rfc3339(since),
         "observedGeneration": obj.metadata.generation,
     }
-
-
-def columns(*facts: PrinterColumn) -> Sequence[PrinterColumn]:
-    """The columns of `kubectl get` for a kind with the condition Ready. `facts` are those of this kind alone."""
-    ready = f'.status.conditions[?(@.type=="{READY}")]'
-    return (
-        PrinterColumn(name="Ready", path=f"{ready}.status"),
-        PrinterColumn(name="State", path=".status.state"),
-        PrinterColumn(name="Reason", path=f"{ready}.reason"),
-        *facts,
-        AGE,
-        PrinterColumn(name="Message", path=f"{ready}.message", priority=1),
-    )

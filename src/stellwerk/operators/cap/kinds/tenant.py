@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, Version, documented
+from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
@@ -21,7 +21,6 @@ from stellwerk.operators.cap.kinds.status import (
     RetryProgress,
     TimedStatus,
     always_written,
-    columns,
 )
 from stellwerk.runtime import conditions
 
@@ -101,6 +100,11 @@ class CAPTenant(Kind, frozen=True, kw_only=True):
 
     spec: Annotated[TenantSpec, documented("What is wanted.")]
     status: Annotated[TenantStatus, documented("How it is.")] = TenantStatus()
+
+    @property
+    def application_key(self) -> ObjectKey:
+        """The application that it belongs to."""
+        return ObjectKey(self.metadata.namespace, self.spec.cap_application_instance)
 
 
 def hidden_message(tenants: Sequence[ObjectKey]) -> str:
@@ -211,8 +215,7 @@ class OutputSpec(Record, frozen=True, kw_only=True):
     """What the Jobs of a tenant hand to its subscription."""
 
     subscription_callback_data: Annotated[
-        str,
-        documented("A JSON object that is added to the answer to the subscription.", example='{"key": "value"}'),
+        str, documented("A JSON object that is added to the answer to the subscription.", example='{"key": "value"}')
     ] = ""
 
 
@@ -222,31 +225,3 @@ class CAPTenantOutput(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = Resource(GROUP, API_VERSION, "CAPTenantOutput", "captenantoutputs", namespaced=True)
 
     spec: Annotated[OutputSpec, documented("The data.", required=False)] = OutputSpec()
-
-
-TENANTS = Definition(
-    short_names=("cat",),
-    categories=("all", "sap"),
-    versions=(
-        Version(
-            kind=CAPTenant,
-            columns=columns(
-                PrinterColumn(name="Subdomain", path=".spec.subDomain"),
-                PrinterColumn(name="Current Version", path=".status.currentCAPApplicationVersionInstance"),
-            ),
-        ),
-    ),
-)
-OPERATIONS = Definition(
-    short_names=("ctop",),
-    categories=("all", "sap"),
-    versions=(
-        Version(kind=CAPTenantOperation, columns=columns(PrinterColumn(name="Operation", path=".spec.operation"))),
-    ),
-)
-OUTPUTS = Definition(
-    short_names=("ctout",),
-    categories=("all", "sap"),
-    versions=(Version(kind=CAPTenantOutput, columns=(AGE,)),),
-)
-"""The CustomResourceDefinitions, made from the structs above."""

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from stellwerk.kube.schema.crd import Definition, PrinterColumn, ValidationRule, Version, documented
-from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.schema.crd import ValidationRule, documented
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.cap.kinds.status import (
@@ -22,7 +22,6 @@ from stellwerk.operators.cap.kinds.status import (
     ReconciledStatus,
     RetryProgress,
     always_written,
-    columns,
 )
 
 _AUTOSCALING = "io.k8s.api.autoscaling.v2."
@@ -400,12 +399,7 @@ class CAPApplicationVersion(Kind, frozen=True, kw_only=True):
     spec: Annotated[VersionSpec, documented("What it is made of.")]
     status: Annotated[VersionStatus, documented("How it is.")] = VersionStatus()
 
-
-DEFINITION = Definition(
-    short_names=("cav",),
-    categories=("all", "sap"),
-    versions=(
-        Version(kind=CAPApplicationVersion, columns=columns(PrinterColumn(name="Version", path=".spec.version"))),
-    ),
-)
-"""The CustomResourceDefinition, made from the structs above."""
+    @property
+    def application_key(self) -> ObjectKey:
+        """The application that it is a version of."""
+        return ObjectKey(self.metadata.namespace, self.spec.application)

@@ -2,6 +2,5 @@
 
 reconcile    carries operations out
 plan         what an operation needs next, and what its status shows
-steps        which Jobs an operation consists of
-jobs         the Job of a step
+jobs         which Jobs an operation consists of, and what they are
 """

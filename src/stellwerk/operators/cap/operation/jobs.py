@@ -1,4 +1,4 @@
-"""The Jobs of an operation on a tenant (pure; spec section 10)."""
+"""Which Jobs an operation on a tenant consists of, and what they are (pure; spec sections 9 and 10)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, OperationStep, StepType
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobDetails, Workload
+from stellwerk.operators.cap.kinds.version import (
+    CAPApplicationVersion,
+    DeploymentType,
+    JobDetails,
+    JobType,
+    TenantOperations,
+    Workload,
+)
 from stellwerk.operators.cap.pods import workload_pods
 
 MTXS_COMMAND = ("node", "./node_modules/@sap/cds-mtxs/bin/cds-mtx")
 """What a TenantOperation runs unless it names a command: the tenant commands of CAP."""
 
-_MTXS_OPERATIONS = {
+_MTXS_OPERATIONS: Mapping[str, str] = {
     Operation.PROVISIONING: "subscribe",
     Operation.UPGRADE: "upgrade",
     Operation.DEPROVISIONING: "unsubscribe",
@@ -24,6 +31,63 @@ _MTXS_OPERATIONS = {
 DERIVED_BACKOFF_LIMIT = 2
 DERIVED_TTL_SECONDS = 300
 """Of a Job that is derived from a CAP Deployment, because the version has no job for tenants."""
+
+
+class NoTenantOperation(ValueError):
+    """A version has no Job for an operation on tenants."""
+
+
+# ---- steps
+
+
+def steps_of(version: CAPApplicationVersion, operation: Operation) -> tuple[OperationStep, ...]:
+    """The steps, in their order. Raises NoTenantOperation.
+
+    Listed workloads that are no jobs for tenants are ignored, and only a custom step may fail. Without a list for the
+    operation it is one step: the first job of type TenantOperation, or else the first CAP Deployment, run as a Job
+    (decision table 22).
+    """
+    workloads, given = version.spec.workloads, version.spec.tenant_operations or TenantOperations()
+    listed = {
+        Operation.PROVISIONING: given.provisioning,
+        Operation.UPGRADE: given.upgrade,
+        Operation.DEPROVISIONING: given.deprovisioning,
+    }[operation]
+    if not listed:
+        return (OperationStep(name=_only(version).name, type=StepType.TENANT_OPERATION),)
+    types = {workload.name: workload.job.type for workload in workloads if workload.job is not None}
+    steps = tuple(
+        OperationStep(
+            name=item.workload_name,
+            type=kind,
+            continue_on_failure=item.continue_on_failure and kind == StepType.CUSTOM_TENANT_OPERATION,
+        )
+        for item in listed
+        if (kind := types.get(item.workload_name)) in tuple(StepType)
+    )
+    if not any(step.type == StepType.TENANT_OPERATION for step in steps):
+        raise NoTenantOperation(
+            f"{version.ref} lists no workload of type TenantOperation in spec.tenantOperations.{operation.value}"
+        )
+    return steps
+
+
+def workload_of(version: CAPApplicationVersion, step: OperationStep) -> Workload | None:
+    """The workload that the Job of a step is made from; None where the version has none of that name."""
+    return next((workload for workload in version.spec.workloads if workload.name == step.name), None)
+
+
+def _only(version: CAPApplicationVersion) -> Workload:
+    workloads = version.spec.workloads
+    jobs = (each for each in workloads if each.job is not None and each.job.type == JobType.TENANT_OPERATION)
+    servers = (each for each in workloads if each.deployment is not None and each.deployment.type == DeploymentType.CAP)
+    found = next(jobs, None) or next(servers, None)
+    if found is None:
+        raise NoTenantOperation(f"{version.ref} has no workload of type TenantOperation, and no CAP Deployment either")
+    return found
+
+
+# ---- the Job of a step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,25 +100,17 @@ class JobContext:
     operation: CAPTenantOperation
 
 
-def step_labels(context: JobContext, number: int, step: OperationStep) -> dict[str, str]:
-    """What distinguishes the Job of a step from all others; `number` counts from 1."""
-    return {
-        names.OWNER_HASH_LABEL: names.owner_hash(context.operation.key),
-        names.OPERATION_TYPE_LABEL: context.operation.spec.operation,
-        names.OPERATION_STEP_LABEL: str(number),
-        names.WORKLOAD_NAME_LABEL: step.name,
-        names.WORKLOAD_TYPE_LABEL: step.type,
-    }
-
-
 def job(context: JobContext, number: int, step: OperationStep, workload: Workload, secret: str) -> JsonObject:
-    """The Job of a step, without name and owner. `secret` has the credentials of the workload."""
+    """The Job of a step, without name and owner. `number` counts from 1; `secret` has the workload's credentials."""
     details = job_details(workload)
     labels = {
         **(workload.labels or {}),
         names.APP_LABEL: context.application.spec.btp_app_name,
-        **step_labels(context, number, step),
-        names.OWNER_GENERATION_LABEL: str(context.operation.metadata.generation),
+        **names.owner_labels(context.operation.key, context.operation.metadata.generation),
+        names.OPERATION_TYPE_LABEL: context.operation.spec.operation,
+        names.OPERATION_STEP_LABEL: str(number),
+        names.WORKLOAD_NAME_LABEL: step.name,
+        names.WORKLOAD_TYPE_LABEL: step.type,
         names.CATEGORY_LABEL: "Workload",
     }
     annotations = {**(workload.annotations or {}), **names.owner_annotations(context.operation.key)}
@@ -106,18 +162,11 @@ def _environment(context: JobContext, step: OperationStep) -> list[JsonValue]:
     env: list[JsonValue] = [{"name": name, "value": value} for name, value in values.items()]
     if step.type == StepType.TENANT_OPERATION:
         if operation.operation == Operation.PROVISIONING:
-            env.append({"name": "CAPOP_SUBSCRIPTION_PAYLOAD", "valueFrom": _payload(tenant.metadata.annotations)})
-        env.append({"name": "CAPOP_TENANT_MTXS_OPERATION", "value": _mtxs_operation(operation.operation)})
+            name = tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
+            reference: JsonObject = {"secretKeyRef": {"name": name, "key": names.CONTEXT_KEY}}
+            env.append({"name": "CAPOP_SUBSCRIPTION_PAYLOAD", "valueFrom": reference})
+        env.append({"name": "CAPOP_TENANT_MTXS_OPERATION", "value": _MTXS_OPERATIONS[operation.operation]})
     return env
-
-
-def _payload(annotations: Mapping[str, str]) -> JsonObject:
-    name = annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
-    return {"secretKeyRef": {"name": name, "key": names.CONTEXT_KEY}}
-
-
-def _mtxs_operation(operation: str) -> str:
-    return _MTXS_OPERATIONS[Operation(operation)]
 
 
 def _command(context: JobContext, step: OperationStep, details: JobDetails) -> JsonObject:

@@ -18,7 +18,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition
+from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition, observed
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -73,13 +73,6 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
-    """The operation cannot be carried out at all."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class RunStep:
     """Go on with a step; `number` counts from 1."""
 
@@ -110,12 +103,38 @@ class Pause:
     seconds: float
 
 
-Action: TypeAlias = Rest | Release | Prepare | Refuse | RunStep | RunAgain | Acknowledge | Pause
+CREATE_JOB, TRACK_JOB, RETRY_JOB = "CreateJob", "TrackJob", "RetryJob"
+"""The actions of Events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the status of an operation shows, and the Event about it."""
+
+    reason: OperationReason
+    message: str
+    state: OperationState = OperationState.PROCESSING
+    step: int | None = None
+    job: str = ""
+    action: str = ""
+    """Of the Event; empty for none."""
+    has_ended: bool = False
+    starts_next: bool = False
+    """Whether another step is due now."""
+    failed_step: int | None = None
+    retry: RetryProgress | None = None
+    """The retry that has to be recorded, with which a request is handled. It also sets when the next pass is due.
+
+    Without one, that which is recorded stays until the step has ended.
+    """
+
+
+Action: TypeAlias = Rest | Release | Prepare | Report | RunStep | RunAgain | Acknowledge | Pause
 
 
 def next_action(seen: Snapshot, now: datetime) -> Action:
     """Decide what the operation needs next."""
-    operation = seen.operation
+    operation, status = seen.operation, seen.operation.status
     if operation.metadata.is_terminating:
         if names.OPERATION_FINALIZER not in operation.metadata.finalizers:
             return Rest()
@@ -126,48 +145,41 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
     if operation.has_ended:
         return _after_the_end(seen)
     if not operation.spec.steps:
-        return Refuse(f"{operation.ref} has no steps")
-    number, status = _number(seen), operation.status
-    finished = [str(earlier) for earlier in range(1, number)]
+        reason, message = OperationReason.StepProcessingError, f"{operation.ref} has no steps"
+        return Report(reason, message, OperationState.FAILED, action=TRACK_JOB, has_ended=True)
+    number = _number(seen)
+    step = operation.spec.steps[number - 1]
     is_retry = retries.is_recorded(status.retry, seen.jobs)
-    decision = next_step(operation, _job_steps(seen), seen.jobs, finished=finished, retry=is_retry)
+    decision = next_step(operation, (_job_step(seen, number, step),), seen.jobs, finished=(), retry=is_retry)
     if operation.metadata.is_terminating and seen.tenant is None and isinstance(decision, StartJob | RestartJob):
         return Release()
-    is_asked = retries.is_pending(operation.metadata, status.last_handled_retry)
-    failed = failed_job(seen, number) if isinstance(decision, JobStepFailed) else None
-    if failed is not None:
-        retry = retries.on_request(status.retry, failed) if is_asked else None
-        retry = retry or retries.by_itself(seen.application, status.retry, failed, now)
-        return RunAgain(number, retry, failed) if retry is not None else _step(seen, number, decision)
-    seconds = retries.seconds_left(status.retry, now) if isinstance(decision, RestartJob) else 0.0
-    if seconds and is_asked and status.retry is not None:
-        return RunAgain(number, retries.at_once(status.retry), failed_job(seen, number))
-    if retries.is_unread(operation.metadata, status.last_handled_retry):
+    failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
+    if (retry := retries.to_record(operation, seen.application, decision, now)) is not None:
+        return RunAgain(number, retry, failed)
+    # A failure that is not repeated ends the operation at once: a request that is gone is acknowledged after the end.
+    has_failed = isinstance(decision, JobStepFailed) and failed is not None
+    if not has_failed and retries.is_unread(operation):
         return Acknowledge()
-    if seconds:
+    if isinstance(decision, RestartJob) and (seconds := retries.seconds_left(status.retry, now)):
         return Pause(seconds)
-    return _step(seen, number, decision)
-
-
-def _step(seen: Snapshot, number: int, decision: StepDecision) -> RunStep:
-    return RunStep(number, seen.operation.spec.steps[number - 1], decision)
+    return RunStep(number, step, decision)
 
 
 def _after_the_end(seen: Snapshot) -> Action:
     """An operation that has ended rests, until a user asks for its failed step."""
-    operation, status = seen.operation, seen.operation.status
-    has_failed = status.state == OperationState.FAILED and bool(operation.spec.steps)
-    if has_failed and retries.is_pending(operation.metadata, status.last_handled_retry):
+    operation = seen.operation
+    if is_asked_again(operation):
         number = _number(seen)
-        failed = failed_job(seen, number)
-        return RunAgain(number, retries.on_request(status.retry, failed), failed)
-    return Acknowledge() if retries.is_unread(operation.metadata, status.last_handled_retry) else Rest()
+        jobs = [job for job in seen.jobs if step_of(job) == str(number)]
+        failed = jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
+        return RunAgain(number, retries.on_request(operation.status.retry, failed), failed)
+    return Acknowledge() if retries.is_unread(operation) else Rest()
 
 
-def failed_job(seen: Snapshot, number: int) -> Job | None:
-    """The Job of a step that failed; None where it has none, or more than one."""
-    jobs = [job for job in seen.jobs if step_of(job) == str(number)]
-    return jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
+def is_asked_again(operation: CAPTenantOperation) -> bool:
+    """Whether a user asks for the failed step of an operation that has ended."""
+    has_failed = operation.status.state == OperationState.FAILED and bool(operation.spec.steps)
+    return has_failed and retries.is_pending(operation)
 
 
 def _absent(seen: Snapshot) -> JsonObject | None:
@@ -177,13 +189,9 @@ def _absent(seen: Snapshot) -> JsonObject | None:
     lacking = preparation.absent(
         operation, names.OPERATION_FINALIZER, marks["labels"], marks["annotations"], tenant, former=former
     )
-    return lacking if lacking != _payload(marks) else None
-
-
-def _payload(marks: Mapping[str, Mapping[str, str]]) -> JsonObject:
-    """The annotation with the Secret of the payload: it goes along with another write, and is worth none of its own."""
-    name = names.CONTEXT_SECRET_ANNOTATION
-    return {"annotations": {name: marks["annotations"].get(name, "")}}
+    # The annotation with the Secret of the payload goes along with another write, and is worth none of its own.
+    payload = {names.CONTEXT_SECRET_ANNOTATION: marks["annotations"].get(names.CONTEXT_SECRET_ANNOTATION, "")}
+    return lacking if lacking != {"annotations": payload} else None
 
 
 def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
@@ -211,100 +219,62 @@ def job_name(seen: Snapshot, number: int, step: OperationStep) -> str:
     return names.derived(f"{owner}-{step.name.lower()}", seen.operation.metadata.uid, str(number))
 
 
-def _job_steps(seen: Snapshot) -> list[JobStep]:
-    """The steps as the engine runs them. Their Jobs are made by the reconciler, which knows what they are made from."""
-    key = seen.operation.key
-    return [
-        JobStep(
-            name=str(number),
-            job_name=job_name(seen, number, step),
-            build=dict,
-            labels={names.OWNER_HASH_LABEL: names.owner_hash(key), names.OPERATION_STEP_LABEL: str(number)},
-            may_fail=step.continue_on_failure,
-        )
-        for number, step in enumerate(seen.operation.spec.steps, start=1)
-    ]
+def _job_step(seen: Snapshot, number: int, step: OperationStep) -> JobStep:
+    """A step as the engine runs it. Its Job is made by the reconciler, which knows what it is made from."""
+    owner = names.owner_hash(seen.operation.key)
+    return JobStep(
+        name=str(number),
+        job_name=job_name(seen, number, step),
+        build=dict,
+        labels={names.OWNER_HASH_LABEL: owner, names.OPERATION_STEP_LABEL: str(number)},
+        may_fail=step.continue_on_failure,
+    )
 
 
 def _number(seen: Snapshot) -> int:
     """The step that is under way, or that failed. The original does not show the latter: the failed Job does."""
     status, steps = seen.operation.status, seen.operation.spec.steps
     number = status.current_step or status.failed_step
-    if number is not None:
-        return min(max(number, 1), len(steps))
-    failed = [int(step_of(job)) for job in seen.jobs if job.failure is not None and step_of(job).isdecimal()]
-    return min(max(failed, default=1), len(steps)) if seen.operation.has_ended else 1
+    if number is None and seen.operation.has_ended:
+        failed = [int(step_of(job)) for job in seen.jobs if job.failure is not None and step_of(job).isdecimal()]
+        number = max(failed, default=1)
+    return min(max(number or 1, 1), len(steps))
 
 
 # ---- the status
 
 
-CREATE_JOB, TRACK_JOB, RETRY_JOB = "CreateJob", "TrackJob", "RetryJob"
-"""The actions of Events."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What the status of an operation shows, and the Event about it."""
-
-    reason: OperationReason
-    message: str
-    state: OperationState = OperationState.PROCESSING
-    step: int | None = None
-    job: str = ""
-    action: str = ""
-    """Of the Event; empty for none."""
-    has_ended: bool = False
-    starts_next: bool = False
-    """Whether another step is due now."""
-    failed_step: int | None = None
-    retry: RetryProgress | None = None
-    """The retry that has to be recorded; else the one that is recorded stays until the step has ended."""
-
-
 def report_of(
-    operation: CAPTenantOperation, number: int, decision: StepDecision, *, is_new: bool = False
+    operation: CAPTenantOperation, number: int, decision: StepDecision, *, is_new: bool = False, last_words: str = ""
 ) -> Report | None:
     """What is reported of step `number` after its decision was carried out; None where another pass is due first.
 
-    `is_new`: the Job was created in this pass.
+    `is_new`: the Job was created in this pass. `last_words`: how the containers of a failed Job ended.
     """
     position = f"step {number}/{len(operation.spec.steps)}"
     match decision:
         case AwaitJob(_, job) if is_new:
-            message = f"{position} : job {_dotted(job)} created"
+            message = f"{position} : job {names.dotted(job.key)} created"
             return Report(OperationReason.StepInitiated, message, step=number, job=job.metadata.name, action=CREATE_JOB)
         case AwaitJob(_, job):
-            message = f"{position} : waiting for job {_dotted(job)}"
+            message = f"{position} : waiting for job {names.dotted(job.key)}"
             message += ", with whose end the operation goes" if operation.metadata.is_terminating else ""
             return Report(OperationReason.StepProcessing, message, step=number, job=job.metadata.name)
         case Advance(_, job, failure):
-            message = f"{position} : {failure}; continuing operation" if failure else ""
-            message = message or f"{position} : job {_dotted(job)} completed"
+            outcome = f"{failure}; continuing operation" if failure else f"job {names.dotted(job.key)} completed"
+            message = f"{position} : {outcome}"
             if number < len(operation.spec.steps):
                 return Report(
                     OperationReason.StepCompleted, message, step=number + 1, action=TRACK_JOB, starts_next=True
                 )
             completed = OperationState.COMPLETED
             return Report(OperationReason.StepCompleted, message, completed, action=TRACK_JOB, has_ended=True)
-        case JobStepFailed():
-            return failure_report(operation, number, decision, "")
+        case JobStepFailed(_, cause):
+            message = f"{position} : {cause}{last_words}{retries.tried(operation.status.retry)}"
+            reason, failed = OperationReason.StepFailed, OperationState.FAILED
+            return Report(reason, message, failed, action=TRACK_JOB, has_ended=True, failed_step=number)
         case _:
             return None
-
-
-def failure_report(operation: CAPTenantOperation, number: int, decision: JobStepFailed, last_words: str) -> Report:
-    """What is reported of a step that failed; `last_words` is how its containers ended."""
-    tried = retries.tried(operation.status.retry)
-    message = f"step {number}/{len(operation.spec.steps)} : {decision.message}{last_words}{tried}"
-    failed = OperationState.FAILED
-    return Report(OperationReason.StepFailed, message, failed, action=TRACK_JOB, has_ended=True, failed_step=number)
-
-
-def refusal(message: str) -> Report:
-    """What is reported of an operation that cannot be carried out at all."""
-    reason = OperationReason.StepProcessingError
-    return Report(reason, message, OperationState.FAILED, action=TRACK_JOB, has_ended=True)
 
 
 def retry_report(operation: CAPTenantOperation, again: RunAgain, last_words: str) -> Report:
@@ -329,16 +299,13 @@ def is_implied(report: Report, operation: CAPTenantOperation) -> bool:
     shown = conditions.find(status.conditions, READY)
     is_initiated = shown is not None and shown.reason == OperationReason.StepInitiated
     is_same = status.active_job == report.job and status.observed_generation == operation.metadata.generation
-    return is_initiated and is_same and report.reason == OperationReason.StepProcessing
+    is_waiting = report.reason == OperationReason.StepProcessing and report.retry is None
+    return is_initiated and is_same and is_waiting
 
 
 def step_of(job: Job) -> str:
     """The number of the step that a Job belongs to, as its label has it; empty without the label."""
     return job.metadata.labels.get(names.OPERATION_STEP_LABEL, "")
-
-
-def _dotted(job: Job) -> str:
-    return f"{job.metadata.namespace}.{job.metadata.name}"
 
 
 def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> OperationStatus:
@@ -347,20 +314,13 @@ def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> O
     state = report.state
     if operation.metadata.is_terminating and not report.has_ended:
         state = OperationState.DELETING
-    is_same_step = report.reason != OperationReason.StepCompleted
-    return OperationStatus(
+    is_same_step, handled = report.reason != OperationReason.StepCompleted, operation.status.last_handled_retry
+    return msgspec.structs.replace(
+        observed(operation, operation.status, now, ready),
         state=state,
         current_step=report.step,
         active_job=report.job,
         failed_step=report.failed_step,
         retry=report.retry or (operation.status.retry if is_same_step else None),
-        last_handled_retry=operation.status.last_handled_retry,
-        last_handled_reconcile_at=operation.status.last_handled_reconcile_at,
-        observed_generation=operation.metadata.generation,
-        conditions=conditions.set_condition(operation.status.conditions, ready, now),
+        last_handled_retry=handled if report.retry is None else retries.request(operation),
     )
-
-
-def acknowledged(operation: CAPTenantOperation, status: OperationStatus) -> OperationStatus:
-    """The status that shows the request of the object as handled."""
-    return msgspec.structs.replace(status, last_handled_retry=retries.request(operation.metadata))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
+from stellwerk.kube.types.errors import REFUSED
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
@@ -16,13 +16,12 @@ from stellwerk.operators.cap.kinds.tenant import (
     Operation,
     OperationState,
     OperationStatus,
-    OperationStep,
 )
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, Workload
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.metrics import CapMetrics
-from stellwerk.operators.cap.operation import jobs, plan, steps
+from stellwerk.operators.cap.operation import jobs, plan
 from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
-from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.pods.credentials import CredentialSecrets
 from stellwerk.operators.cap.pods.last_words import last_words
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.pods.workload_pods import ReservedVariable, check_variables
@@ -32,17 +31,10 @@ from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control import jobs as job_steps
-from stellwerk.runtime.control.jobs import (
-    JobStep,
-    JobStepFailed,
-    RestartJob,
-    StartJob,
-)
+from stellwerk.runtime.control.jobs import JobStep, JobStepFailed, RestartJob, StartJob
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer = Next[OperationStatus]
-
-_REFUSED = (BadRequest, Forbidden, Invalid)
 
 
 class OperationFailed(ReconcileError):
@@ -80,14 +72,15 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
                 return Next.done()
             case plan.Prepare(lacking):
                 return await self._prepare(seen, lacking)
-            case plan.Refuse(message):
-                return self._answer(operation, plan.refusal(message))
+            case Report() as report:
+                return self._answer(operation, report)
             case plan.Acknowledge():
-                return Next.now(plan.acknowledged(operation, operation.status)).without_event()
+                return Next.now(retries.acknowledged(operation, operation.status)).without_event()
             case plan.Pause(seconds):
                 return Next.after(seconds)
             case plan.RunAgain() as again:
-                return await self._run_again(operation, again)
+                words = await last_words(self.client, again.job) if again.job is not None else ""
+                return self._answer(operation, plan.retry_report(operation, again, words))
             case RunStep() as action:
                 return await self._run(seen, action)
 
@@ -107,11 +100,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         namespace = operation.metadata.namespace
         version = caches.versions.store.get(ObjectKey(namespace, operation.spec.version_name))
         tenant = self._tenant(operation, version)
-        application = (
-            caches.applications.store.get(ObjectKey(namespace, tenant.spec.cap_application_instance))
-            if tenant is not None
-            else None
-        )
+        application = caches.applications.store.get(tenant.application_key) if tenant is not None else None
         owned = caches.jobs.store.by(BY_OWNER, operation.metadata.uid)
         return Snapshot(operation=operation, tenant=tenant, application=application, version=version, jobs=owned)
 
@@ -127,7 +116,7 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             return tenant if tenant is not None and tenant.metadata.uid == controller.uid else None
         if version is None:
             return None
-        tenants = store.by(BY_APPLICATION, f"{operation.metadata.namespace}/{version.spec.application}")
+        tenants = store.by(BY_APPLICATION, str(version.application_key))
         return next((tenant for tenant in tenants if tenant.spec.tenant_id == operation.spec.tenant_id), None)
 
     async def _prepare(self, seen: Snapshot, lacking: JsonObject) -> Answer:
@@ -139,35 +128,27 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             )
         try:
             await preparation.write(self.client, operation, lacking)
-        except _REFUSED as error:
+        except REFUSED as error:
             raise OperationFailed(str(error)) from error
         return Next.now()
 
     # ---- steps
 
     async def _run(self, seen: Snapshot, action: RunStep) -> Answer:
-        decision = action.decision
+        decision, operation = action.decision, seen.operation
+        is_new, words = isinstance(decision, StartJob), ""
         if isinstance(decision, StartJob):
-            step = await self._with_job(seen, action, decision.step)
             try:
-                decision = await job_steps.carry_out(self.client, seen.operation, StartJob(step), self.caches.jobs)
-            except _REFUSED as error:
+                step = await self._with_job(seen, action, decision.step)
+                decision = await job_steps.carry_out(self.client, operation, StartJob(step), self.caches.jobs)
+            except (ReservedVariable, CredentialsUnusable, *REFUSED) as error:
                 raise OperationFailed(str(error)) from error
-            return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision, is_new=True))
-        if isinstance(decision, RestartJob):
-            decision = await job_steps.carry_out(self.client, seen.operation, decision)
-        if isinstance(decision, JobStepFailed):
-            return self._answer(seen.operation, await self._failure(seen, action.number, decision))
-        return self._answer(seen.operation, plan.report_of(seen.operation, action.number, decision))
-
-    async def _run_again(self, operation: CAPTenantOperation, again: plan.RunAgain) -> Answer:
-        """Record the retry. The pass after it deletes the failed Job, as soon as the retry is due."""
-        words = await last_words(self.client, again.job) if again.job is not None else ""
-        report = plan.retry_report(operation, again, words)
-        now = self.clock.now()
-        status = plan.acknowledged(operation, plan.status_of(operation, report, now))
-        notice = Notice(report.reason, report.message, action=report.action)
-        return Next.after(retries.seconds_left(again.retry, now), status).without_event().with_events(notice)
+        elif isinstance(decision, RestartJob):
+            decision = await job_steps.carry_out(self.client, operation, decision)
+        elif isinstance(decision, JobStepFailed) and decision.job is not None:
+            words = await last_words(self.client, decision.job)
+        report = plan.report_of(operation, action.number, decision, is_new=is_new, last_words=words)
+        return self._answer(operation, report)
 
     def _answer(self, operation: CAPTenantOperation, report: Report | None) -> Answer:
         """The status with a report, and its Event. Without a report, the next step is due."""
@@ -180,28 +161,24 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
             self.counts.ended(operation, report.state, now)
         status = plan.status_of(operation, report, now)
         is_due = report.starts_next or (report.has_ended and operation.metadata.is_terminating)
-        answer = (Next.now(status) if is_due else Next.done(status)).without_event()
+        delay = 0.0 if is_due else None
+        if report.retry is not None:  # the pass after it deletes the failed Job
+            delay = retries.seconds_left(report.retry, now)
+        answer = Next(status, delay).without_event()
         if not report.action:
             return answer
         severity = Severity.WARNING if report.state == OperationState.FAILED else Severity.NORMAL
         return answer.with_events(Notice(report.reason, report.message, severity, report.action))
 
-    async def _failure(self, seen: Snapshot, number: int, decision: JobStepFailed) -> Report:
-        job = plan.failed_job(seen, number)
-        words = await last_words(self.client, job) if job is not None else ""
-        return plan.failure_report(seen.operation, number, decision, words)
-
     async def _with_job(self, seen: Snapshot, action: RunStep, step: JobStep) -> JobStep:
-        """The step with the Job that it creates. Raises OperationFailed where something for it is absent."""
-        context = _context(seen)
-        workload = _workload(context.version, action.step)
-        prefix = f"{seen.operation.metadata.name}-{workload.name.lower()}"
-        try:
-            check_variables(workload.name, jobs.job_details(workload))
-            keep = self.credentials.renew if seen.operation.status.retry is not None else self.credentials.keep
-            secret = await keep(seen.operation, prefix, context.application, workload)
-        except (ReservedVariable, SecretMissing, CredentialsUnusable, NameTaken, *_REFUSED) as error:
-            raise OperationFailed(str(error)) from error
+        """The step with the Job that it creates. Raises OperationFailed, ReservedVariable, CredentialsUnusable."""
+        context, operation = _context(seen), seen.operation
+        workload = jobs.workload_of(context.version, action.step)
+        if workload is None:
+            raise OperationFailed(f"{context.version.ref} has no workload {action.step.name}")
+        check_variables(workload.name, jobs.job_details(workload))
+        prefix, is_retry = f"{operation.metadata.name}-{workload.name.lower()}", operation.status.retry is not None
+        secret = await self.credentials.keep(operation, prefix, context.application, workload, renews=is_retry)
         body = jobs.job(context, action.number, action.step, workload, secret)
         return replace(step, build=lambda: body)
 
@@ -227,10 +204,3 @@ def _context(seen: Snapshot) -> jobs.JobContext:
             f"{version.ref} is not Ready: stellwerk why cav/{version.metadata.name} -n {version.metadata.namespace}"
         )
     return jobs.JobContext(application=application, version=version, tenant=tenant, operation=operation)
-
-
-def _workload(version: CAPApplicationVersion, step: OperationStep) -> Workload:
-    workload = steps.workload_of(version, step)
-    if workload is None:
-        raise OperationFailed(f"{version.ref} has no workload {step.name}")
-    return workload

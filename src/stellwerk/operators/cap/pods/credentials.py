@@ -32,7 +32,7 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import Workload
 from stellwerk.operators.cap.pods import vcap
-from stellwerk.operators.cap.pods.vcap import SecretData
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable, SecretData
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control import secrecy
 
@@ -47,18 +47,6 @@ _BY_MARK = "mark"
 Metadata = Informer[PartialObjectMetadata]
 
 
-class SecretMissing(Exception):
-    """A binding Secret does not exist."""
-
-    def __init__(self, key: ObjectKey) -> None:
-        super().__init__(f"Secret {key} does not exist: create the service binding that writes it")
-        self.key = key
-
-
-class NameTaken(Exception):
-    """A Secret with the name of one of ours belongs to another owner."""
-
-
 @dataclass(slots=True)
 class BindingSecrets:
     """The values of binding Secrets, each read once per version."""
@@ -69,7 +57,7 @@ class BindingSecrets:
     _kept: OrderedDict[ObjectKey, tuple[str, SecretData]] = field(default_factory=OrderedDict)
 
     async def read(self, key: ObjectKey) -> SecretData:
-        """The data of a Secret. Raises SecretMissing, ApiError."""
+        """The data of a Secret. Raises CredentialsUnusable, ApiError."""
         cache = self.metadata(key.namespace)
         await cache.wait_settled()
         shown = cache.store.get(key)
@@ -79,13 +67,13 @@ class BindingSecrets:
             secret = await self.client.find(Secret, key.name, key.namespace)
             if secret is None:
                 self._kept.pop(key, None)
-                raise SecretMissing(key)
+                raise CredentialsUnusable(f"Secret {key} does not exist: create the service binding that writes it")
             kept = self._kept[key] = (secret.metadata.resource_version, secret.decoded())
             self._kept.move_to_end(key)
             self._drop_oldest()
         self._kept.move_to_end(key)
         data = kept[1]
-        secrecy.note(f"secret {key}", lambda: _texts(data))
+        secrecy.note(f"secret {key}", lambda: [value.decode("utf-8", "replace") for value in data.values()])
         return data
 
     def _drop_oldest(self) -> None:
@@ -115,35 +103,31 @@ class CredentialSecrets:
     """All Secrets with the label of an owner of credentials, as metadata."""
 
     def __post_init__(self) -> None:
-        self.cache.store.add_index(_BY_MARK, _mark)
+        self.cache.store.add_index(
+            _BY_MARK, lambda secret: [secret.metadata.labels.get(names.SECRET_OWNER_HASH_LABEL, "")]
+        )
 
-    async def keep(self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload) -> str:
+    async def keep(
+        self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload, *, renews: bool = False
+    ) -> str:
         """Have the Secret for a workload of `owner`, and return its name. One that exists is used as it is.
 
-        Raises SecretMissing, NameTaken, CredentialsUnusable, ApiError.
+        `renews`: make another one where its credentials are outdated, because what failed may have failed for them; the
+        former Secret stays with its owner. Raises CredentialsUnusable, ApiError.
         """
-        if existing := self.of(owner, prefix):
+        existing, namespace = self.of(owner, prefix), owner.metadata.namespace
+        shown = self.versions_shown(application, workload, namespace) if existing and renews else ""
+        if existing and shown in ("", existing[0].metadata.annotations.get(names.BINDINGS_ANNOTATION)):
             return existing[0].metadata.name
-        text = await self.variable(application, workload, owner.metadata.namespace)
-        return await self.create(owner, prefix, application, workload, text)
-
-    async def renew(self, owner: Kind, prefix: str, application: CAPApplication, workload: Workload) -> str:
-        """As `keep`, with the credentials as they are now: what failed may have failed for the former ones.
-
-        A former Secret stays with its owner.
-        """
-        existing = self.of(owner, prefix)
-        shown = self.versions_shown(application, workload, owner.metadata.namespace)
-        if not existing or shown in ("", existing[0].metadata.annotations.get(names.BINDINGS_ANNOTATION)):
-            return await self.keep(owner, prefix, application, workload)
-        text = await self.variable(application, workload, owner.metadata.namespace)
+        text = await self.variable(application, workload, namespace)
         return await self.create(owner, prefix, application, workload, text, distinction=shown)
 
     def of(self, owner: Kind, prefix: str) -> Sequence[PartialObjectMetadata]:
         """The Secrets for a workload of `owner`, the newest first: while one replaces another there are two."""
         found = self.cache.store.by(_BY_MARK, mark_of(owner, prefix))
-        ours = [secret for secret in found if _belongs(secret, owner) and not secret.metadata.is_terminating]
-        return sorted(ours, key=lambda secret: int(secret.metadata.resource_version or 0), reverse=True)
+        ours = [each for each in found if each.metadata.is_controlled_by(owner.metadata)]
+        current = [each for each in ours if not each.metadata.is_terminating]
+        return sorted(current, key=lambda secret: int(secret.metadata.resource_version or 0), reverse=True)
 
     async def variable(self, application: CAPApplication, workload: Workload, namespace: str) -> str:
         """VCAP_SERVICES of a workload, from the Secrets as they are now. Raises as `keep`."""
@@ -183,8 +167,8 @@ class CredentialSecrets:
             made: HasMetadata = await self.client.create(Secret, body)
         except AlreadyExists:
             existing = await self.client.find(metadata_of(Secret), name, namespace)
-            if existing is None or not _belongs(existing, owner):
-                raise NameTaken(
+            if existing is None or not existing.metadata.is_controlled_by(owner.metadata):
+                raise CredentialsUnusable(
                     f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
                 ) from None
             made = existing
@@ -218,17 +202,3 @@ def consumed(application: CAPApplication, workload: Workload, namespace: str) ->
     """The binding Secrets of the services that a workload consumes, by name."""
     services = application.spec.btp.services
     return sorted({ObjectKey(namespace, each.secret) for each in services if each.name in workload.consumed_services})
-
-
-def _mark(secret: PartialObjectMetadata) -> tuple[str, ...]:
-    return (secret.metadata.labels.get(names.SECRET_OWNER_HASH_LABEL, ""),)
-
-
-def _belongs(secret: HasMetadata, owner: Kind) -> bool:
-    controller = secret.metadata.controller
-    return controller is not None and controller.uid == owner.metadata.uid
-
-
-def _texts(data: SecretData) -> Sequence[str]:
-    """The values as texts, to be masked in messages."""
-    return [value.decode("utf-8", "replace") for value in data.values()]

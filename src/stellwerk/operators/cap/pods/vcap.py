@@ -10,7 +10,6 @@ Messages name Secrets and keys, never values.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -30,7 +29,7 @@ CREDENTIALS = "credentials"
 
 
 class CredentialsUnusable(ValueError):
-    """A binding Secret has no credentials in a form that is known."""
+    """A binding Secret is absent or in no form that is known, or the Secret made of it cannot be written."""
 
 
 SecretData = Mapping[str, bytes]
@@ -42,9 +41,11 @@ def variable(services: Iterable[ServiceInfo], consumed: Collection[str], secrets
     `secrets` has the data of every Secret of a consumed service. Raises CredentialsUnusable.
     """
     used = [service for service in services if service.name in consumed]
-    texts = {name: secrets[name].values() for name in {service.secret for service in used}}
-    _check_size(used, sum(len(text) for values in texts.values() for text in values))
-    text = go_json(classes(used, consumed, secrets), sorts=True)
+    _check_size(used, sum(len(value) for name in {each.secret for each in used} for value in secrets[name].values()))
+    by_class: dict[str, list[JsonValue]] = {}
+    for service in used:
+        by_class.setdefault(service.class_name, []).append(entry(service, secrets[service.secret]))
+    text = go_json({**by_class}, sorts=True)
     _check_size(used, len(text.encode()))  # escapes make it longer
     return text
 
@@ -59,17 +60,6 @@ def _check_size(services: Sequence[ServiceInfo], size: int) -> None:
         )
 
 
-def classes(
-    services: Iterable[ServiceInfo], consumed: Collection[str], secrets: Mapping[str, SecretData]
-) -> JsonObject:
-    """The same as an object: the entries of each class. Raises CredentialsUnusable."""
-    grouped: dict[str, list[JsonValue]] = {}
-    for service in services:
-        if service.name in consumed:
-            grouped.setdefault(service.class_name, []).append(entry(service, secrets[service.secret]))
-    return {**grouped}
-
-
 def entry(service: ServiceInfo, data: SecretData) -> JsonObject:
     """The entry of one service. Raises CredentialsUnusable."""
     if METADATA in data:
@@ -80,7 +70,7 @@ def entry(service: ServiceInfo, data: SecretData) -> JsonObject:
         )
     tags: list[JsonValue] = [service.class_name]
     return {
-        "credentials": _json_object(service, CREDENTIALS, data[CREDENTIALS]),
+        "credentials": _object(service, CREDENTIALS, _parsed(service, CREDENTIALS, data[CREDENTIALS])),
         "label": service.class_name,
         "name": service.name,
         "instance_name": service.name,
@@ -88,54 +78,42 @@ def entry(service: ServiceInfo, data: SecretData) -> JsonObject:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Property:
-    name: str
-    source: str
-    is_json: bool
-    is_container: bool
-
-
 def _described(service: ServiceInfo, data: SecretData) -> JsonObject:
-    metadata = _json_object(service, METADATA, data[METADATA])
-    found: JsonObject = {}
-    for each in _properties(metadata, "metaDataProperties"):
-        if each.source in data:
-            found[each.name] = _value(service, each, data[each.source])
-    found["credentials"] = _credentials(service, data, _properties(metadata, "credentialProperties"))
+    metadata = _object(service, METADATA, _parsed(service, METADATA, data[METADATA]))
+    properties = _properties(service, data, metadata, "metaDataProperties")
+    found: JsonObject = {name: value for name, _, value, _ in properties}
+    found["credentials"] = _credentials(service, data, metadata)
     found.setdefault("label", service.class_name)
     found["name"] = found.get("instance_name") or service.name
     return found
 
 
-def _credentials(service: ServiceInfo, data: SecretData, properties: Iterable[_Property]) -> JsonObject:
+def _credentials(service: ServiceInfo, data: SecretData, metadata: JsonObject) -> JsonObject:
     """The credentials. The object of a container is all of them, and ends the list."""
     credentials: JsonObject = {}
-    for each in properties:
-        if each.source not in data:
-            continue
-        value = _value(service, each, data[each.source])
-        if each.is_container:
-            if not isinstance(value, dict):
-                raise CredentialsUnusable(f"key {each.source} of secret {service.secret} is not a JSON object")
-            return value
-        credentials[each.name] = value
+    for name, key, value, is_container in _properties(service, data, metadata, "credentialProperties"):
+        if is_container:
+            return _object(service, key, value)
+        credentials[name] = value
     return credentials
 
 
-def _properties(metadata: JsonObject, name: str) -> Iterator[_Property]:
-    """The listed properties; the spelling of keys varies in upper and lower case between releases of the format."""
-    listed = _insensitive(metadata, name)
+def _properties(
+    service: ServiceInfo, data: SecretData, metadata: JsonObject, listed_in: str
+) -> Iterator[tuple[str, str, JsonValue, bool]]:
+    """Name, key and value of each listed property that the Secret has, and whether it is a container.
+
+    The spelling of keys in the metadata varies in upper and lower case between releases of the format.
+    """
+    listed = _insensitive(metadata, listed_in)
     for item in listed if isinstance(listed, list) else ():
-        if not isinstance(item, dict) or not isinstance(_insensitive(item, "name"), str):
+        if not isinstance(item, dict) or not isinstance(name := _insensitive(item, "name"), str):
             continue
-        own = str(_insensitive(item, "name"))
-        yield _Property(
-            own,
-            str(_insensitive(item, "sourceName") or own),
-            _insensitive(item, "format") == "json",
-            _insensitive(item, "container") is True,
-        )
+        key = str(_insensitive(item, "sourceName") or name)
+        if key in data:
+            is_json = _insensitive(item, "format") == "json"
+            value = _parsed(service, key, data[key]) if is_json else data[key].decode("utf-8", "replace")
+            yield name, key, value, _insensitive(item, "container") is True
 
 
 def _insensitive(found: JsonObject, name: str) -> JsonValue:
@@ -144,17 +122,10 @@ def _insensitive(found: JsonObject, name: str) -> JsonValue:
     return next((value for key, value in found.items() if key.lower() == name.lower()), None)
 
 
-def _value(service: ServiceInfo, described: _Property, value: bytes) -> JsonValue:
-    if not described.is_json:
-        return value.decode("utf-8", "replace")
-    return _parsed(service, described.source, value)
-
-
-def _json_object(service: ServiceInfo, key: str, value: bytes) -> JsonObject:
-    parsed = _parsed(service, key, value)
-    if not isinstance(parsed, dict):
+def _object(service: ServiceInfo, key: str, value: JsonValue) -> JsonObject:
+    if not isinstance(value, dict):
         raise CredentialsUnusable(f"key {key} of secret {service.secret} is not a JSON object")
-    return parsed
+    return value
 
 
 def _parsed(service: ServiceInfo, key: str, value: bytes) -> JsonValue:

@@ -97,12 +97,12 @@ def pod_spec(
 
 def job_spec(details: JobDetails, template: JsonObject) -> JsonObject:
     """The spec of a Job. Limits that the workload leaves out are those of Kubernetes."""
-    limits = {
-        "backoffLimit": details.backoff_limit,
-        "ttlSecondsAfterFinished": details.ttl_seconds_after_finished,
-        "activeDeadlineSeconds": details.active_deadline_seconds,
-    }
-    return {"template": template, **{key: value for key, value in limits.items() if value is not None}}
+    limits = given(
+        backoffLimit=details.backoff_limit,
+        ttlSecondsAfterFinished=details.ttl_seconds_after_finished,
+        activeDeadlineSeconds=details.active_deadline_seconds,
+    )
+    return {"template": template, **limits}
 
 
 def _spread(constraint: JsonObject, labels: Mapping[str, str], by_template: bool) -> JsonObject:

@@ -8,6 +8,7 @@ import msgspec
 
 from stellwerk.api.istio import HeaderOperations, RouteHeaders
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.routing.targets import Unroutable
 
 MOST_BYTES = 16 << 10
 """Of one annotation."""
@@ -15,12 +16,8 @@ MOST_BYTES = 16 << 10
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
-class InvalidHeaders(ValueError):
-    """An annotation is not a JSON object of texts."""
-
-
 def of_annotations(annotations: Mapping[str, str], owner: str) -> RouteHeaders | None:
-    """The headers to set; None without any. `owner` names the application. Raises InvalidHeaders."""
+    """The headers to set; None without any. `owner` names the application. Raises Unroutable."""
     request = _operations(annotations, names.REQUEST_HEADERS_ANNOTATION, owner)
     response = _operations(annotations, names.RESPONSE_HEADERS_ANNOTATION, owner)
     return RouteHeaders(request=request, response=response) if request or response else None
@@ -45,7 +42,7 @@ def _operations(annotations: Mapping[str, str], key: str, owner: str) -> HeaderO
             raise msgspec.ValidationError(f"it has more than {MOST_BYTES >> 10} KiB")
         found = _decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidHeaders(
+        raise Unroutable(
             f"error getting headers via CA annotations for {owner}: {key} must be a JSON object of texts: {error}"
         ) from error
     return HeaderOperations(set=found) if found else None

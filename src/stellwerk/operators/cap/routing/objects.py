@@ -55,4 +55,4 @@ def _virtual_service(
     key: ObjectKey, spec: VirtualServiceSpec, labels: dict[str, str], annotations: dict[str, str]
 ) -> Desired:
     metadata: JsonObject = {"labels": {**labels}, **({"annotations": {**annotations}} if annotations else {})}
-    return Desired.of(VirtualService.resource, key, {"metadata": metadata, "spec": plain_json(spec)})
+    return Desired.named(VirtualService.resource, key, metadata, spec=plain_json(spec))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from stellwerk.api.istio import PortSelector, RouteDestination
 from stellwerk.operators.cap import names
@@ -22,6 +23,9 @@ from stellwerk.operators.cap.kinds.version import (
     WorkloadPort,
 )
 
+FindDomain: TypeAlias = Callable[[str, DomainRef], AnyDomain | None]
+"""Returns the domain of a reference in a namespace."""
+
 DEFAULT_PORTS: Mapping[str, WorkloadPort] = {
     DeploymentType.ROUTER: WorkloadPort(name="router-svc-port", port=5000),
     DeploymentType.CAP: WorkloadPort(name="server-svc-port", port=4004, router_destination_name="srv-api"),
@@ -34,8 +38,8 @@ _LONGEST_SUBDOMAIN = 190
 _HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 
 
-class UnusableSubdomain(ValueError):
-    """A subdomain cannot be a part of a host."""
+class Unroutable(ValueError):
+    """Requests cannot be routed as asked: an annotation or a subdomain is unusable, or the object cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,10 @@ def is_exposed(version: CAPApplicationVersion, workload: Workload) -> bool:
     return any(route.workload_name == workload.name for exposure in exposures for route in exposure.routes)
 
 
-def served_domains(
-    application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None], operator_namespace: str
-) -> tuple[ServedDomain, ...]:
+def served_domains(application: CAPApplication, find: FindDomain, operator_namespace: str) -> tuple[ServedDomain, ...]:
     """The hosts of an application with their gateways: of Domains first, then of ClusterDomains, in their order.
 
-    `find` returns the object of a reference. A domain without a gateway so far is left out.
+    A domain without a gateway so far is left out.
     """
     references = application.spec.domain_refs
     return tuple(
@@ -109,26 +111,27 @@ def served_domains(
         for kind in (DomainKind.DOMAIN, DomainKind.CLUSTER_DOMAIN)
         for reference in references
         if reference.kind == kind
-        and (domain := find(reference)) is not None
+        and (domain := find(application.metadata.namespace, reference)) is not None
         and (gateway := naming.gateway_reference(domain, operator_namespace))
     )
 
 
 def check_subdomain(subdomain: str, owner: str) -> None:
-    """Raise UnusableSubdomain unless the text can be the beginning of a host. `owner` names whose subdomain it is.
+    """Raise Unroutable unless the text can be the beginning of a host. `owner` names whose subdomain it is.
 
     A wildcard would take the requests of all other tenants.
     """
     labels = subdomain.split(".")
     if len(subdomain) > _LONGEST_SUBDOMAIN or not all(_HOST_LABEL.fullmatch(label) for label in labels):
-        raise UnusableSubdomain(
+        raise Unroutable(
             f"the subdomain {subdomain[:63]!r} of {owner} cannot be a part of a host: use letters, digits and '-'"
         )
 
 
-def unready_domain(application: CAPApplication, find: Callable[[DomainRef], AnyDomain | None]) -> str:
+def unready_domain(application: CAPApplication, find: FindDomain) -> str:
     """What keeps the domains of an application from being ready, for people; empty where all are."""
-    found = (unready(application, reference, find(reference)) for reference in application.spec.domain_refs)
+    namespace = application.metadata.namespace
+    found = (unready(application, each, find(namespace, each)) for each in application.spec.domain_refs)
     return next(filter(None, found), "")
 
 

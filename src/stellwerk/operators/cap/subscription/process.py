@@ -63,6 +63,8 @@ class SubscriptionServer:
     """The parts that run."""
 
     server: Server
+    subscriptions: Subscriptions
+    """What requests write."""
     callbacks: Controller[PromiseSecret, NoStatus]
     certificates: tls.MountedCertificates | None
     """What the server presents; None without TLS."""
@@ -106,11 +108,12 @@ def install(
         lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),
         manager.release,
     )
+    subscriptions = Subscriptions(requests.with_field_manager(COMPONENT), directory)
     keys = IssuerKeys(outgoing, manager.clock, expected=lambda: bindings.issuers)
     routes = SubscriptionRoutes(
         directory=directory,
         bindings=bindings,
-        subscriptions=Subscriptions(requests.with_field_manager(COMPONENT), directory),
+        subscriptions=subscriptions,
         keys=keys,
         gateway=_gateway(manager, settings),
         authorities=Authorities(settings.sms_client_ca, manager.clock).current,
@@ -143,7 +146,7 @@ def install(
     manager.add_server("subscriptions", presented)
     if not settings.sms_client_ca:
         _log.info("requests of the Subscription Management Service are refused: SMS_CLIENT_CA is not set")
-    return SubscriptionServer(server, _callbacks(manager, directory, outgoing, recorder), certificates)
+    return SubscriptionServer(server, subscriptions, _callbacks(manager, directory, outgoing, recorder), certificates)
 
 
 def _gateway(manager: Manager, settings: ServerSettings) -> Gateway:

@@ -2,7 +2,6 @@
 
 reconcile             brings tenants to their versions by operations
 plan                  what a tenant needs next, and what its status shows
-new_operation         the operation that a tenant needs, as an object
 networking            the VirtualService of a tenant
 subscription_objects  the provider's tenant, and payloads that no registry has sent
 """

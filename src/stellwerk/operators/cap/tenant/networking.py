@@ -8,42 +8,47 @@ from dataclasses import dataclass
 import msgspec
 
 from stellwerk.api.istio import VirtualService, VirtualServiceSpec
+from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.apply.set.model.confirmation import Live
-from stellwerk.apply.set.model.owner import ControllerOwner, Standing
+from stellwerk.apply.set.model.owner import Standing
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, owner_reference
+from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
-from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
+from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, owner_of
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
-from stellwerk.operators.cap.routing.headers import InvalidHeaders
-from stellwerk.operators.cap.routing.targets import ServedDomain, UnusableSubdomain
-from stellwerk.runtime.cache.informer import Informer
+from stellwerk.operators.cap.routing.targets import FindDomain, ServedDomain, Unroutable
+from stellwerk.operators.cap.watches import Caches
+from stellwerk.runtime.reconciler import ReconcileError
+
+NETWORKING = "ReconcileTenantNetworking"
+"""The action of Events about routes."""
 
 
-class NetworkingFailed(Exception):
+class TenantFailed(ReconcileError):
+    """A tenant cannot be worked on now. Its condition keeps the reason that it has."""
+
+
+class NetworkingFailed(TenantFailed):
     """The VirtualService of a tenant cannot be written."""
+
+    event_reason = TenantReason.VirtualServiceModificationFailed
+    action = NETWORKING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantNetworking:
     """Keeps the VirtualServices of tenants."""
 
-    cache: Informer[Live]
-    """VirtualServices with the label of an owner."""
+    caches: Caches
     objects: HashedObjects
-    find_domain: Callable[[str, DomainRef], AnyDomain | None]
-    """The domain of a reference in a namespace."""
-    is_hidden: Callable[[str, DomainRef], bool]
-    """Whether the domain of a reference exists and was not readable so far."""
-    find_version: Callable[[ObjectKey], CAPApplicationVersion | None]
     operator_namespace: str
 
     async def keep(
@@ -54,14 +59,15 @@ class TenantNetworking:
         A tenant without domains, or whose version has no router, has none. While a domain cannot be read it stays as it
         is: without the host of that domain, clients could not reach the tenant. Raises NetworkingFailed, ApiError.
         """
-        if any(self.is_hidden(tenant.metadata.namespace, each) for each in application.spec.domain_refs):
+        caches = self.caches
+        if any(caches.is_hidden(tenant.metadata.namespace, each) for each in application.spec.domain_refs):
             return ""
-        live = self.cache.store.get(tenant.key)
+        live = caches.virtual_services.store.get(tenant.key)
         if (why := unrouted(application, version)) and live is not None and is_kept(tenant, live):
             await self.objects.delete(Address(VirtualService.resource, live.key), live)
             return f"VirtualService {live.key} is deleted: {why}"
-        hosts = routed_hosts(application, live, self.find_domain, self.operator_namespace)
-        found = routes(tenant, application, version, hosts, self.find_version)
+        hosts = routed_hosts(application, live, caches.domain, self.operator_namespace)
+        found = routes(tenant, application, version, hosts, caches.versions.store.get)
         if found is None:
             return ""
         desired, _ = found
@@ -69,7 +75,7 @@ class TenantNetworking:
         shown = {desired.address: live} if live is not None else {}
         await self.objects.apply(owner_of(tenant), {desired.address: found}, shown, memory, written)
         if written.problems:
-            cause = f"invalid owner reference found for {desired.ref}: " if written.is_taken else ""
+            cause = f"invalid owner reference found for {desired.ref}: " if Obstacle.OWNED in written.obstacles else ""
             raise NetworkingFailed(cause + "; ".join(written.problems))
         if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
             await self._complete(live, lacking)
@@ -80,7 +86,7 @@ class TenantNetworking:
         patch = MergePatch({"metadata": {"uid": metadata.uid, **lacking}})
         target = metadata_of(VirtualService.resource)
         written = await self.objects.client.patch(target, metadata.name, metadata.namespace, patch)
-        self.cache.expect(live.key, written.metadata.resource_version)
+        self.caches.virtual_services.expect(live.key, written.metadata.resource_version)
 
 
 def lacking_metadata(desired: Desired, live: Live) -> JsonObject:
@@ -134,10 +140,7 @@ class RoutedHosts:
 
 
 def routed_hosts(
-    application: CAPApplication,
-    live: Live | None,
-    find_domain: Callable[[str, DomainRef], AnyDomain | None],
-    operator_namespace: str,
+    application: CAPApplication, live: Live | None, find_domain: FindDomain, operator_namespace: str
 ) -> RoutedHosts:
     """The domains that a tenant is reached under now (pure).
 
@@ -156,7 +159,7 @@ def routed_hosts(
 
     waits = {each: why for each in application.spec.domain_refs if live is not None and (why := wait(each))}
     domains = targets.served_domains(
-        application, lambda each: None if each in waits else find_domain(namespace, each), operator_namespace
+        application, lambda _, each: None if each in waits else find_domain(namespace, each), operator_namespace
     )
     first = next(iter(waits.values()), "")
     return RoutedHosts(domains=domains, kept_hosts=hosts, kept_gateways=gateways, waits=first)
@@ -165,11 +168,6 @@ def routed_hosts(
 def _live_texts(live: Live | None, field: str) -> tuple[str, ...]:
     found = live.at("spec", field) if isinstance(live, Unstructured) else None
     return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
-
-
-def owner_of(tenant: CAPTenant) -> ControllerOwner:
-    """The tenant as the owner of its VirtualService."""
-    return ControllerOwner(names.OPERATOR_NAME, owner_reference(tenant), {}, names.RESOURCE_HASH_ANNOTATION)
 
 
 def routes(
@@ -192,7 +190,7 @@ def routes(
     try:
         targets.check_subdomain(tenant.spec.sub_domain, str(tenant.ref))
         route_headers = headers.of_annotations(annotations, str(application.ref))
-    except (InvalidHeaders, UnusableSubdomain) as error:
+    except Unroutable as error:
         raise NetworkingFailed(str(error)) from error
     is_sticky = annotations.get(names.AFFINITY_ANNOTATION) == "true"
     left = dict.fromkeys(tenant.status.previous_versions)  # a version that it came back to is there twice

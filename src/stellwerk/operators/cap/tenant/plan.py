@@ -14,19 +14,21 @@ one. So no operation is started twice, and none is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
 
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.errors import StatusError
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, owner_reference
 from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
-from stellwerk.operators.cap.kinds.status import READY, condition
+from stellwerk.operators.cap.kinds.status import READY, condition, observed
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -37,6 +39,8 @@ from stellwerk.operators.cap.kinds.tenant import (
     UpgradeStrategy,
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.operation import jobs
+from stellwerk.operators.cap.operation.plan import is_asked_again, marks_of
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
@@ -71,17 +75,17 @@ class Phase:
     reason: TenantReason
 
 
-UNDER_WAY = {
+UNDER_WAY: Mapping[str, Phase] = {
     Operation.PROVISIONING: Phase(TenantState.PROVISIONING, False, TenantReason.ProvisioningOperationCreated),
     Operation.UPGRADE: Phase(TenantState.UPGRADING, True, TenantReason.UpgradeOperationCreated),
     Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningOperationCreated),
 }
-SUCCEEDED = {
+SUCCEEDED: Mapping[str, Phase] = {
     Operation.PROVISIONING: Phase(TenantState.READY, True, TenantReason.ProvisioningCompleted),
     Operation.UPGRADE: Phase(TenantState.READY, True, TenantReason.UpgradeCompleted),
     Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningCompleted),
 }
-FAILED = {
+FAILED: Mapping[str, Phase] = {
     Operation.PROVISIONING: Phase(TenantState.PROVISIONING_ERROR, False, TenantReason.ProvisioningFailed),
     Operation.UPGRADE: Phase(TenantState.UPGRADE_ERROR, True, TenantReason.UpgradeFailed),
     Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningFailed),
@@ -181,7 +185,9 @@ def decide(seen: TenantSnapshot) -> Decision:
         return _deprovision(seen)
     if not tenant.status.current_version:
         return _bring_to_version(seen, Operation.PROVISIONING)
-    if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER or _has_wanted_version(seen):
+    wanted = _wanted_version(seen)
+    has_wanted = wanted is not None and wanted.metadata.name == tenant.status.current_version
+    if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER or has_wanted:
         return _unrecorded(seen, Operation.UPGRADE) or Rest()
     return _bring_to_version(seen, Operation.UPGRADE)
 
@@ -258,11 +264,6 @@ def _unrecorded(seen: TenantSnapshot, operation: Operation) -> Record | None:
     return Record(last)
 
 
-def _has_wanted_version(seen: TenantSnapshot) -> bool:
-    version = _wanted_version(seen)
-    return version is not None and version.metadata.name == seen.tenant.status.current_version
-
-
 def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
     """The Ready version that the tenant should have.
 
@@ -281,10 +282,9 @@ def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
 def _why_no_version(seen: TenantSnapshot) -> str:
     tenant = seen.tenant
     if tenant.spec.version:
-        key = f"{tenant.metadata.namespace}.{tenant.spec.cap_application_instance}"
         return (
-            f"could not find a CAPApplicationVersion with status Ready for CAPApplication {key} and version "
-            f"{tenant.spec.version}"
+            "could not find a CAPApplicationVersion with status Ready for CAPApplication "
+            f"{names.dotted(tenant.application_key)} and version {tenant.spec.version}"
         )
     if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER:
         return "spec.version is empty and the upgrade strategy is never, so no version is set: set spec.version"
@@ -306,10 +306,7 @@ def _created(operation: CAPTenantOperation) -> float:
 
 def _is_under_way(operation: CAPTenantOperation) -> bool:
     """Whether an operation has not ended, or runs its failed step again because a user asks for that."""
-    if not operation.has_ended:
-        return True
-    has_failed = operation.status.state == OperationState.FAILED and bool(operation.spec.steps)
-    return has_failed and retries.is_pending(operation.metadata, operation.status.last_handled_retry)
+    return not operation.has_ended or is_asked_again(operation)
 
 
 def _succeeded(operation: CAPTenantOperation) -> bool:
@@ -333,54 +330,81 @@ def absent(tenant: CAPTenant, application: CAPApplication) -> JsonObject | None:
     return preparation.absent(tenant, names.TENANT_FINALIZER, labels, annotations, application, former=former)
 
 
+# ---- a new operation
+
+
+def new_operation(tenant: CAPTenant, start: Start) -> Desired:
+    """The CAPTenantOperation to create. Raises NoTenantOperation where the version has no Job for it."""
+    marks = marks_of(tenant, start.operation)
+    metadata: JsonObject = {
+        "finalizers": [names.OPERATION_FINALIZER],
+        "ownerReferences": [msgspec.to_builtins(owner_reference(tenant))],
+        "labels": {**marks["labels"]},
+        "annotations": {**marks["annotations"]},
+    }
+    spec: JsonObject = {
+        "operation": start.operation.value,
+        "subDomain": tenant.spec.sub_domain,
+        "tenantId": tenant.spec.tenant_id,
+        "capApplicationVersionInstance": start.version.metadata.name,
+        "steps": [msgspec.to_builtins(step) for step in jobs.steps_of(start.version, start.operation)],
+    }
+    key = ObjectKey(tenant.metadata.namespace, _operation_name(tenant, start))
+    return Desired.named(CAPTenantOperation.resource, key, metadata, spec=spec)
+
+
+def _operation_name(tenant: CAPTenant, start: Start) -> str:
+    """The same in each pass, so that a creation whose answer was lost is not repeated."""
+    earlier = "".join(sorted(each.metadata.uid for each in start.replaces))
+    metadata = tenant.metadata
+    return names.derived(metadata.name, metadata.uid, start.operation, start.version.metadata.uid, earlier)
+
+
 # ---- the status
 
 
-def status_of(
-    tenant: CAPTenant,
-    phase: Phase,
-    message: str,
-    now: datetime,
-    *,
-    current: str | None = None,
-    most: int = PREVIOUS_VERSIONS,
-) -> TenantStatus:
-    """The status in a phase. `current`: the version that the tenant has from now on; at most `most` previous ones."""
-    status = tenant.status
-    previous = status.previous_versions
-    if current is not None and current != status.current_version and status.current_version:
-        previous = (*previous, status.current_version)
-        if len(previous) > max(most, 3):  # shorter lists were never cut, and one entry goes at a time
-            previous = previous[1:]
+def status_of(tenant: CAPTenant, phase: Phase, message: str, now: datetime) -> TenantStatus:
+    """The status in a phase."""
     ready = condition(tenant, phase.is_ready, phase.reason, message)
-    return msgspec.structs.replace(
-        status,
-        state=phase.state,
-        current_version=status.current_version if current is None else current,
-        previous_versions=previous,
-        observed_generation=tenant.metadata.generation,
-        conditions=conditions.set_condition(status.conditions, ready, now),
-    )
+    return msgspec.structs.replace(observed(tenant, tenant.status, now, ready), state=phase.state)
+
+
+def under_way(tenant: CAPTenant, operation: CAPTenantOperation, now: datetime) -> TenantStatus:
+    """The status while an operation is under way."""
+    return status_of(tenant, UNDER_WAY[operation.spec.operation], waiting_message(operation), now)
 
 
 def recorded(
     tenant: CAPTenant, operation: CAPTenantOperation, now: datetime, most: int = PREVIOUS_VERSIONS
 ) -> TenantStatus:
-    """The status that shows an operation that succeeded: its version is the current one, and the tenant complete."""
-    phase = SUCCEEDED[Operation(operation.spec.operation)]
-    message, version = success_message(operation), operation.spec.version_name
-    status = status_of(tenant, phase, message, now, current=version, most=most)
-    return msgspec.structs.replace(status, last_full_reconciliation_time=kubernetes_time(now))
+    """The status that shows an operation that succeeded: its version is the current one, and the tenant complete.
+
+    It shows at most `most` previous versions.
+    """
+    former, version = tenant.status.current_version, operation.spec.version_name
+    previous = tenant.status.previous_versions
+    if former not in ("", version):
+        previous = (*previous, former)
+        if len(previous) > max(most, 3):  # shorter lists were never cut, and one entry goes at a time
+            previous = previous[1:]
+    return msgspec.structs.replace(
+        status_of(tenant, SUCCEEDED[operation.spec.operation], success_message(operation), now),
+        current_version=version,
+        previous_versions=previous,
+        last_full_reconciliation_time=kubernetes_time(now),
+    )
 
 
 def waiting_message(operation: CAPTenantOperation) -> str:
     """The message while an operation is under way."""
-    return f"waiting for CAPTenantOperation {_dotted(operation)} of type {operation.spec.operation} to complete"
+    return (
+        f"waiting for CAPTenantOperation {names.dotted(operation.key)} of type {operation.spec.operation} to complete"
+    )
 
 
 def success_message(operation: CAPTenantOperation) -> str:
     """The message after an operation succeeded."""
-    return f"CAPTenantOperation {_dotted(operation)} successfully completed"
+    return f"CAPTenantOperation {names.dotted(operation.key)} successfully completed"
 
 
 def failure_message(operation: CAPTenantOperation) -> str:
@@ -389,17 +413,12 @@ def failure_message(operation: CAPTenantOperation) -> str:
     cause = f": {ready.message}" if ready is not None and ready.message else ""
     key = operation.key
     retry = f"stellwerk cap retry ctop/{key.name} -n {key.namespace}"
-    return f"CAPTenantOperation {_dotted(operation)} failed{cause}. Run the step again with: {retry}"
-
-
-def acknowledged(tenant: CAPTenant, status: TenantStatus) -> TenantStatus:
-    """The status that shows the request of the object to run a failed operation again as handled."""
-    return msgspec.structs.replace(status, last_handled_retry=retries.request(tenant.metadata))
+    return f"CAPTenantOperation {names.dotted(operation.key)} failed{cause}. Run the step again with: {retry}"
 
 
 def forwarded(tenant: CAPTenant) -> JsonObject:
     """The metadata by which a request of the tenant becomes one of its operation, distinct from a user's own."""
-    return {"annotations": {names.RETRY_ANNOTATION: f"tenant:{retries.request(tenant.metadata)}"}}
+    return {"annotations": {names.RETRY_ANNOTATION: f"tenant:{retries.request(tenant)}"}}
 
 
 def refusal_message(tenant: CAPTenant, error: StatusError) -> str:
@@ -414,7 +433,3 @@ def refusal_message(tenant: CAPTenant, error: StatusError) -> str:
         f"Namespace {key.namespace} is being deleted, so no Job can run in it. Without one, {tenant.ref} is not "
         f"deprovisioned, and its data stays with the services. To delete the tenant all the same: {release}"
     )
-
-
-def _dotted(operation: CAPTenantOperation) -> str:
-    return f"{operation.metadata.namespace}.{operation.metadata.name}"

@@ -9,24 +9,17 @@ import msgspec
 
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists
 from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names, preparation, retries
-from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import READY, condition
-from stellwerk.operators.cap.kinds.tenant import (
-    CAPTenant,
-    CAPTenantOperation,
-    CAPTenantOutput,
-    Operation,
-    TenantStatus,
-)
-from stellwerk.operators.cap.operation.steps import NoTenantOperation
+from stellwerk.operators.cap.kinds.status import READY, condition, observed
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput, Operation, TenantStatus
+from stellwerk.operators.cap.operation.jobs import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing.targets import unready_domain
-from stellwerk.operators.cap.tenant import new_operation, plan
-from stellwerk.operators.cap.tenant.networking import NetworkingFailed, TenantNetworking
+from stellwerk.operators.cap.tenant import plan
+from stellwerk.operators.cap.tenant.networking import NETWORKING, TenantFailed, TenantNetworking
 from stellwerk.operators.cap.tenant.plan import Phase, TenantSnapshot
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_ID, Caches
 from stellwerk.runtime import conditions
@@ -35,18 +28,7 @@ from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
-NETWORKING = "ReconcileTenantNetworking"
-"""The action of Events about routes."""
-
 Answer: TypeAlias = Next[TenantStatus]
-
-_REFUSED = (BadRequest, Forbidden, Invalid)
-
-
-class TenantFailed(ReconcileError):
-    """A tenant cannot be worked on now. Its condition keeps the reason that it has."""
-
-    reason = TenantReason.ProcessingStarted
 
 
 class InvalidReference(TenantFailed):
@@ -54,20 +36,6 @@ class InvalidReference(TenantFailed):
 
     event_reason = TenantReason.InvalidReference
     action = "Prepare"
-
-
-class VirtualServiceFailed(TenantFailed):
-    """The VirtualService of a tenant cannot be written."""
-
-    event_reason = TenantReason.VirtualServiceModificationFailed
-    action = NETWORKING
-
-
-@dataclass(slots=True)
-class TenantMemo:
-    """What is remembered of a tenant from pass to pass."""
-
-    observed: ObservedState = field(default_factory=ObservedState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +46,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     caches: Caches
     networking: TenantNetworking
     clock: Clock
-    memos: Memos[TenantMemo] = field(default_factory=lambda: Memos(TenantMemo))
+    memos: Memos[ObservedState] = field(default_factory=lambda: Memos(ObservedState))
+    """What is known of the VirtualServices of tenants."""
     most_previous_versions: int = plan.PREVIOUS_VERSIONS
 
     async def reconcile(self, tenant: CAPTenant) -> Answer:
@@ -88,16 +57,14 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         if isinstance(decision, plan.ShowFailure):
             decision = await self._retry(seen, decision)
         answer = await self._carry_out(seen, decision)
-        if isinstance(decision, plan.Prepare | plan.Release):
+        if isinstance(decision, plan.Prepare | plan.Release) or not retries.is_unread(tenant):
             return answer
-        if not retries.is_unread(tenant.metadata, tenant.status.last_handled_retry):
-            return answer
-        return replace(answer, status=plan.acknowledged(tenant, answer.status or tenant.status))
+        return replace(answer, status=retries.acknowledged(tenant, answer.status or tenant.status))
 
     async def _retry(self, seen: TenantSnapshot, failure: plan.ShowFailure) -> plan.ShowFailure | plan.AwaitOperation:
         """Ask the failed operation to run again where the tenant is asked to."""
         tenant, operation = seen.tenant, failure.operation
-        if not retries.is_pending(tenant.metadata, tenant.status.last_handled_retry):
+        if not retries.is_pending(tenant):
             return failure
         asked = await preparation.write(self.client, operation, plan.forwarded(tenant))
         self.caches.operations.expect(asked.key, asked.metadata.resource_version)
@@ -115,7 +82,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             case plan.AwaitVersion(message):
                 return await self._await_version(seen, message)
             case plan.AwaitOperation(operation):
-                return self._under_way(tenant, operation)
+                return Next.done(plan.under_way(tenant, operation, self.clock.now())).without_event()
             case plan.Record(operation):
                 return await self._record(seen, operation)
             case plan.ShowFailure(operation):
@@ -127,15 +94,13 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 
     def report(self, tenant: CAPTenant, failure: ReconcileError) -> TenantStatus:
         """The failure as the message of Ready; state and versions stay as they are."""
-        shown = conditions.find(tenant.status.conditions, READY)
-        reason = shown.reason if shown is not None and isinstance(failure, TenantFailed) else failure.reason
-        if not isinstance(failure, TenantFailed):
-            reason = TenantReason.RecoveredPanic
-        return self._with_ready(tenant, shown is not None and shown.is_true, reason, str(failure))
+        shown = _ready_of(tenant)
+        reason = shown.reason if isinstance(failure, TenantFailed) else TenantReason.RecoveredPanic
+        return self._with_ready(tenant, shown.is_true, reason, str(failure))
 
     def _snapshot(self, tenant: CAPTenant) -> TenantSnapshot:
         caches = self.caches
-        application = ObjectKey(tenant.metadata.namespace, tenant.spec.cap_application_instance)
+        application = tenant.application_key
         return TenantSnapshot(
             tenant=tenant,
             application=caches.applications.store.get(application),
@@ -146,7 +111,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     async def _prepare(self, tenant: CAPTenant, lacking: JsonObject, version: str) -> Answer:
         try:
             await preparation.write(self.client, tenant, lacking, {"version": version} if version else None)
-        except _REFUSED as error:  # a tenant id that cannot be a label, for example
+        except REFUSED as error:  # a tenant id that cannot be a label, for example
             raise TenantFailed(str(error)) from error
         again = Next[TenantStatus].now()
         return again.with_events(plan.version_changed(tenant, version)) if version else again
@@ -156,22 +121,16 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     async def _await_version(self, seen: TenantSnapshot, message: str) -> Answer:
         """Without a version the tenant waits; one that has a former version goes on using it."""
         await self._keep_routes(seen)
-        shown = conditions.find(seen.tenant.status.conditions, READY)
-        is_ready = shown is not None and shown.is_true
-        reason = shown.reason if shown is not None and is_ready else TenantReason.ProcessingStarted
-        return Next.done(self._with_ready(seen.tenant, is_ready, reason, message)).without_event()
-
-    def _under_way(self, tenant: CAPTenant, operation: CAPTenantOperation) -> Answer:
-        phase = plan.UNDER_WAY[Operation(operation.spec.operation)]
-        message = plan.waiting_message(operation)
-        return Next.done(plan.status_of(tenant, phase, message, self.clock.now())).without_event()
+        shown = _ready_of(seen.tenant)
+        reason = shown.reason if shown.is_true else TenantReason.ProcessingStarted
+        return Next.done(self._with_ready(seen.tenant, shown.is_true, reason, message)).without_event()
 
     async def _start(self, seen: TenantSnapshot, start: plan.Start) -> Answer:
         """Create an operation, after earlier ones of its type and the outputs of earlier Jobs are deleted."""
         tenant, client = seen.tenant, self.client
         namespace = tenant.metadata.namespace
         try:
-            body = new_operation.body(tenant, start)
+            wanted = plan.new_operation(tenant, start)
         except NoTenantOperation as error:
             raise TenantFailed(str(error)) from error
         for earlier in start.replaces:
@@ -180,57 +139,45 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         for output in self.caches.outputs.store.by(BY_TENANT_ID, f"{namespace}/{tenant.spec.tenant_id}"):
             await client.delete(metadata_of(CAPTenantOutput), output.metadata.name, namespace, uid=output.metadata.uid)
         try:
-            created = await client.create(CAPTenantOperation, body)
-        except _REFUSED as error:
+            created = await client.create(CAPTenantOperation, wanted.body)
+        except REFUSED as error:
             raise TenantFailed(plan.refusal_message(tenant, error)) from error
-        except AlreadyExists:
-            return (
-                Next.done()
-            )  # an earlier one is being deleted, or the cache is behind: either change wakes the tenant
+        except AlreadyExists:  # an earlier one is being deleted, or the cache is behind: either change wakes the tenant
+            return Next.done()
         self.caches.operations.expect(created.key, created.metadata.resource_version)
-        phase = plan.UNDER_WAY[start.operation]
-        message = plan.waiting_message(created)
-        return self._with_event(plan.status_of(tenant, phase, message, self.clock.now()), phase, message)
+        notice = _event(plan.UNDER_WAY[start.operation], plan.waiting_message(created))
+        return Next.done(plan.under_way(tenant, created, self.clock.now())).without_event().with_events(notice)
 
     async def _record(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
         """The version of an operation that succeeded becomes the current one, as soon as its domains serve it."""
         tenant, application = seen.tenant, seen.application
-        current = operation.spec.version_name
         status = plan.recorded(tenant, operation, self.clock.now(), self.most_previous_versions)
-        changed = ""
-        has_version = seen.version_named(current) is not None
-        if application is not None and has_version and not tenant.metadata.is_terminating:
-            namespace = tenant.metadata.namespace
-            waits = unready_domain(application, lambda reference: self.networking.find_domain(namespace, reference))
-            if waits:
-                shown = conditions.find(tenant.status.conditions, READY)
-                reason = shown.reason if shown is not None else TenantReason.ProcessingStarted
-                is_ready = shown is not None and shown.is_true
-                return Next.done(self._with_ready(tenant, is_ready, reason, waits)).without_event()
-            # The version that it leaves is among the previous ones already: sessions that began there stay there.
-            changed = await self._keep(msgspec.structs.replace(tenant, status=status), application, seen, current)
-        phase = plan.SUCCEEDED[Operation(operation.spec.operation)]
-        answer = self._with_event(status, phase, plan.success_message(operation))
         if tenant.metadata.is_terminating:
             return Next.now(status).without_event()
-        return answer.with_events(_networking_changed(changed)) if changed else answer
+        notices = [_event(plan.SUCCEEDED[operation.spec.operation], plan.success_message(operation))]
+        if application is not None and seen.version_named(status.current_version) is not None:
+            if waits := unready_domain(application, self.caches.domain):
+                shown = _ready_of(tenant)
+                return Next.done(self._with_ready(tenant, shown.is_true, shown.reason, waits)).without_event()
+            # The version that it leaves is among the previous ones already: sessions that began there stay there.
+            changed = await self._keep_routes(replace(seen, tenant=msgspec.structs.replace(tenant, status=status)))
+            notices += [_networking_changed(changed)] if changed else []
+        return Next.done(status).without_event().with_events(*notices)
 
     async def _show_failure(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
         await self._keep_routes(seen)
-        phase, tenant = plan.FAILED[Operation(operation.spec.operation)], seen.tenant
-        message = plan.failure_message(operation)
-        shown = conditions.find(tenant.status.conditions, READY)
-        status = plan.status_of(tenant, phase, message, self.clock.now())
-        if shown is not None and (shown.reason, shown.message) == (phase.reason, conditions.truncated(message)):
-            return Next.done(status).without_event()
-        return self._with_event(status, phase, message, Severity.WARNING)
+        phase, message = plan.FAILED[operation.spec.operation], plan.failure_message(operation)
+        shown = _ready_of(seen.tenant)
+        answer = Next.done(plan.status_of(seen.tenant, phase, message, self.clock.now())).without_event()
+        if (shown.reason, shown.message) == (phase.reason, conditions.truncated(message)):
+            return answer
+        return answer.with_events(_event(phase, message, Severity.WARNING))
 
     async def _release(self, tenant: CAPTenant, operation: CAPTenantOperation | None) -> Answer:
         await finalizer.remove(self.client, tenant, names.TENANT_FINALIZER)
         if operation is None:
             return Next.done()
-        phase = plan.SUCCEEDED[Operation.DEPROVISIONING]
-        notice = Notice(phase.reason, plan.success_message(operation), action=phase.state)
+        notice = _event(plan.SUCCEEDED[Operation.DEPROVISIONING], plan.success_message(operation))
         return Next[TenantStatus].done().with_events(notice)
 
     # ---- routes
@@ -239,47 +186,34 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         """A tenant that is as it should be: only its routes may have to follow domains and annotations."""
         tenant = seen.tenant
         shown = conditions.find(tenant.status.conditions, READY)
-        changed = await self._keep_routes(seen)
-        if not changed:
-            if shown is None or shown.observed_generation == tenant.metadata.generation:
-                return Next.done()
-            return Next.done(self._with_ready(tenant, shown.is_true, shown.reason, shown.message)).without_event()
-        is_ready = shown is None or shown.is_true
-        status = self._with_ready(
-            tenant, is_ready, TenantReason.TenantNetworkingModified, "the VirtualService has changed"
-        )
-        return Next.done(status).without_event().with_events(_networking_changed(changed))
+        if changed := await self._keep_routes(seen):
+            is_ready, reason = shown is None or shown.is_true, TenantReason.TenantNetworkingModified
+            status = self._with_ready(tenant, is_ready, reason, "the VirtualService has changed")
+            return Next.done(status).without_event().with_events(_networking_changed(changed))
+        if shown is None or shown.observed_generation == tenant.metadata.generation:
+            return Next.done()
+        return Next.done(self._with_ready(tenant, shown.is_true, shown.reason, shown.message)).without_event()
 
     async def _keep_routes(self, seen: TenantSnapshot) -> str:
         """Have the routes follow. Returns what became of them; empty where they stay."""
         tenant, application = seen.tenant, seen.application
-        if application is None or tenant.metadata.is_terminating or not tenant.status.current_version:
+        version = seen.version_named(tenant.status.current_version)
+        if application is None or version is None or tenant.metadata.is_terminating:
             return ""
-        return await self._keep(tenant, application, seen, tenant.status.current_version)
-
-    async def _keep(self, tenant: CAPTenant, application: CAPApplication, seen: TenantSnapshot, name: str) -> str:
-        version = seen.version_named(name)
-        if version is None:
-            return ""
-        memory = self.memos.of(tenant.key).observed
-        try:
-            return await self.networking.keep(tenant, application, version, memory)
-        except NetworkingFailed as error:
-            raise VirtualServiceFailed(str(error)) from error
-
-    # ---- the status
+        return await self.networking.keep(tenant, application, version, self.memos.of(tenant.key))
 
     def _with_ready(self, tenant: CAPTenant, is_ready: bool, reason: str, message: str) -> TenantStatus:
-        ready = condition(tenant, is_ready, reason, message)
-        settled = conditions.set_condition(tenant.status.conditions, ready, self.clock.now())
-        generation = tenant.metadata.generation
-        return msgspec.structs.replace(tenant.status, observed_generation=generation, conditions=settled)
+        return observed(tenant, tenant.status, self.clock.now(), condition(tenant, is_ready, reason, message))
 
-    def _with_event(
-        self, status: TenantStatus, phase: Phase, message: str, severity: Severity = Severity.NORMAL
-    ) -> Answer:
-        notice = Notice(phase.reason, message, severity, phase.state)
-        return Next.done(status).without_event().with_events(notice)
+
+def _ready_of(tenant: CAPTenant) -> Condition:
+    """The condition Ready of a tenant, as it is before the first one where there is none."""
+    shown = conditions.find(tenant.status.conditions, READY)
+    return shown or condition(tenant, False, TenantReason.ProcessingStarted, "")
+
+
+def _event(phase: Phase, message: str, severity: Severity = Severity.NORMAL) -> Notice:
+    return Notice(phase.reason, message, severity, phase.state)
 
 
 def _networking_changed(message: str) -> Notice:

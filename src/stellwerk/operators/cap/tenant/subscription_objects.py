@@ -8,57 +8,45 @@ it is deleted with the tenant. Objects of subscribers are made in `subscription.
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
+from stellwerk.api.core import Secret
+from stellwerk.apply.objects.desired import Desired
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, owner_reference
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.application import CAPApplication, Provider
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.names import go_json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionObjects:
-    """The bodies of the two objects, as they are created."""
-
-    secret: JsonObject
-    tenant: JsonObject
-
-
-def of_provider(application: CAPApplication, provider: Provider, version: str) -> SubscriptionObjects:
-    """The objects of the application's own provider, whose tenant begins with `version`."""
-    name, namespace, tenant_id = provider_name(application), application.metadata.namespace, provider.tenant_id
+def of_provider(application: CAPApplication, version: str) -> tuple[Desired, Desired]:
+    """The Secret and the tenant of the application's own provider, which begins with `version`."""
+    provider, namespace = application.spec.provider, application.metadata.namespace
+    assert provider is not None
+    name, tenant_id = provider_name(application), provider.tenant_id
     context = names.derived(name, application.metadata.uid)
-    secret: JsonObject = {
-        "metadata": {"name": context, "namespace": namespace, "labels": {names.TENANT_ID_LABEL: tenant_id}},
-        "data": secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
-    }
-    resource = CAPTenant.resource
-    labels = {
+    secret = Desired.named(
+        Secret.resource,
+        ObjectKey(namespace, context),
+        {"labels": {names.TENANT_ID_LABEL: tenant_id}},
+        data=secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
+    )
+    labels: JsonObject = {
         names.TENANT_TYPE_LABEL: names.PROVIDER,
         names.TENANT_ID_LABEL: tenant_id,
         **names.application_labels(application.spec),
     }
-    tenant: JsonObject = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {**labels},
-            "annotations": {names.CONTEXT_SECRET_ANNOTATION: context},
-        },
-        "spec": {
-            "capApplicationInstance": application.metadata.name,
-            "subDomain": provider.sub_domain,
-            "tenantId": tenant_id,
-            "version": version,
-        },
+    metadata: JsonObject = {"labels": labels, "annotations": {names.CONTEXT_SECRET_ANNOTATION: context}}
+    spec: JsonObject = {
+        "capApplicationInstance": application.metadata.name,
+        "subDomain": provider.sub_domain,
+        "tenantId": tenant_id,
+        "version": version,
     }
-    return SubscriptionObjects(secret=secret, tenant=tenant)
+    return secret, Desired.named(CAPTenant.resource, ObjectKey(namespace, name), metadata, spec=spec)
 
 
 def provider_name(application: CAPApplication) -> str:
@@ -100,11 +88,18 @@ def owned_by(tenant: CAPTenant, secret: HasMetadata | None) -> JsonObject:
     return {"metadata": {**itself, "ownerReferences": [msgspec.to_builtins(owner_reference(tenant))]}}
 
 
-def lacks_owner(tenant: CAPTenant | None, secret: HasMetadata | None) -> bool:
-    """Whether a Secret that the tenant of a provider names is still to be owned by it."""
+def provider_tenant(application: CAPApplication, tenants: Iterable[CAPTenant]) -> CAPTenant | None:
+    """The tenant of the provider, among those of the application."""
+    return next((tenant for tenant in tenants if tenant.metadata.name == provider_name(application)), None)
+
+
+def unowned_context(tenant: CAPTenant | None, find: Callable[[str], HasMetadata | None]) -> HasMetadata | None:
+    """The Secret that the tenant of a provider names and is still to own; None where there is none."""
+    name = tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if tenant is not None else ""
+    secret = find(name) if name else None
     if tenant is None or secret is None or secret.metadata.owner_references:
-        return False
-    return may_be_payload_of(tenant, secret)
+        return None
+    return secret if may_be_payload_of(tenant, secret) else None
 
 
 def may_be_payload_of(tenant: CAPTenant, secret: HasMetadata) -> bool:

@@ -20,7 +20,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProgress, condition
+from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProgress, condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
@@ -101,8 +101,7 @@ def next_action(seen: VersionSnapshot) -> Action:
     if version.metadata.is_terminating:
         return _deletion(seen)
     if application is None:
-        key = f"{version.metadata.namespace}/{version.spec.application}"
-        message = f"waiting for CAPApplication {key}, which does not exist: create it"
+        message = f"waiting for CAPApplication {version.application_key}, which does not exist: create it"
         return Report(reason=VersionReason.InvalidReference, message=message)
     spec = application.spec
     lacking = preparation.absent(
@@ -267,15 +266,8 @@ def status_of(version: CAPApplicationVersion, report: Report, now: datetime) -> 
         finished = (*finished, report.finished)
     ready = condition(version, report.is_ready, report.reason, report.message)
     return msgspec.structs.replace(
-        status,
+        observed(version, status, now, ready),
         retry=report.retry or (None if report.finished or report.is_ready else status.retry),
         state=report.state,
         finished_jobs=finished,
-        observed_generation=version.metadata.generation,
-        conditions=conditions.set_condition(status.conditions, ready, now),
     )
-
-
-def acknowledged(version: CAPApplicationVersion, status: VersionStatus) -> VersionStatus:
-    """The status that shows the request of the object as handled."""
-    return msgspec.structs.replace(status, last_handled_retry=retries.request(version.metadata))

@@ -11,13 +11,11 @@ from stellwerk.api.batch import Job
 from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.errors import REFUSED
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import RetryProgress
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus, Workload
-from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.pods.credentials import CredentialSecrets
 from stellwerk.operators.cap.pods.last_words import last_words
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
@@ -39,9 +37,8 @@ from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Se
 
 Answer: TypeAlias = Next[VersionStatus]
 
-_REFUSED = (BadRequest, Forbidden, Invalid)
 _OF_THE_SPEC = (ReservedVariable, UnknownContentJob, UnusableWorkload)
-_USABLE_LATER = (SecretMissing, CredentialsUnusable, NameTaken, BelongsToAnother, *_REFUSED)
+_USABLE_LATER = (CredentialsUnusable, BelongsToAnother, *REFUSED)
 
 
 class VersionFailed(ReconcileError):
@@ -80,7 +77,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
                 return self._answer(seen, action)
             case plan.RunWorkloads():
                 answer = await self._run(seen)
-                status = plan.acknowledged(seen.version, answer.status or seen.version.status)
+                status = retries.acknowledged(seen.version, answer.status or seen.version.status)
                 return replace(answer, status=status if status != seen.version.status else answer.status)
             case _:
                 return Next.done()
@@ -105,14 +102,9 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         caches, namespace = self.caches, version.metadata.namespace
         if version.metadata.is_terminating and (unseen := caches.unseen_tenants):
             raise VersionFailed(VersionReason.DeleteTriggered, unseen)
-        key = ObjectKey(namespace, version.spec.application)
-        application, uid = caches.applications.store.get(key), version.metadata.uid
-        unknown, unready = "", ""
-        missing: Sequence[str] = ()
-        if application is not None:
-            unknown = await caches.unknown_secrets(namespace)
-            missing = () if unknown else await caches.missing_secrets(application)
-            unready = unready_domain(application, lambda reference: caches.domain(namespace, reference))
+        key, uid = version.application_key, version.metadata.uid
+        application = caches.applications.store.get(key)
+        missing, unknown = await caches.missing_secrets(application) if application is not None else ((), "")
         return VersionSnapshot(
             version=version,
             application=application,
@@ -123,7 +115,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             tenants=caches.tenants.store.by(BY_APPLICATION, str(key)),
             hidden_tenants=caches.hidden_tenants(namespace),
             versions=caches.versions.store.by(BY_APPLICATION, str(key)),
-            unready_domain=unready,
+            unready_domain=unready_domain(application, caches.domain) if application is not None else "",
         )
 
     def _answer(self, seen: VersionSnapshot, report: Report) -> Answer:
@@ -145,7 +137,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             return self._answer(seen, plan.record(decision.step.job_name))
         failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
         now = self.clock.now()
-        if failed is not None and (retry := self._retry(seen, failed, decision)) is not None:
+        if failed is not None and (retry := retries.to_record(version, application, decision, now)) is not None:
             cause = job_steps.failure_message(failed) + await last_words(self.client, failed)
             return self._answer(seen, plan.run_again(failed.metadata.name, retry, cause, now))
         objects = VersionObjects(application=application, version=version)
@@ -214,8 +206,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         if isinstance(decision, StartJob):
             name = decision.step.job_name
             workload = dict(content.ordered(version))[name]
-            keep = self.credentials.renew if retry is not None else self.credentials.keep
-            secret = await keep(version, name, application, workload)
+            secret = await self.credentials.keep(version, name, application, workload, renews=retry is not None)
             body = content.job(version, workload, secret)
             decision = StartJob(replace(decision.step, build=lambda: body))
         decision = await job_steps.carry_out(self.client, version, decision, self.caches.content_jobs)
@@ -231,9 +222,9 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         version = seen.version
         if plan.is_ready(version):
             return ()
-        namespace, uid = version.metadata.namespace, version.metadata.uid
-        found = [await self.client.find(Job, name, namespace) for name in content.unseen(version, seen.jobs)]
-        own = [job for job in found if job is not None and (owner := job.metadata.controller) and owner.uid == uid]
+        names_of_jobs = content.unseen(version, seen.jobs)
+        found = [await self.client.find(Job, name, version.metadata.namespace) for name in names_of_jobs]
+        own = [job for job in found if job is not None and job.metadata.is_controlled_by(version.metadata)]
         return [await self._adopt(version, job) for job in own]
 
     async def _adopt(self, version: CAPApplicationVersion, job: Job) -> Job:
@@ -244,16 +235,6 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         written = await self.client.patch(Job, key.name, key.namespace, MergePatch(change))
         self.caches.content_jobs.expect(key, written.metadata.resource_version)
         return written
-
-    def _retry(self, seen: VersionSnapshot, failed: Job, decision: StepDecision) -> RetryProgress | None:
-        """The retry of a failed content job that has to be recorded; None where nothing has to."""
-        status = seen.version.status
-        is_asked = retries.is_pending(seen.version.metadata, status.last_handled_retry)
-        if isinstance(decision, RestartJob):
-            return retries.at_once(status.retry) if is_asked and status.retry is not None else None
-        if is_asked:
-            return retries.on_request(status.retry, failed)
-        return retries.by_itself(seen.application, status.retry, failed, self.clock.now())
 
 
 @contextmanager

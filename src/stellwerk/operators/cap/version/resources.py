@@ -203,8 +203,7 @@ class VersionObjects:
         self, resource: Resource, name: str, spec: JsonObject, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> Desired:
         metadata = workload_pods.given(labels={**labels}, annotations={**annotations})
-        key = ObjectKey(self.version.metadata.namespace, name)
-        return Desired.of(resource, key, {"metadata": metadata, "spec": spec})
+        return Desired.named(resource, ObjectKey(self.version.metadata.namespace, name), metadata, spec=spec)
 
 
 def _details(workload: Workload) -> DeploymentDetails:

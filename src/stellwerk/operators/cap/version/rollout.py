@@ -34,7 +34,7 @@ from stellwerk.kube.types.model import (
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.version import Workload
 from stellwerk.operators.cap.pods import vcap, workload_pods
-from stellwerk.operators.cap.pods.credentials import CredentialSecrets, NameTaken, SecretMissing
+from stellwerk.operators.cap.pods.credentials import CredentialSecrets
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.version.resources import VersionObjects
 from stellwerk.runtime.cache.informer import Informer
@@ -70,7 +70,7 @@ class CredentialRollout:
             name = objects.name(workload)
             try:
                 pause = await self._keep(objects, workload, name, outdated, restarted)
-            except (SecretMissing, CredentialsUnusable, NameTaken) as error:
+            except CredentialsUnusable as error:
                 _log.warning("Deployment %s keeps its credentials: %s", name, error)
                 continue
             if pause is not None:

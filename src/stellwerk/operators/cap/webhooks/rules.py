@@ -21,7 +21,7 @@ from stellwerk.operators.cap.kinds.domain import DomainSpec
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.routing import headers
-from stellwerk.operators.cap.routing.headers import InvalidHeaders
+from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.runtime import conditions
 
 
@@ -38,7 +38,7 @@ def problem_of_application(old: CAPApplication | None, new: CAPApplication) -> s
     brought = {key: text for key, text in new.metadata.annotations.items() if former.get(key) != text}
     try:
         headers.of_annotations(brought, str(new.ref))
-    except InvalidHeaders as error:
+    except Unroutable as error:
         return str(error)
     return _additional_output(brought.get(names.ADDITIONAL_OUTPUT_ANNOTATION, ""), new)
 

@@ -9,27 +9,24 @@ import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.api.istio import VirtualService
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
-from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import Unstructured, metadata_of
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import exposures, inline_domains, plan
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
-from stellwerk.operators.cap.hashed_objects import ORIGINAL
+from stellwerk.operators.cap.hashed_objects import ORIGINAL, owner_of
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome, Surroundings
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.routing.headers import InvalidHeaders
 from stellwerk.operators.cap.routing.objects import exposure_owner_hash
-from stellwerk.operators.cap.routing.targets import UnusableSubdomain
+from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.runtime import conditions
 
@@ -56,10 +53,6 @@ async def preview(subject: CAPApplication, request: PreviewRequest) -> Preview:
 async def _snapshot(client: Client, application: CAPApplication, found: Surroundings) -> ApplicationSnapshot:
     namespace = application.metadata.namespace
     secrets = (await client.list(metadata_of(Secret), namespace)).items
-    name = subscription_objects.provider_name(application)
-    provider = next((each for each in found.tenants if each.metadata.name == name), None)
-    context = provider.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "") if provider is not None else ""
-    secret = next((each for each in secrets if each.metadata.name == context), None)
     is_inline = application.spec.domains is not None and not application.spec.domain_refs
     return ApplicationSnapshot(
         application=application,
@@ -75,7 +68,10 @@ async def _snapshot(client: Client, application: CAPApplication, found: Surround
         )
         if is_inline
         else None,
-        unowned_context=context if subscription_objects.lacks_owner(provider, secret) else "",
+        unowned_context=subscription_objects.unowned_context(
+            subscription_objects.provider_tenant(application, found.tenants),
+            {each.metadata.name: each for each in secrets}.get,
+        ),
     )
 
 
@@ -96,25 +92,19 @@ def _decided(seen: ApplicationSnapshot, outcome: Outcome) -> tuple[ApplicationSn
 
 
 def _note_write(outcome: Outcome, application: CAPApplication, write: Write) -> None:
-    namespace = application.metadata.namespace
     match write:
         case plan.ReleaseSecrets(held):
-            for secret in held:
-                outcome.changed[Address(Secret.resource, secret.key).ref] = "a finalizer of the first releases goes"
+            for each in held:
+                outcome.changed[Address(Secret.resource, each.key).ref] = "a finalizer of the first releases goes"
         case plan.ConvertDomains(conversion):
-            for resource, body in conversion.created:
-                content = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-                outcome.objects.append(Desired(Address(resource, Unstructured.of(content).key), content))
+            outcome.objects += conversion.created
             outcome.changed[application.ref] = "spec.domains becomes spec.domainRefs"
         case plan.CreateProvider(version):
-            assert application.spec.provider is not None
-            wanted = subscription_objects.of_provider(application, application.spec.provider, version.spec.version)
-            secret_key = Unstructured.of(wanted.secret).key
-            outcome.created[Address(Secret.resource, secret_key).ref] = "the payload of the provider's subscription"
-            key = Unstructured.of(wanted.tenant).key
-            outcome.objects.append(Desired(Address(CAPTenant.resource, key), wanted.tenant))
-        case plan.OwnContext(name):
-            outcome.changed[Address(Secret.resource, ObjectKey(namespace, name)).ref] = "its tenant becomes its owner"
+            secret, provider = subscription_objects.of_provider(application, version.spec.version)
+            outcome.created[secret.ref] = "the payload of the provider's subscription"
+            outcome.objects.append(provider)
+        case plan.OwnContext(_, secret):
+            outcome.changed[Address(Secret.resource, secret.key).ref] = "its tenant becomes its owner"
         case plan.DeleteTenants(tenants):
             for tenant in tenants:
                 outcome.deleted[tenant.ref] = "the tenant of the provider goes with the application"
@@ -141,11 +131,11 @@ async def _note_routes(
         wanted = exposures.routes(
             application, version, live, found.find_domain, await surroundings.operator_namespace(client)
         )
-    except (InvalidHeaders, UnusableSubdomain) as error:
+    except Unroutable as error:
         raise PreviewFailed(str(error)) from error
     shown = {exposures.address_of(each): each for each in live}
     for address, (desired, hash) in wanted.items():
-        outcome.hashed(exposures.owner_of(application), desired, hash, shown.get(address))
+        outcome.hashed(owner_of(application), desired, hash, shown.get(address))
     for address in shown.keys() - wanted.keys():
         outcome.deleted[address.ref] = f"{version.ref} does not expose its subdomain"
 

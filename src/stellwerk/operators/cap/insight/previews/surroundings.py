@@ -84,7 +84,7 @@ class Surroundings:
     application: CAPApplication | None
     versions: Sequence[CAPApplicationVersion] = ()
     tenants: Sequence[CAPTenant] = ()
-    domains: Mapping[DomainRef, AnyDomain | None] = field(default_factory=dict)
+    domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict)
 
     def find_domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
         """The domain of a reference of the application."""
@@ -105,7 +105,7 @@ async def around(client: Client, namespace: str, name: str, application: CAPAppl
         application=found,
         versions=[each for each in versions if each.spec.application == name],
         tenants=[each for each in tenants if each.spec.cap_application_instance == name],
-        domains={each: await _domain(client, namespace, each) for each in references},
+        domains={each: domain for each in references if (domain := await _domain(client, namespace, each)) is not None},
     )
 
 

@@ -8,20 +8,20 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from stellwerk.api.istio import VirtualService
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import live_view
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import Unstructured, metadata_of
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.cap import names, preparation, retries
-from stellwerk.operators.cap.hashed_objects import ORIGINAL, is_written
+from stellwerk.operators.cap.hashed_objects import ORIGINAL, is_written, owner_of
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome, Surroundings
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
-from stellwerk.operators.cap.operation.steps import NoTenantOperation
-from stellwerk.operators.cap.tenant import networking, new_operation, plan
+from stellwerk.operators.cap.operation.jobs import NoTenantOperation
+from stellwerk.operators.cap.tenant import networking, plan
 from stellwerk.operators.cap.tenant.networking import NetworkingFailed
 from stellwerk.operators.cap.tenant.plan import TenantSnapshot
 
@@ -60,7 +60,7 @@ async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision
         case plan.AwaitOperation(operation):
             outcome.warnings.append(plan.waiting_message(operation))
         case plan.ShowFailure(operation):
-            if retries.is_pending(tenant.metadata, tenant.status.last_handled_retry):
+            if retries.is_pending(tenant):
                 outcome.changed[operation.ref] = "will be asked to run its failed step again"
             else:
                 outcome.warnings.append(plan.failure_message(operation))
@@ -72,14 +72,13 @@ async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision
 
 async def _note_start(client: Client, outcome: Outcome, tenant: CAPTenant, start: plan.Start) -> None:
     try:
-        body = new_operation.body(tenant, start)
+        wanted = plan.new_operation(tenant, start)
     except NoTenantOperation as error:
         raise PreviewFailed(str(error)) from error
-    address = Address(CAPTenantOperation.resource, Unstructured.of(body).key)
     if tenant.metadata.uid:
-        outcome.objects.append(Desired(address, body))
+        outcome.objects.append(wanted)
     else:  # of a tenant that is not stored yet, it cannot have the owner that it needs
-        outcome.created[address.ref] = start.operation
+        outcome.created[wanted.ref] = start.operation
     for earlier in start.replaces:
         outcome.deleted[earlier.ref] = "a newer operation replaces it"
     label = f"{names.TENANT_ID_LABEL}={tenant.spec.tenant_id}"
@@ -109,7 +108,7 @@ async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, foun
     if routes is None:
         return
     desired, hash = routes
-    owner = networking.owner_of(tenant)
+    owner = owner_of(tenant)
     if hosts.waits:
         outcome.warnings.append(f"{desired.ref} keeps its hosts: {hosts.waits}")
     if live is not None and is_written(owner, live, hash) and networking.lacking_metadata(desired, live):
