@@ -175,8 +175,10 @@ class Shop:
         patch = MergePatch({"spec": {"version": version}})
         await self.client.patch(metadata_of(CAPTenant), "acme", self.namespace, patch)
 
-    async def tenant_shows(self, reason: str, *, state: str = "Ready", name: str = "acme") -> CAPTenant:
-        """Return a tenant when it has this state for this reason."""
+    async def tenant_shows(
+        self, reason: str, *, state: str = "Ready", name: str = "acme", saying: str = ""
+    ) -> CAPTenant:
+        """Return a tenant when it has this state for this reason, with a message that has the words `saying`."""
         found: list[CAPTenant] = []
 
         async def does() -> bool:
@@ -185,6 +187,7 @@ class Shop:
             assert condition is not None
             shown = (found[0].status.state, condition.reason)
             assert shown == (state, reason), f"{shown}: {condition.message}"
+            assert saying in condition.message, condition.message
             return True
 
         await eventually(does, within=30, describe=f"tenant {name} shows {state}, {reason}")

@@ -198,8 +198,7 @@ async def test_an_object_without_a_state_shows_why_where_the_state_is_required(
     await shop.bind()
     await shop.apply()
     await shop.subscribe(follows=False)
-    tenant = await shop.tenant_shows("ProcessingStarted", state="")
-    assert "spec.version is empty" in str(tenant.status.conditions)
+    await shop.tenant_shows("ProcessingStarted", state="", saying="spec.version is empty")
     fields, why = BROKEN[CAPTenant]
     spec: JsonObject = {"capApplicationInstance": "shop", "subDomain": "other", "tenantId": "other", **fields}
     view = unstructured(CAPTenant.resource)
