@@ -194,6 +194,31 @@ def test_status_shows_conditions_children_and_events() -> None:
     )
 
 
+def test_status_of_what_is_ready_names_what_its_next_step_is_about() -> None:
+    root = Finding("CAPTenant shop/acme has no payload", "StepProcessingError", is_root_cause=True)
+    below = Finding("CAPTenant shop/acme waits for its operation", "Provisioning", (root,))
+    concerns = (Finding("3/4 tenants are ready", "NotAllTenantsReady", (below,)), Finding("the Secret is old"))
+    sheet = Sheet(
+        ObjectSummary(
+            ref("CAPApplication", "shop", "bookshop"),
+            ObjectHealth("True", "Consistent", "VersionExists", "version 2 is in use", ago(minutes=3)),
+            Diagnosis(concerns, next_step="add the payload"),
+        ),
+        [],
+        [],
+    )
+    assert status.shown(sheet, PLAIN, NOW) == look(
+        """
+        ✔ CAPApplication shop/bookshop is ready (for 3m)
+          State:    Consistent
+          Reason:   VersionExists
+          Message:  version 2 is in use
+          Concern:  3/4 tenants are ready: CAPTenant shop/acme has no payload; the Secret is old
+          Next:     add the payload
+        """
+    )
+
+
 def test_an_event_series_tells_how_often_and_when_last() -> None:
     event = Unstructured.of(
         {

@@ -21,6 +21,7 @@ from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime import conditions
+from stellwerk.runtime.insight.diagnosis import Finding
 
 LAST_EVENTS = 10
 CONDITIONS = (
@@ -101,10 +102,23 @@ def _facts(seen: ObjectSummary) -> list[str]:
         "State:": seen.health.state,
         "Reason:": seen.health.reason,
         "Message:": seen.health.message,
+        "Concern:": _concern(seen),
         "Turn:": seen.diagnosis.turn,
         "Next:": seen.diagnosis.next_step,
     }
     return [f"  {label:<10}{escaped(value)}" for label, value in facts.items() if value]
+
+
+def _concern(seen: ObjectSummary) -> str:
+    """What needs attention of an object that is ready: its message is not about that, turn and next step are."""
+    if not seen.health.is_ready:
+        return ""
+    roots = [(finding, _root(finding)) for finding in seen.diagnosis.findings]
+    return "; ".join(f"{each.text}: {root.text}" if root is not each else each.text for each, root in roots)
+
+
+def _root(finding: Finding) -> Finding:
+    return _root(finding.because[0]) if finding.because else finding
 
 
 def _section(title: str, lines: Sequence[str]) -> list[str]:
