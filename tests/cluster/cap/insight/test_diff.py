@@ -10,10 +10,11 @@ from tests.cluster.cap.shop import Shop, job, router, server
 from tests.cluster.program import Ended
 
 from stellwerk.api.apps import Deployment
-from stellwerk.api.core import Namespace, Pod, Service
+from stellwerk.api.core import Namespace, Pod, Secret, Service
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.installation import NAMESPACE
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import Domain
@@ -119,7 +120,14 @@ async def test_an_application_shows_its_provider_and_the_tenants_that_follow(
     follows = await stellwerk("diff", "ca/shop")
     await shop.apply(provider={"subDomain": "own", "tenantId": "own-id"})
     provider = await stellwerk("diff", "ca/shop")
+    application = await shop.client.get(CAPApplication, "shop", shop.namespace)
+    payload = names.derived("shop-provider", application.metadata.uid)
+    await shop.client.create(Secret, {"metadata": {"name": payload, "namespace": shop.namespace}})
+    refused = await stellwerk("diff", "ca/shop")
 
+    assert f"+ Secret {shop.namespace}/{payload}" in provider.stdout
+    assert f"Secret {payload} has the name of the payload of the provider tenant" in refused.stdout + refused.stderr
+    assert f"+ CAPTenant {shop.namespace}/shop-provider" not in marked(refused)
     assert f"~ CAPTenant {shop.namespace}/acme (spec.version: 1.0.0 -> 2.0.0)" in marked(follows)
     assert f"+ CAPTenant {shop.namespace}/shop-provider" in marked(provider)
 

@@ -211,16 +211,9 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         except AlreadyExists:
             key = wanted.key
             found = await self.client.get(metadata_of(Secret), key.name, key.namespace)
-        provider = application.spec.provider
-        assert provider is not None
-        tenant = subscription_objects.provider_name(application)
-        if subscription_objects.may_hold_payload(found, provider.tenant_id, (tenant,)):
-            return found  # created before a crash: its content is the same
-        raise ApplicationFailed(
-            f"Secret {key.name} has the name of the payload of the provider tenant and is not one; it stays as it is "
-            f"(rename or delete it: kubectl delete secret {key.name} -n {key.namespace})",
-            ApplicationReason.ProviderTenantError,
-        )
+        if why := subscription_objects.taken_name(application, found):
+            raise ApplicationFailed(why, ApplicationReason.ProviderTenantError)
+        return found  # created before a crash: its content is the same
 
     async def _own_context(self, tenant: CAPTenant, secret: HasMetadata) -> None:
         key = secret.metadata

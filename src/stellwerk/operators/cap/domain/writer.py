@@ -58,10 +58,10 @@ class DomainWriter:
         for kept_by_label in (True, False):
             part = [each for each in others if is_kept_by_label(each.address.resource) is kept_by_label]
             wanted = {each.address: (each.desired, each.hash) for each in part}
-            owner = owner_of(domain, kept_by_label=kept_by_label)
+            owner = ownership_of(domain, kept_by_label=kept_by_label)
             await self.objects.apply(owner, wanted, live, memory, written)
         for policy in policies:  # each by itself: many namespaces share a ClusterDomain, and one may refuse it
-            alone, owner = Written(), owner_of(domain, kept_by_label=False)
+            alone, owner = Written(), ownership_of(domain, kept_by_label=False)
             await self.objects.apply(owner, {policy.address: (policy.desired, policy.hash)}, live, memory, alone)
             written.is_changed |= alone.is_changed
             if alone.problems and not alone.obstacles & _NAMESPACE_GOES:  # nothing is reached in a namespace that goes
@@ -84,7 +84,7 @@ class DomainWriter:
         return bool(objects)
 
 
-def owner_of(domain: AnyDomain, *, kept_by_label: bool) -> Ownership:
+def ownership_of(domain: AnyDomain, *, kept_by_label: bool) -> Ownership:
     """The domain as the owner of its objects: by an owner reference, or by its label alone."""
     found = naming.owner_labels(domain)
     if kept_by_label:

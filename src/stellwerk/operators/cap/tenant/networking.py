@@ -25,15 +25,11 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.targets import FindDomain, ServedDomain, Unroutable
+from stellwerk.operators.cap.tenant.plan import TenantFailed
 from stellwerk.operators.cap.watches import Caches
-from stellwerk.runtime.reconciler import ReconcileError
 
 NETWORKING = "ReconcileTenantNetworking"
 """The action of Events about routes."""
-
-
-class TenantFailed(ReconcileError):
-    """A tenant cannot be worked on now. Its condition keeps the reason that it has."""
 
 
 class NetworkingFailed(TenantFailed):

@@ -44,10 +44,14 @@ from stellwerk.operators.cap.operation.plan import is_asked_again, marks_of
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
-from stellwerk.runtime.reconciler import Notice
+from stellwerk.runtime.reconciler import Notice, ReconcileError
 
 PREVIOUS_VERSIONS = 10
 """How many previous versions a tenant shows, unless the settings name another number."""
+
+
+class TenantFailed(ReconcileError):
+    """A tenant cannot be worked on now. Its condition keeps the reason that it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from stellwerk.operators.cap.operation.jobs import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing.targets import unready_domain
 from stellwerk.operators.cap.tenant import plan
-from stellwerk.operators.cap.tenant.networking import NETWORKING, TenantFailed, TenantNetworking
-from stellwerk.operators.cap.tenant.plan import Phase, TenantSnapshot
+from stellwerk.operators.cap.tenant.networking import NETWORKING, TenantNetworking
+from stellwerk.operators.cap.tenant.plan import Phase, TenantFailed, TenantSnapshot
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_ID, Caches
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock

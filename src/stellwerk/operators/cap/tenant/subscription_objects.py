@@ -122,3 +122,14 @@ def may_hold_payload(secret: HasMetadata, tenant_id: str, tenants: Collection[st
             for owner in metadata.owner_references
         )
     )
+
+
+def taken_name(application: CAPApplication, secret: HasMetadata) -> str:
+    """Why a Secret with the name of the payload of the provider is not used; empty where it is one."""
+    provider, key = application.spec.provider, secret.metadata
+    if provider is not None and may_hold_payload(secret, provider.tenant_id, (provider_name(application),)):
+        return ""
+    return (
+        f"Secret {key.name} has the name of the payload of the provider tenant and is not one; it stays as it is "
+        f"(rename or delete it: kubectl delete secret {key.name} -n {key.namespace})"
+    )

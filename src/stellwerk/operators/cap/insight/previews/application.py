@@ -41,7 +41,7 @@ async def preview(subject: CAPApplication, request: PreviewRequest) -> Preview:
     outcome = Outcome()
     seen, decision = _decided(await _snapshot(client, subject, found), outcome)
     if decision.write is not None:
-        _note_write(outcome, seen.application, decision.write)
+        await _note_write(client, outcome, seen.application, decision.write)
     if decision.exposes is not None:
         await _note_routes(client, outcome, found, seen.application, decision.exposes)
     ready = conditions.find(decision.status.conditions, READY) if decision.status is not None else None
@@ -91,7 +91,7 @@ def _decided(seen: ApplicationSnapshot, outcome: Outcome) -> tuple[ApplicationSn
     raise PreviewFailed("the application does not come to an end")
 
 
-def _note_write(outcome: Outcome, application: CAPApplication, write: Write) -> None:
+async def _note_write(client: Client, outcome: Outcome, application: CAPApplication, write: Write) -> None:
     match write:
         case plan.ReleaseSecrets(held):
             for each in held:
@@ -101,7 +101,12 @@ def _note_write(outcome: Outcome, application: CAPApplication, write: Write) -> 
             outcome.changed[application.ref] = "spec.domains becomes spec.domainRefs"
         case plan.CreateProvider(version):
             secret, provider = subscription_objects.of_provider(application, version.spec.version)
-            outcome.created[secret.ref] = "the payload of the provider's subscription"
+            found = await client.find(metadata_of(Secret), secret.key.name, secret.key.namespace)
+            if found is not None and (why := subscription_objects.taken_name(application, found)):
+                outcome.warnings.append(why)
+                return
+            if found is None:
+                outcome.created[secret.ref] = "the payload of the provider's subscription"
             outcome.objects.append(provider)
         case plan.OwnContext(_, secret):
             outcome.changed[Address(Secret.resource, secret.key).ref] = "its tenant becomes its owner"

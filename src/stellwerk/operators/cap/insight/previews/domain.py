@@ -27,7 +27,7 @@ from stellwerk.operators.cap.domain.errors import DomainProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings, DomainSnapshot, World
 from stellwerk.operators.cap.domain.resources import DnsRecord
-from stellwerk.operators.cap.domain.writer import owner_of
+from stellwerk.operators.cap.domain.writer import ownership_of
 from stellwerk.operators.cap.hashed_objects import ORIGINAL
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome
@@ -140,7 +140,7 @@ async def _note_objects(request: PreviewRequest, outcome: Outcome, world: World)
     wanted = plan.plan(replace(world, ingress_namespace=namespace, records=records))
     outcome.warnings += wanted.problems
     for each in wanted.resources:
-        owner = owner_of(domain, kept_by_label=plan.is_kept_by_label(each.address.resource))
+        owner = ownership_of(domain, kept_by_label=plan.is_kept_by_label(each.address.resource))
         outcome.hashed(owner, each.desired, each.hash, world.snapshot.live.get(each.address))
     for address, _ in wanted.obsolete:
         outcome.deleted[address.ref] = "the domain needs it no longer"
