@@ -27,6 +27,16 @@ async def tenants(shop: Shop) -> list[CAPTenant]:
     return [*(await shop.client.list(CAPTenant, shop.namespace)).items]
 
 
+async def former_payload(shop: Shop, stellwerk: Stellwerk) -> str:
+    """The name that the payload of a subscriber had, who has gone again."""
+    await open_shop(shop)
+    await stellwerk("cap", "subscribe", "shop", "acme-id", "acme")
+    [first] = await tenants(shop)
+    context = first.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
+    await stellwerk("cap", "unsubscribe", first.metadata.name, "--yes", "--wait")
+    return context
+
+
 async def test_a_subscriber_becomes_a_tenant_with_the_payload_of_its_subscription(
     running: Running, shop: Shop, stellwerk: Stellwerk
 ) -> None:
@@ -99,11 +109,7 @@ async def test_a_dry_run_prints_what_it_would_create_for_programs(shop: Shop, st
 async def test_another_secret_with_the_name_of_a_payload_stays_and_is_named(
     running: Running, shop: Shop, stellwerk: Stellwerk
 ) -> None:
-    await open_shop(shop)
-    await stellwerk("cap", "subscribe", "shop", "acme-id", "acme")
-    [first] = await tenants(shop)
-    context = first.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
-    await stellwerk("cap", "unsubscribe", first.metadata.name, "--yes", "--wait")
+    context = await former_payload(shop, stellwerk)
 
     async def is_gone() -> bool:
         return await shop.client.find(metadata_of(Secret), context, shop.namespace) is None
@@ -122,11 +128,7 @@ async def test_another_secret_with_the_name_of_a_payload_stays_and_is_named(
 async def test_what_a_subscription_left_behind_before_a_crash_is_used(
     running: Running, shop: Shop, stellwerk: Stellwerk
 ) -> None:
-    await open_shop(shop)
-    await stellwerk("cap", "subscribe", "shop", "acme-id", "acme")
-    [first] = await tenants(shop)
-    context = first.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
-    await stellwerk("cap", "unsubscribe", first.metadata.name, "--yes", "--wait")
+    context = await former_payload(shop, stellwerk)
     data = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
     labels = {names.TENANT_ID_LABEL: "acme-id"}
     orphan = {"metadata": {"name": context, "namespace": shop.namespace, "labels": labels}, "data": data}

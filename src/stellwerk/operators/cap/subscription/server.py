@@ -150,20 +150,15 @@ class SubscriptionRoutes:
 
     async def _provision_sms(self, request: Request) -> Response:
         callback = _callback(request)
-        if request.method == "PUT":
-            subscription = payloads.sms_subscription(request.body)
-            certificate = await self._certificate(request)
-            asked = _Asked(
-                protocol=Protocol.SMS,
-                callback=callback,
-                caller=certificate,
-                guid=subscription.guid,
-                tenant_id=subscription.tenant_id,
-            )
-            return await self._subscribe(asked, subscription, request.body)
-        guid, tenant_id = payloads.sms_end(request.query, request.found["path"].rstrip("/").rpartition("/")[2])
+        subscription = payloads.sms_subscription(request.body) if request.method == "PUT" else None
+        if subscription is not None:
+            guid, tenant_id = subscription.guid, subscription.tenant_id
+        else:
+            guid, tenant_id = payloads.sms_end(request.query, request.found["path"].rstrip("/").rpartition("/")[2])
         certificate = await self._certificate(request)
         asked = _Asked(protocol=Protocol.SMS, callback=callback, caller=certificate, guid=guid, tenant_id=tenant_id)
+        if subscription is not None:
+            return await self._subscribe(asked, subscription, request.body)
         return await self._unsubscribe(asked)
 
     async def _subscribe(self, asked: _Asked, subscription: Subscription, body: bytes) -> Response:
