@@ -48,5 +48,5 @@ class Tunables:
             return
         for rejection in rejections:
             _log.warning("ConfigMap %s: %s", delta.key, rejection)
-        told = conditions.truncated("; ".join(map(str, rejections)))
-        self._recorder.send(delta.new, Notice(REJECTED, told, Severity.WARNING, action="Read"))
+        message = conditions.truncated("; ".join(map(str, rejections)))
+        self._recorder.send(delta.new, Notice(REJECTED, message, Severity.WARNING, action="Read"))
