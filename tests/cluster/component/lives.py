@@ -74,11 +74,16 @@ class Lives:
                 await self.then.ready(name, revision=f"r{step + 1}", within=self.patience_seconds)
 
     async def led(self) -> Sequence[Run]:
-        """A whole life; what is there at the end of each step."""
+        """A whole life; what is there at the end of each step.
+
+        The third is Ready with its revision before the first is, and then waits for it once more: only when nothing
+        is left to do is the step at its end.
+        """
         ends = []
         for step, ask in enumerate(self.steps):
             await ask()
             await self.over(step)
+            await self.running.settled(self.given.client)
             ends.append(await self._end())
         return ends
 
