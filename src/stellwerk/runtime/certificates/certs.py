@@ -16,6 +16,7 @@ import os
 import secrets
 import ssl
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,7 +35,11 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+# Certificates come from strangers, too. One with a serial of zero is judged like any other, without a line on stderr.
+warnings.filterwarnings("ignore", category=CryptographyDeprecationWarning)
 
 PrivateKey: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
+import subprocess
+import sys
+
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +109,27 @@ def test_a_damaged_certificate_is_refused_and_nothing_worse(place: int, damage: 
         return
     same = [x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()) for pem in (damaged, _PEM)]
     assert same[0] == same[1], "it is another certificate, and was accepted"
+
+
+PROBE = """
+import sys
+from datetime import UTC, datetime
+from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRefused, verified
+try:
+    verified(sys.argv[1], [], datetime.now(UTC))
+except CertificateRefused as refused:
+    print(refused)
+"""
+
+
+@pytest.mark.req("R-401")
+def test_an_unusual_certificate_of_a_stranger_writes_nothing_into_the_log_but_our_answer() -> None:
+    certificate = x509.load_pem_x509_certificate(_PEM)
+    serial = certificate.serial_number.to_bytes(certificate.serial_number.bit_length() // 8 + 1)
+    negative = certificate.public_bytes(Encoding.DER).replace(serial, b"\x80" + serial[1:], 1)
+    pem = ssl.DER_cert_to_PEM_cert(negative).encode()
+    done = subprocess.run([sys.executable, "-c", PROBE, header(pem)], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("no configured authority vouches for the client certificate now\n", "")
 
 
 @pytest.mark.req("R-401")
