@@ -16,6 +16,7 @@ from stellwerk.runtime.control.jobs import (
     JobStepFailed,
     RestartJob,
     StartJob,
+    StepBlocked,
     StepDecision,
     StepsDone,
     carry_out,
@@ -140,7 +141,7 @@ async def test_a_job_of_another_owner_under_the_same_name_is_left_alone(
 
     refused = await carry_out(client, second, StartJob(STEPS[0]))
 
-    assert isinstance(refused, JobStepFailed)
+    assert isinstance(refused, StepBlocked)
     assert f"Job {namespace}/operation-first, which exists and" in refused.message
     after = await client.get(Job, "operation-first", namespace)
     assert msgspec.to_builtins(after.metadata.owner_references) == msgspec.to_builtins(before.metadata.owner_references)

@@ -26,7 +26,7 @@ from stellwerk.operators.cap.operation.plan import (
     Snapshot,
 )
 from stellwerk.operators.cap.reasons import OperationReason
-from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob
+from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepBlocked
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STEPS: tuple[JsonObject, ...] = (
@@ -53,14 +53,14 @@ def prepared(*, status: JsonObject | None = None, **metadata: JsonValue) -> CAPT
     return given.operation("upgrade", *STEPS, metadata=body, status=status or {})
 
 
-def a_job(number: int, condition: str = "") -> Job:
+def a_job(number: int, condition: str = "", *, name: str = "") -> Job:
     """The Job of a step, of the operation `acme-op`."""
     operation = prepared()
     conditions: list[JsonValue] = [{"type": condition, "status": "True", "reason": "R", "message": "m"}]
     owner: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenantOperation"}
     body: JsonObject = {
         "metadata": {
-            "name": f"job-{number}",
+            "name": name or f"job-{number}",
             "namespace": given.NAMESPACE,
             "uid": f"uid-job-{number}",
             "labels": {
@@ -177,6 +177,18 @@ def test_a_step_that_may_fail_lets_the_operation_go_on() -> None:
     assert report is not None
     assert (report.step, report.starts_next, report.has_ended) == (2, True, False)
     assert report.message.endswith("; continuing operation")
+
+
+@pytest.mark.parametrize("condition", ["", "Failed"], ids=["run", "have failed"])
+def test_two_jobs_of_a_step_neither_end_the_operation_nor_count_as_its_failure(condition: str) -> None:
+    operation = prepared(status={"currentStep": 2})
+    jobs = (a_job(2, condition), a_job(2, condition, name="job-2-x7k2p"))
+    blocked = action(operation, *jobs)
+
+    assert isinstance(blocked, RunStep)
+    assert isinstance(blocked.decision, StepBlocked)
+    assert "job-2, job-2-x7k2p" in blocked.decision.message
+    assert plan.report_of(operation, 2, blocked.decision) is None
 
 
 def test_a_step_that_must_not_fail_ends_the_operation() -> None:
@@ -329,6 +341,9 @@ def test_an_operation_without_its_tenant_is_released_as_soon_as_no_job_of_it_run
     deleted: dict[str, JsonValue] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     assert orphaned(None, **deleted) == Release(), "its Job cannot be created any more"
     assert isinstance(orphaned(None, a_job(1), **deleted), RunStep), "its Job runs"
+    second = a_job(1, "Failed", name="job-1-x7k2p")
+    assert isinstance(orphaned(None, a_job(1), second, **deleted), RunStep), "one of its Jobs runs"
+    assert orphaned(None, a_job(1, "Complete"), second, **deleted) == Release(), "both have ended"
     assert isinstance(orphaned(None), RunStep), "the cache of tenants may be behind"
 
 

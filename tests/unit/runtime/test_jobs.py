@@ -20,6 +20,7 @@ from stellwerk.runtime.control.jobs import (
     JobStepFailed,
     RestartJob,
     StartJob,
+    StepBlocked,
     StepDecision,
     StepsDone,
     next_step,
@@ -166,15 +167,15 @@ def test_each_state_has_one_decision(
     ],
 )
 def test_a_job_of_another_owner_is_not_adopted(present: Job, cause: str) -> None:
-    assert next_step(OWNER, (A,), (present,), finished=()) == JobStepFailed(
+    assert next_step(OWNER, (A,), (present,), finished=()) == StepBlocked(
         A,
         f"step a of {OWNER.ref} cannot use Job tenant/op-a, which exists and {cause}. Delete or rename that Job",
     )
 
 
-def test_two_jobs_of_one_step_are_an_error_that_names_both() -> None:
+def test_two_jobs_of_one_step_block_it_and_are_both_named() -> None:
     jobs = (job("a", COMPLETE), job("a", job_name="op-a-x7k2p"))
-    assert next_step(OWNER, (A,), jobs, finished=()) == JobStepFailed(
+    assert next_step(OWNER, (A,), jobs, finished=()) == StepBlocked(
         A, "step a has 2 Jobs in namespace tenant: op-a, op-a-x7k2p. Delete all but one of them"
     )
 

@@ -80,7 +80,7 @@ def to_record(
     """
     progress, is_asked = obj.status.retry, is_pending(obj)
     match decision:
-        case JobStepFailed(_, _, job) if job is not None:
+        case JobStepFailed(_, _, job):
             return on_request(progress, job) if is_asked else by_itself(application, progress, job, now)
         case RestartJob() if is_asked and progress is not None and seconds_left(progress, now):
             return msgspec.structs.replace(progress, next_attempt_time=None)

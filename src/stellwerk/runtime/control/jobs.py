@@ -17,6 +17,9 @@ being deleted without the operator, so it was rejected.
 A Job belongs to a step if the owner controls it (by uid) and it carries the step's labels. The name does not matter
 then, so Jobs that another version of the operator created under generated names are adopted as well. A step without
 labels is matched by name. A Job with the step's name that belongs to another owner is never adopted.
+
+Such a Job, and a second Job of a step, are not failures of the step: `StepBlocked` lasts until a user deletes one Job.
+An owner reports it as an error that it tries again, because its caches may not show the Job of another owner.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ class JobStep:
 
 @dataclass(frozen=True, slots=True)
 class StartJob:
-    """The step has no Job. Next: AwaitJob, or JobStepFailed if the name belongs to another owner."""
+    """The step has no Job. Next: AwaitJob, or StepBlocked if the name belongs to another owner."""
 
     step: JobStep
 
@@ -90,14 +93,22 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class JobStepFailed:
-    """The operation stops at this step. Next: RestartJob on request, or StartJob when the Job is deleted.
+    """The Job failed, and the operation stops. Next: RestartJob on request, or StartJob when the Job is deleted."""
 
-    `job` is the one that failed; None if no Job did, because the step cannot have one.
+    step: JobStep
+    message: str
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class StepBlocked:
+    """The step has several Jobs, which may run, or another owner has its Job name. Next: any, when one Job is deleted.
+
+    `message` names the Jobs.
     """
 
     step: JobStep
     message: str
-    job: Job | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,7 @@ class StepsDone:
     """All steps are recorded as finished."""
 
 
-StepDecision: TypeAlias = StartJob | AwaitJob | RestartJob | Advance | JobStepFailed | StepsDone
+StepDecision: TypeAlias = StartJob | AwaitJob | RestartJob | Advance | JobStepFailed | StepBlocked | StepsDone
 
 
 def next_step(
@@ -124,11 +135,11 @@ def next_step(
     present = [job for job in jobs if job.metadata.namespace == owner.metadata.namespace]
     candidates = [job for job in present if _belongs(job, step, owner)]
     if len(candidates) > 1:
-        return JobStepFailed(step, _ambiguous(step, candidates))
+        return StepBlocked(step, _ambiguous(step, candidates))
     if candidates:
         return _progress(step, candidates[0], retry)
     stranger = next((job for job in present if job.metadata.name == step.job_name), None)
-    return StartJob(step) if stranger is None else JobStepFailed(step, _name_taken(step, stranger, owner))
+    return StartJob(step) if stranger is None else StepBlocked(step, _name_taken(step, stranger, owner))
 
 
 async def carry_out(
@@ -156,7 +167,7 @@ async def carry_out(
             metadata = job.metadata
             await client.delete(Job, metadata.name, metadata.namespace, uid=metadata.uid, propagation="Background")
             return AwaitJob(step, job)
-        case AwaitJob() | Advance() | JobStepFailed() | StepsDone():
+        case AwaitJob() | Advance() | JobStepFailed() | StepBlocked() | StepsDone():
             return decision
 
 

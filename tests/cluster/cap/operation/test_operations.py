@@ -15,7 +15,7 @@ from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, metadata_of, owner_reference, unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, owner_reference, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.testing.cluster import AuditLog
@@ -143,6 +143,25 @@ async def test_a_failed_step_ends_the_operation_unless_it_may_fail(
     assert message.startswith("step 1/2 : Job ")
     assert "kubectl logs job/acme-notify-" in message
     assert "Last exit code 1" in message
+
+
+async def test_two_jobs_of_a_step_are_an_error_until_one_is_deleted(running: Running, shop: Shop) -> None:
+    await shop.open(job("mtxs", fate="hang"), follows=False)
+    await shop.operate("upgrade")
+    await shop.shows("StepInitiated")
+    (first,) = await shop.all_jobs()
+    owners: JsonValue = msgspec.to_builtins(first.metadata.owner_references)
+    pod: JsonObject = {"restartPolicy": "Never", "containers": [{"name": "mtxs", "image": "job:1"}]}
+    metadata: JsonObject = {"name": "acme-mtxs-x7k2p", "namespace": shop.namespace, "ownerReferences": owners}
+    metadata["labels"] = {**first.metadata.labels}
+    await shop.client.create(Job, {"metadata": metadata, "spec": {"template": {"spec": pod}}})
+    operation = await shop.shows("StepProcessingError")
+
+    assert operation.status.state == "Processing"
+    assert "Delete all but one of them" in ready(operation)[1]
+    await shop.client.delete(metadata_of(Job), first.metadata.name, shop.namespace, propagation="Background")
+    operation = await shop.ends()
+    assert (operation.status.state, ready(operation)[0]) == ("Completed", "StepCompleted")
 
 
 async def test_a_failed_operation_shows_where_its_log_is_and_how_its_pod_ended(running: Running, shop: Shop) -> None:

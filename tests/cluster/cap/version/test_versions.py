@@ -348,6 +348,23 @@ async def test_a_content_job_that_failed_under_the_original_stops_the_version_an
     assert made.metadata.uid not in [each.metadata.uid for each in await shop.all_jobs()]
 
 
+async def test_a_content_job_whose_name_another_job_has_is_an_error_until_that_is_deleted(
+    running: Running, shop: Shop
+) -> None:
+    """No cache shows the other Job, because it has no label of ours."""
+    pod: JsonObject = {"restartPolicy": "Never", "containers": [{"name": "other", "image": "other:1"}]}
+    metadata: JsonObject = {"name": "shop-v1-content", "namespace": shop.namespace}
+    await shop.client.create(Job, {"metadata": metadata, "spec": {"template": {"spec": pod}}})
+    await begin(shop, job("load", "Content"), job("mtxs"), router())
+    version = await shop.version_shows("ErrorInContentDeploymentJob", state="Error")
+    assert f"Job {shop.namespace}/shop-v1-content, which exists and has no controlling owner" in message(version)
+    assert version.status.finished_jobs == ()
+
+    await shop.client.delete(metadata_of(Job), "shop-v1-content", shop.namespace, propagation="Background")
+    version = await shop.version_shows("WorkloadsReady")
+    assert version.status.finished_jobs == ("shop-v1-content",)
+
+
 @pytest.mark.req("CAP-18")
 async def test_a_variable_of_the_operator_in_a_workload_is_an_error_that_names_it(running: Running, shop: Shop) -> None:
     await begin(shop, server("srv", env=[{"name": "VCAP_SERVICES", "value": "{}"}]), router(), job("mtxs"))

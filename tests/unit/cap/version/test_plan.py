@@ -8,6 +8,7 @@ import msgspec
 from tests.unit.cap.given import NAMESPACE, application, tenant, version
 
 from stellwerk.api.apps import Deployment
+from stellwerk.api.batch import Job
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names
@@ -58,7 +59,7 @@ def test_a_failed_content_job_is_not_finished_any_more() -> None:
     found = msgspec.structs.replace(found, status=VersionStatus(finished_jobs=recorded))
     seen = VersionSnapshot(version=found, application=application())
     step = JobStep(name="bookshop-v1-second", job_name="bookshop-v1-second", build=dict)
-    failed = plan.progress(seen, JobStepFailed(step, "it broke"), NAMES)
+    failed = plan.progress(seen, JobStepFailed(step, "it broke", Job()), NAMES)
     assert plan.status_of(found, failed, NOW).finished_jobs == ("bookshop-v1-first",)
     again = plan.run_again("bookshop-v1-second", RetryProgress(attempts=2), "it broke", NOW)
     assert plan.status_of(found, again, NOW).finished_jobs == ("bookshop-v1-first",)

@@ -37,6 +37,7 @@ from stellwerk.runtime.control.jobs import (
     JobStepFailed,
     RestartJob,
     StartJob,
+    StepBlocked,
     StepDecision,
     failure_message,
     next_step,
@@ -151,14 +152,15 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
     step = operation.spec.steps[number - 1]
     is_retry = retries.is_recorded(status.retry, seen.jobs)
     decision = next_step(operation, (_job_step(seen, number, step),), seen.jobs, finished=(), retry=is_retry)
-    if operation.metadata.is_terminating and seen.tenant is None and isinstance(decision, StartJob | RestartJob):
+    runs = not all(job.has_ended for job in seen.jobs)
+    needs_tenant = isinstance(decision, StartJob | RestartJob | StepBlocked)
+    if operation.metadata.is_terminating and seen.tenant is None and needs_tenant and not runs:
         return Release()
     failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
     if (retry := retries.to_record(operation, seen.application, decision, now)) is not None:
         return RunAgain(number, retry, failed)
     # A failure that is not repeated ends the operation at once: a request that is gone is acknowledged after the end.
-    has_failed = isinstance(decision, JobStepFailed) and failed is not None
-    if not has_failed and retries.is_unread(operation):
+    if not isinstance(decision, JobStepFailed) and retries.is_unread(operation):
         return Acknowledge()
     if isinstance(decision, RestartJob) and (seconds := retries.seconds_left(status.retry, now)):
         return Pause(seconds)

@@ -31,7 +31,7 @@ from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control import jobs as job_steps
-from stellwerk.runtime.control.jobs import JobStep, JobStepFailed, RestartJob, StartJob
+from stellwerk.runtime.control.jobs import JobStep, JobStepFailed, RestartJob, StartJob, StepBlocked
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer = Next[OperationStatus]
@@ -145,8 +145,10 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
                 raise OperationFailed(str(error)) from error
         elif isinstance(decision, RestartJob):
             decision = await job_steps.carry_out(self.client, operation, decision)
-        elif isinstance(decision, JobStepFailed) and decision.job is not None:
+        elif isinstance(decision, JobStepFailed):
             words = await last_words(self.client, decision.job)
+        if isinstance(decision, StepBlocked):  # no Job failed, and those there are may run: the operation goes on
+            raise OperationFailed(decision.message)
         report = plan.report_of(operation, action.number, decision, is_new=is_new, last_words=words)
         return self._answer(operation, report)
 

@@ -31,7 +31,15 @@ from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control import jobs as job_steps
-from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepDecision
+from stellwerk.runtime.control.jobs import (
+    Advance,
+    AwaitJob,
+    JobStepFailed,
+    RestartJob,
+    StartJob,
+    StepBlocked,
+    StepDecision,
+)
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Retry, Severity, SimpleReconciler
 
@@ -145,8 +153,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         if isinstance(decision, RestartJob):
             return Next.after(retries.seconds_left(version.status.retry, now))
         deployments = [objects.name(workload) for _, workload in objects.workloads()]
-        if isinstance(decision, JobStepFailed) and failed is not None:
-            decision = replace(decision, message=decision.message + await last_words(self.client, failed))
+        if isinstance(decision, JobStepFailed):
+            decision = replace(decision, message=decision.message + await last_words(self.client, decision.job))
         report = plan.progress(seen, decision, deployments)
         answer = self._answer(seen, report)
         return await self._with_credentials(seen, objects, answer) if report.is_ready else answer
@@ -197,7 +205,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     # ---- content jobs
 
     async def _content(self, seen: VersionSnapshot, application: CAPApplication) -> StepDecision:
-        """The state of the content jobs, after the one that is due was started."""
+        """The state of the content jobs, after the one that is due was started. Raises BelongsToAnother, ApiError."""
         version, retry = seen.version, seen.version.status.retry
         jobs = [*seen.jobs, *await self._unseen(seen)]
         decision = content.next_job(version, jobs, retry=retries.is_recorded(retry, jobs))
@@ -210,7 +218,9 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             body = content.job(version, workload, secret)
             decision = StartJob(replace(decision.step, build=lambda: body))
         decision = await job_steps.carry_out(self.client, version, decision, self.caches.content_jobs)
-        if isinstance(decision, AwaitJob | Advance | JobStepFailed) and decision.job is not None:
+        if isinstance(decision, StepBlocked):
+            raise BelongsToAnother(decision.message)
+        if isinstance(decision, AwaitJob | Advance | JobStepFailed):
             await self._adopt(version, decision.job)
         return decision
 

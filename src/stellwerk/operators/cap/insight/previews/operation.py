@@ -18,7 +18,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.operation import plan
 from stellwerk.operators.cap.operation.plan import Report, RunStep, Snapshot
-from stellwerk.runtime.control.jobs import RestartJob, StartJob
+from stellwerk.runtime.control.jobs import RestartJob, StartJob, StepBlocked
 
 
 async def preview(subject: CAPTenantOperation, request: PreviewRequest) -> Preview:
@@ -33,7 +33,7 @@ async def preview(subject: CAPTenantOperation, request: PreviewRequest) -> Previ
     match action:
         case plan.Release():
             outcome.changed[subject.ref] = "the finalizer goes, and the operation with it"
-        case Report(_, message):
+        case Report(_, message) | RunStep(_, _, StepBlocked(_, message)):
             outcome.warnings.append(message)
         case plan.RunAgain(_, _, Job() as job) | RunStep(_, _, RestartJob(_, job)):
             outcome.changed[job.ref] = "will be deleted and created again, because it failed"

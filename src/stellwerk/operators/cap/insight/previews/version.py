@@ -23,7 +23,7 @@ from stellwerk.operators.cap.version import children, content, plan
 from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.operators.cap.version.plan import VersionSnapshot
 from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
-from stellwerk.runtime.control.jobs import JobStepFailed, RestartJob, StartJob
+from stellwerk.runtime.control.jobs import JobStepFailed, RestartJob, StartJob, StepBlocked
 
 _Present = dict[ObjectKey, PartialObjectMetadata]
 
@@ -78,7 +78,7 @@ async def _note_content(client: Client, outcome: Outcome, seen: VersionSnapshot)
             await surroundings.note_credentials(client, outcome, version, step.job_name)
         case RestartJob(_, job):
             outcome.changed[job.ref] = "will be deleted and created again, because it failed"
-        case JobStepFailed(_, message):
+        case JobStepFailed(_, message) | StepBlocked(_, message):
             outcome.warnings.append(message)
     outcome.kept += len(seen.jobs)
 
