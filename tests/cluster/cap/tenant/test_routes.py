@@ -136,6 +136,39 @@ async def test_routes_stay_until_new_domains_are_ready_and_go_when_the_applicati
     await eventually(are_gone)
 
 
+@pytest.mark.parametrize("situation", ["its upgrade has failed", "its next version is absent"])
+async def test_an_event_reports_changed_routes_of_a_tenant_that_cannot_go_on(
+    running: Running, shop: Shop, situation: str
+) -> None:
+    await shop.open(host="old.example.com", tenantUpgrade={"canaryTenants": [] if "failed" in situation else ["other"]})
+    await shop.tenant_shows("ProvisioningCompleted")
+    if "failed" in situation:
+        await shop.release("2", job("mtxs", fate="fail"), router())
+        before = await shop.tenant_shows("UpgradeFailed", state="UpgradeError")
+    else:
+        await shop.set_version("9.0.0")
+        before = await shop.tenant_shows("ProvisioningCompleted", saying="could not find a CAPApplicationVersion")
+    await running.has_sent_events()
+    reported = await reports_of_routes(shop)
+    await shop.serve("new.example.com")
+
+    async def have_followed() -> bool:
+        return (await routes(shop)).spec.hosts == ("acme.new.example.com",)
+
+    await eventually(have_followed)
+    await running.has_sent_events()
+    assert await reports_of_routes(shop) == reported + 1
+    tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+    assert tenant.status.conditions == before.status.conditions
+
+
+async def reports_of_routes(shop: Shop) -> int:
+    """How often an Event has reported changed routes of the tenant."""
+    events = (await shop.client.list(Event, shop.namespace)).items
+    ours = [each for each in events if (each.reason, each.regarding.name) == ("TenantNetworkingModified", "acme")]
+    return sum(each.series.count if each.series is not None else 1 for each in ours)
+
+
 @pytest.mark.req("CAP-43")
 async def test_headers_that_cannot_be_read_are_named_and_the_routes_stay(running: Running, shop: Shop) -> None:
     await shop.open(host="shop.example.com")

@@ -120,10 +120,11 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 
     async def _await_version(self, seen: TenantSnapshot, message: str) -> Answer:
         """Without a version the tenant waits; one that has a former version goes on using it."""
-        await self._keep_routes(seen)
+        notices = await self._keep_routes(seen)
         shown = _ready_of(seen.tenant)
         reason = shown.reason if shown.is_true else TenantReason.ProcessingStarted
-        return Next.done(self._with_ready(seen.tenant, shown.is_true, reason, message)).without_event()
+        status = self._with_ready(seen.tenant, shown.is_true, reason, message)
+        return Next.done(status).without_event().with_events(*notices)
 
     async def _start(self, seen: TenantSnapshot, start: plan.Start) -> Answer:
         """Create an operation, after earlier ones of its type and the outputs of earlier Jobs are deleted."""
@@ -160,18 +161,17 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 shown = _ready_of(tenant)
                 return Next.done(self._with_ready(tenant, shown.is_true, shown.reason, waits)).without_event()
             # The version that it leaves is among the previous ones already: sessions that began there stay there.
-            changed = await self._keep_routes(replace(seen, tenant=msgspec.structs.replace(tenant, status=status)))
-            notices += [_networking_changed(changed)] if changed else []
+            notices += await self._keep_routes(replace(seen, tenant=msgspec.structs.replace(tenant, status=status)))
         return Next.done(status).without_event().with_events(*notices)
 
     async def _show_failure(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
-        await self._keep_routes(seen)
+        notices = await self._keep_routes(seen)
         phase, message = plan.FAILED[operation.spec.operation], plan.failure_message(operation)
         shown = _ready_of(seen.tenant)
         answer = Next.done(plan.status_of(seen.tenant, phase, message, self.clock.now())).without_event()
-        if (shown.reason, shown.message) == (phase.reason, conditions.truncated(message)):
-            return answer
-        return answer.with_events(_event(phase, message, Severity.WARNING))
+        if (shown.reason, shown.message) != (phase.reason, conditions.truncated(message)):
+            notices = [_event(phase, message, Severity.WARNING), *notices]
+        return answer.with_events(*notices)
 
     async def _release(self, tenant: CAPTenant, operation: CAPTenantOperation | None) -> Answer:
         await finalizer.remove(self.client, tenant, names.TENANT_FINALIZER)
@@ -186,21 +186,22 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         """A tenant that is as it should be: only its routes may have to follow domains and annotations."""
         tenant = seen.tenant
         shown = conditions.find(tenant.status.conditions, READY)
-        if changed := await self._keep_routes(seen):
+        if notices := await self._keep_routes(seen):
             is_ready, reason = shown is None or shown.is_true, TenantReason.TenantNetworkingModified
             status = self._with_ready(tenant, is_ready, reason, "the VirtualService has changed")
-            return Next.done(status).without_event().with_events(_networking_changed(changed))
+            return Next.done(status).without_event().with_events(*notices)
         if shown is None or shown.observed_generation == tenant.metadata.generation:
             return Next.done()
         return Next.done(self._with_ready(tenant, shown.is_true, shown.reason, shown.message)).without_event()
 
-    async def _keep_routes(self, seen: TenantSnapshot) -> str:
-        """Have the routes follow. Returns what became of them; empty where they stay."""
+    async def _keep_routes(self, seen: TenantSnapshot) -> list[Notice]:
+        """Have the routes follow. Returns the Event about what became of them; none where they stay."""
         tenant, application = seen.tenant, seen.application
         version = seen.version_named(tenant.status.current_version)
         if application is None or version is None or tenant.metadata.is_terminating:
-            return ""
-        return await self.networking.keep(tenant, application, version, self.memos.of(tenant.key))
+            return []
+        changed = await self.networking.keep(tenant, application, version, self.memos.of(tenant.key))
+        return [Notice(TenantReason.TenantNetworkingModified, changed, action=NETWORKING)] if changed else []
 
     def _with_ready(self, tenant: CAPTenant, is_ready: bool, reason: str, message: str) -> TenantStatus:
         return observed(tenant, tenant.status, self.clock.now(), condition(tenant, is_ready, reason, message))
@@ -214,7 +215,3 @@ def _ready_of(tenant: CAPTenant) -> Condition:
 
 def _event(phase: Phase, message: str, severity: Severity = Severity.NORMAL) -> Notice:
     return Notice(phase.reason, message, severity, phase.state)
-
-
-def _networking_changed(message: str) -> Notice:
-    return Notice(TenantReason.TenantNetworkingModified, message, action=NETWORKING)
