@@ -209,6 +209,16 @@ def test_a_job_made_from_the_server_has_limits_of_its_own() -> None:
     assert container(body)["image"] == "srv:1"
 
 
+def test_a_job_made_from_the_server_does_not_run_the_server() -> None:
+    fields = {"command": ["npm", "start"], "args": ["--port", "4004"], "restartPolicy": "Always"}
+    version = given.version(given.deployment("srv", "CAP", **fields))
+    body = job(version, given.operation("upgrade"), OperationStep(name="srv", type="TenantOperation"))
+
+    assert container(body)["command"] == ["node", "./node_modules/@sap/cds-mtxs/bin/cds-mtx"]
+    assert container(body)["args"] == ["$(CAPOP_TENANT_MTXS_OPERATION)", "acme-id"]
+    assert dig(body, "spec", "template", "spec", "restartPolicy") == "Never"
+
+
 def test_pods_are_spread_by_their_own_labels_unless_they_name_others() -> None:
     spread: JsonObject = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
     own: JsonObject = {**spread, "labelSelector": {"matchLabels": {"a": "b"}}}

@@ -32,6 +32,10 @@ DERIVED_BACKOFF_LIMIT = 2
 DERIVED_TTL_SECONDS = 300
 """Of a Job that is derived from a CAP Deployment, because the version has no job for tenants."""
 
+_OF_THE_SERVER = frozenset(("command", "args", "restart_policy"))
+"""What such a Job does not have of the Deployment. Its command starts a server, which never ends; the restart policy of
+a Deployment is always `Always`, which the API server refuses for a Job."""
+
 
 class NoTenantOperation(ValueError):
     """A version has no Job for an operation on tenants."""
@@ -134,8 +138,9 @@ def job_details(workload: Workload) -> JobDetails:
     if workload.job is not None:
         return workload.job
     assert workload.deployment is not None, workload.name
+    fields = (name for name in workload_pods.COMMON_FIELDS if name not in _OF_THE_SERVER)
     return JobDetails(
-        **{name: getattr(workload.deployment, name) for name in workload_pods.COMMON_FIELDS},
+        **{name: getattr(workload.deployment, name) for name in fields},
         type=StepType.TENANT_OPERATION,
         backoff_limit=DERIVED_BACKOFF_LIMIT,
         ttl_seconds_after_finished=DERIVED_TTL_SECONDS,
@@ -170,7 +175,7 @@ def _environment(context: JobContext, step: OperationStep) -> list[JsonValue]:
 
 
 def _command(context: JobContext, step: OperationStep, details: JobDetails) -> JsonObject:
-    """Command and arguments. Arguments without a command belong to a Deployment's program and are ignored."""
+    """Command and arguments. Arguments without a command are ignored: those of the default command are fixed."""
     if step.type == StepType.TENANT_OPERATION and not details.command:
         args: list[JsonValue] = ["$(CAPOP_TENANT_MTXS_OPERATION)", context.operation.spec.tenant_id]
         if context.operation.spec.operation == Operation.PROVISIONING:
