@@ -14,6 +14,7 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version import content
 from stellwerk.operators.cap.version.content import UnknownContentJob
+from stellwerk.operators.cap.version.resources import UnusableWorkload
 from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepsDone
 
 LABELLED = {"labels": {names.OWNER_HASH_LABEL: "hash"}}
@@ -118,6 +119,12 @@ def test_a_name_that_is_no_content_job_is_refused() -> None:
 
 def test_a_version_without_content_jobs_is_done_with_them() -> None:
     assert isinstance(content.next_job(version(), (), retry=False), StepsDone)
+
+
+def test_no_content_is_loaded_for_a_version_whose_number_cannot_be_a_label() -> None:
+    found = version(*TWO, version="1.0.0+build", contentJobs=["First", "second"])
+    with pytest.raises(UnusableWorkload, match=r"spec\.version 1\.0\.0\+build cannot be used"):
+        content.job(found, found.spec.workloads[0], "secret")
 
 
 def test_the_pods_of_a_content_job_carry_the_labels_of_the_workload() -> None:

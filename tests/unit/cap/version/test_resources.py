@@ -79,6 +79,13 @@ def test_a_variable_of_the_operator_in_a_workload_is_refused_by_name(name: str) 
         objects_of(made).check(workload)
 
 
+def test_a_number_that_cannot_be_a_label_is_refused_with_the_cause() -> None:
+    made = version(deployment("srv", "CAP"), version="1.0.0+build")
+    (workload,) = made.spec.workloads
+    with pytest.raises(UnusableWorkload, match=r"cav-version.*Create another CAPApplicationVersion instead"):
+        objects_of(made).check(workload)
+
+
 def test_a_router_finds_the_server_and_keeps_what_its_user_configured() -> None:
     given = json.dumps([{"name": "srv-api", "url": "http://old", "timeout": 60000}, {"name": "own", "url": "http://x"}])
     router = deployment("app", "Router", env=[{"name": "A", "value": "b"}, {"name": "destinations", "value": given}])

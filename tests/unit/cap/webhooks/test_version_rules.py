@@ -143,6 +143,11 @@ def test_a_version_as_it_should_be_is_accepted() -> None:
             more(job("custom", "CustomTenantOperation"), **operations(provisioning=["mtxs"], upgrade=["custom"])),
             "- No tenant operation specified in spec.tenantOperation.upgrade",
         ),
+        (
+            more(version="1.0.0+build"),
+            "spec.version 1.0.0+build cannot be used: metadata.labels['sme.sap.com/cav-version']: the value must have",
+        ),
+        (more(version=f"1.0.0-{'a' * 58}"), f"spec.version 1.0.0-{'a' * 58} cannot be used"),
     ],
 )
 def test_a_new_version_is_refused_with_the_cause(made: CAPApplicationVersion, problem: str) -> None:

@@ -9,6 +9,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType, Workload
 from stellwerk.operators.cap.pods import workload_pods
+from stellwerk.operators.cap.version import resources
 from stellwerk.runtime.control.jobs import JobStep, StepDecision, next_step
 
 _UNNAMED = "content"
@@ -74,10 +75,12 @@ def ordered(version: CAPApplicationVersion) -> list[tuple[str, Workload]]:
 def job(version: CAPApplicationVersion, workload: Workload, secret: str) -> JsonObject:
     """The Job of a content job, without name and owner. `secret` has the credentials of the workload.
 
-    The label is ours: it is what the cache of Jobs selects them by.
+    The label is ours: it is what the cache of Jobs selects them by. Raises ReservedVariable, and UnusableWorkload where
+    no Deployment of the version could be created: it does not load content that nothing uses.
     """
     details = workload.job
     assert details is not None, workload.name
+    resources.check_number(version)
     workload_pods.check_variables(workload.name, details)
     env: list[JsonValue] = [{"name": workload_pods.VERSION_VARIABLE, "value": version.spec.version}]
     labels = {**(workload.labels or {}), names.CONTENT_JOB_LABEL: "true"}

@@ -10,6 +10,7 @@ from stellwerk.api.core import Service
 from stellwerk.api.istio import DestinationRule
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
+from stellwerk.apply.objects import name_validation
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, plain_json
@@ -39,7 +40,23 @@ _REASONS: Mapping[DeploymentType, VersionReason] = {
 
 
 class UnusableWorkload(ValueError):
-    """The definition of a workload contradicts itself. A version cannot be changed: only another one helps."""
+    """No workload can be made of a definition. A version cannot be changed: only another one helps."""
+
+
+def problem_of_number(version: CAPApplicationVersion) -> str:
+    """Why the objects of a version cannot have its number as a label; empty where they can.
+
+    Its schema accepts build metadata, as in 1.0.0+build, and any length.
+    """
+    labels: JsonObject = {names.VERSION_LABEL: version.spec.version}
+    complaint = next(name_validation.complaints("v1", {"labels": labels}), "")
+    return f"spec.version {version.spec.version} cannot be used: {complaint}" if complaint else ""
+
+
+def check_number(version: CAPApplicationVersion) -> None:
+    """Raise UnusableWorkload where the objects of a version cannot have its number as a label."""
+    if problem := problem_of_number(version):
+        raise UnusableWorkload(f"{problem}. Create another CAPApplicationVersion instead")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +78,8 @@ class VersionObjects:
             yield from ((reason, each) for each in (listed[:1] if type is DeploymentType.ROUTER else listed))
 
     def check(self, workload: Workload) -> None:
-        """Raise ReservedVariable where the Deployment of a workload may not be created."""
+        """Raise ReservedVariable or UnusableWorkload where the Deployment of a workload may not be created."""
+        check_number(self.version)
         workload_pods.check_variables(workload.name, _details(workload))
 
     def deployment(self, workload: Workload, secret: str) -> Desired:

@@ -1,4 +1,7 @@
-"""What is refused of a CAPApplicationVersion (pure; spec section 14). The messages are the original's."""
+"""What is refused of a CAPApplicationVersion (pure; spec section 14). The messages are the original's.
+
+The rule about the number is ours: the original accepts one that cannot be a label, and fails with it later.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from stellwerk.operators.cap.kinds.version import (
     Workload,
 )
 from stellwerk.operators.cap.routing.targets import ports_of
+from stellwerk.operators.cap.version.resources import problem_of_number
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST = 63
@@ -104,6 +108,8 @@ class _Check:
         yield from self._content()
         yield from self._exposures()
         yield from self._operations()
+        if problem := problem_of_number(self.version):
+            yield problem
 
     @property
     def workloads(self) -> Sequence[Workload]:
