@@ -14,6 +14,7 @@ from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.client.patch import JsonPatch, add
 from stellwerk.kube.types.errors import StatusCause
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, unstructured
+from stellwerk.runtime.serving.http_messages import Headers, Request
 from stellwerk.runtime.serving.webhook import (
     Admission,
     Allowed,
@@ -124,6 +125,14 @@ async def test_an_object_of_a_wrong_shape_is_denied_with_the_field() -> None:
     assert "metadata.generation" in str(dig(said, "status", "message"))
 
 
+async def test_each_denial_starts_with_the_prefix_of_the_webhook() -> None:
+    webhook = Webhook("/v", ConfigMap, lambda _: Denied("it is wrong"), denial_prefix="denied by us: ")
+    decided = await response(webhook, asked({"metadata": {}}))
+    misshapen = await response(webhook, asked({"metadata": {"generation": "many"}}))
+    assert dig(decided, "status", "message") == "denied by us: it is wrong"
+    assert str(dig(misshapen, "status", "message")).startswith("denied by us: this is not a valid ConfigMap")
+
+
 async def test_objects_may_be_judged_without_a_shape() -> None:
     def refuse(admission: Admission[Unstructured]) -> Decision:
         assert admission.new is not None
@@ -154,6 +163,13 @@ async def test_objects_may_be_judged_without_a_shape() -> None:
 async def test_what_is_no_question_for_us_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         await answer(allow, body)
+
+
+async def test_what_is_no_admission_review_gets_a_400_that_begins_as_those_of_the_original() -> None:
+    (route,) = routes([Webhook("/v", ConfigMap, allow)])
+    refused = await route.handler(Request(method="POST", path="/v", headers=Headers(()), body=b"nonsense"))
+    assert refused.status == 400
+    assert msgspec.json.decode(refused.body)["error"].startswith("admission error: the body is not an AdmissionReview")
 
 
 @pytest.mark.req("R-701")

@@ -21,7 +21,7 @@ import inspect
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
@@ -119,10 +119,14 @@ class Judge(Protocol):
 
 
 class Webhook(Generic[T]):
-    """Decides about the objects of one kind. Several kinds may share a path."""
+    """Decides about the objects of one kind. Several kinds may share a path.
 
-    def __init__(self, path: str, target: Target[T], decide: Decide[T]) -> None:
+    The message of each denial starts with `denial_prefix`, also where the object is not of its kind's shape.
+    """
+
+    def __init__(self, path: str, target: Target[T], decide: Decide[T], *, denial_prefix: str = "") -> None:
         self.path = path
+        self._denial_prefix = denial_prefix
         self._view = view_of(target)
         self._decide = decide
 
@@ -133,12 +137,18 @@ class Webhook(Generic[T]):
 
     async def answer(self, request: AdmissionRequest) -> AdmissionResponse:
         """Decide about one write. Whatever `decide` raises is a bug and passes."""
+        decision = await self._decision(request)
+        if isinstance(decision, Denied):
+            decision = replace(decision, message=self._denial_prefix + decision.message)
+        return response(request.uid, decision)
+
+    async def _decision(self, request: AdmissionRequest) -> Decision:
         try:
             admission = admission_of(self._view, request)
         except msgspec.DecodeError as error:
-            return response(request.uid, _wrong_shape(self.gvk, error))
+            return _wrong_shape(self.gvk, error)
         decision = self._decide(admission)
-        return response(request.uid, await decision if inspect.isawaitable(decision) else decision)
+        return await decision if inspect.isawaitable(decision) else decision
 
 
 class WebhookCertificates(Protocol):
@@ -215,7 +225,7 @@ def _endpoint(path: str, judges: dict[tuple[str, str], Judge], metrics: Metrics 
             return Response(200, answered, JSON)
         except Malformed as error:
             code = 400
-            return refusal(code, str(error))
+            return refusal(code, f"admission error: {error}")
         finally:
             if metrics is not None:
                 metrics.admitted(path, code, perf_counter() - began)

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 from tests.unit.cap import given
 
+from stellwerk.api.admission import AdmissionRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import Status
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -19,6 +21,15 @@ from stellwerk.runtime.serving.webhook import Admission, Allowed, Denied
 
 NOTHING: Any = None
 HOST = "shop.example.com"
+
+
+async def test_an_object_that_cannot_be_read_is_denied_as_the_original_begins_its_messages() -> None:
+    judges = Judges(client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING)
+    for webhook in judges.webhooks():
+        kind = webhook.gvk.kind
+        answer = await webhook.answer(AdmissionRequest(uid="1", object=msgspec.Raw(b'{"metadata": 1}')))
+        assert isinstance(answer.status, Status)
+        assert answer.status.message.startswith(f"invalidated from webhook {kind} this is not a valid {kind}")
 
 
 async def decision(old: CAPApplication | None, new: CAPApplication) -> Allowed | Denied:

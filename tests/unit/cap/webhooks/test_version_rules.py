@@ -147,6 +147,10 @@ def test_a_version_as_it_should_be_is_accepted() -> None:
             more(version="1.0.0+build"),
             "spec.version 1.0.0+build cannot be used: metadata.labels['sme.sap.com/cav-version']: the value must have",
         ),
+        (
+            more(deployment("api", "Service", podDisruptionBudget={"minAvailable": 1, "selector": {}})),
+            "selector must not be specified for podDisrptionBudget config in workload - api",
+        ),
         (more(version=f"1.0.0-{'a' * 58}"), f"spec.version 1.0.0-{'a' * 58} cannot be used"),
     ],
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -23,7 +24,9 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.webhooks import rules, version
 from stellwerk.runtime.cache.informer import Informer
-from stellwerk.runtime.serving.webhook import Admission, Allowed, Decision, Denied, Judge, Patched, Webhook
+from stellwerk.runtime.serving.webhook import Admission, Allowed, Decide, Decision, Denied, Judge, Patched, Webhook
+
+T = TypeVar("T", bound=HasMetadata)
 
 VALIDATE, MUTATE = "/validate", "/mutate"
 _DEPRECATED = "CAPApplication Spec.Domains is deprecated, use Spec.DomainRefs instead"
@@ -45,13 +48,13 @@ class Judges:
     def webhooks(self) -> tuple[Judge, ...]:
         """One for each path and kind."""
         return (
-            Webhook(VALIDATE, CAPApplication, self.application),
-            Webhook(VALIDATE, CAPApplicationVersion, self.version),
-            Webhook(VALIDATE, CAPTenant, self.tenant),
-            Webhook(VALIDATE, CAPTenantOutput, self.output),
-            Webhook(VALIDATE, Domain, self.domain),
-            Webhook(VALIDATE, ClusterDomain, self.domain),
-            Webhook(MUTATE, CAPApplication, self.complete),
+            _webhook(VALIDATE, CAPApplication, self.application),
+            _webhook(VALIDATE, CAPApplicationVersion, self.version),
+            _webhook(VALIDATE, CAPTenant, self.tenant),
+            _webhook(VALIDATE, CAPTenantOutput, self.output),
+            _webhook(VALIDATE, Domain, self.domain),
+            _webhook(VALIDATE, ClusterDomain, self.domain),
+            _webhook(MUTATE, CAPApplication, self.complete),
         )
 
     # ---- validation
@@ -60,7 +63,7 @@ class Judges:
         """May this application be created or changed?"""
         if admission.new is None:
             return Allowed()
-        return _decision(CAPApplication, rules.problem_of_application(admission.old, admission.new))
+        return _decision(rules.problem_of_application(admission.old, admission.new))
 
     async def version(self, admission: Admission[CAPApplicationVersion]) -> Decision:
         """May this version be created or changed?"""
@@ -68,23 +71,23 @@ class Judges:
         if new is None:
             return Allowed()
         if old is not None:
-            return _decision(CAPApplicationVersion, version.problem_of_change(old, new))
+            return _decision(version.problem_of_change(old, new))
         application = await self._application(admission.key.namespace, new.spec.application)
         problem = version.problem_of_new(new, application, derives_tenant_jobs=self.derives_tenant_jobs)
-        return _decision(CAPApplicationVersion, problem)
+        return _decision(problem)
 
     async def tenant(self, admission: Admission[CAPTenant]) -> Decision:
         """May this tenant be created, changed or deleted?"""
         old, new = admission.old, admission.new
         if old is not None and new is not None:
-            return _decision(CAPTenant, rules.problem_of_changed_tenant(old, new))
+            return _decision(rules.problem_of_changed_tenant(old, new))
         subject = new or old
         if subject is None:
             return Allowed()
         application = await self._application(admission.key.namespace, subject.spec.cap_application_instance)
         if new is not None:
-            return _decision(CAPTenant, rules.problem_of_new_tenant(new, application))
-        return _decision(CAPTenant, rules.problem_of_deleted_tenant(subject, application))
+            return _decision(rules.problem_of_new_tenant(new, application))
+        return _decision(rules.problem_of_deleted_tenant(subject, application))
 
     async def output(self, admission: Admission[CAPTenantOutput]) -> Decision:
         """May this output be created or changed?"""
@@ -95,7 +98,7 @@ class Judges:
         problem = rules.problem_of_output(admission.new, known)
         if problem:
             problem = rules.problem_of_output(admission.new, (await self.client.list(CAPTenant, namespace)).items)
-        return _decision(CAPTenantOutput, problem)
+        return _decision(problem)
 
     def domain(self, admission: Admission[Domain] | Admission[ClusterDomain]) -> Decision:
         """May this domain be created or changed? Two at the same moment are found by their controller."""
@@ -103,7 +106,7 @@ class Judges:
         if new is None:
             return Allowed()
         others: Iterable[AnyDomain] = (*self.domains.store.all(), *self.cluster_domains.store.all())
-        return _decision(type(new), rules.problem_of_domain(admission.old, new, others))
+        return _decision(rules.problem_of_domain(admission.old, new, others))
 
     async def _application(self, namespace: str, name: str) -> CAPApplication | None:
         shown = self.applications.store.get(ObjectKey(namespace, name))
@@ -135,8 +138,13 @@ class Judges:
 
 
 def _refused_conversion(problem: str, *, is_new: bool) -> Decision:
-    return _decision(CAPApplication, problem) if is_new else Allowed((_DEPRECATED, problem))
+    return _decision(problem) if is_new else Allowed((_DEPRECATED, problem))
 
 
-def _decision(kind: type[HasMetadata], problem: str) -> Decision:
-    return Denied(f"invalidated from webhook {kind.__name__} {problem}") if problem else Allowed()
+def _decision(problem: str) -> Decision:
+    return Denied(problem) if problem else Allowed()
+
+
+def _webhook(path: str, kind: type[T], decide: Decide[T]) -> Judge:
+    """A webhook whose denials start as those of the original."""
+    return Webhook(path, kind, decide, denial_prefix=f"invalidated from webhook {kind.__name__} ")

@@ -229,7 +229,8 @@ def _deployment(name: str, details: DeploymentDetails) -> Iterator[str]:
         yield f"routerDestinationName not defined in port configuration of workload - {name}"
     if details.type == DeploymentType.ROUTER and destinations:
         yield f"routerDestinationName should not be defined for workload of type Router - {name}"
-    if details.pod_disruption_budget and details.pod_disruption_budget.get("selector"):
+    budget = details.pod_disruption_budget or {}
+    if budget.get("selector") is not None:  # an empty one is given, too
         yield f"selector must not be specified for podDisrptionBudget config in workload - {name}"
 
 
