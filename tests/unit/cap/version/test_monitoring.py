@@ -19,8 +19,8 @@ from stellwerk.operators.cap.version.monitoring import Answer, Question, Unusabl
 READY: JsonObject = {"type": "Ready", "status": "True", "reason": "WorkloadsReady", "message": "ready"}
 
 
-def a_version(number: str, *, ready: bool = True) -> CAPApplicationVersion:
-    found = given.version(name=f"bookshop-v{number}", version=number)
+def a_version(number: str, suffix: str = "", *, ready: bool = True) -> CAPApplicationVersion:
+    found = given.version(name=f"bookshop-v{number}{suffix}", version=number)
     status: JsonObject = {"conditions": [READY] if ready else []}
     return msgspec.structs.replace(found, status=msgspec.convert(status, type(found.status)))
 
@@ -63,6 +63,11 @@ def test_older_versions_that_no_tenant_needs_are_candidates() -> None:
     assert [version.metadata.name for version in found] == ["bookshop-v1.5.0"]
 
 
+def test_a_version_with_the_number_that_a_tenant_asks_for_is_no_candidate() -> None:
+    versions = [a_version("2.0.0"), a_version("2.0.0", "-fix"), a_version("3.0.0")]
+    assert monitoring.candidates(versions, [a_tenant("2.0.0", "bookshop-v2.0.0")]) == []
+
+
 def test_without_a_ready_version_none_is_a_candidate() -> None:
     assert monitoring.candidates([a_version("1.0.0", ready=False)], ()) == ()
 
@@ -81,6 +86,12 @@ def test_metrics_are_asked_about_the_service_of_their_workload() -> None:
 def test_a_rule_that_cannot_be_asked_about_keeps_the_version(wrong: dict[str, str]) -> None:
     with pytest.raises(UnusableRule):
         monitoring.questions(with_rules(metrics=[metric(**wrong)]))
+
+
+@pytest.mark.parametrize("rules", [{"expression": ""}, {"expression": " \n"}, {"metrics": []}, {}])
+def test_rules_that_ask_nothing_keep_the_version(rules: dict[str, Any]) -> None:
+    with pytest.raises(UnusableRule, match="srv ask nothing"):
+        monitoring.questions(with_rules(**rules))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Which versions are not used any more (pure; spec section 15).
 
-An application asks for it by an annotation. A version is a candidate when it is older than the latest one that is
-Ready, and no tenant has it or follows to it. It may be deleted when each of its Deployments is unused by its own rules;
-a Deployment without rules is.
+An application asks for it by an annotation. A version is a candidate when it is no newer than the latest one that is
+Ready, and no tenant has it, follows to it, or asks for its number: of two versions with one number, a tenant may get
+the other one next. It may be deleted when each of its Deployments is unused by its own rules; a Deployment without
+rules is. Rules that ask nothing are a mistake of their author, and keep the version.
 """
 
 from __future__ import annotations
@@ -66,13 +67,14 @@ def candidates(
     newest, users = latest_ready(versions), tuple(tenants)
     if newest is None:
         return ()
-    border = precedence(newest.spec.version)
+    border, asked_for = precedence(newest.spec.version), {tenant.spec.version for tenant in users}
     return [
         version
         for version in versions
         if version.metadata.uid != newest.metadata.uid
         and not version.metadata.is_terminating
         and precedence(version.spec.version) <= border
+        and version.spec.version not in asked_for
         and not any(uses(tenant, version, versions) for tenant in users)
     ]
 
@@ -84,7 +86,10 @@ def questions(version: CAPApplicationVersion) -> Sequence[Question]:
         rules = details.monitoring.deletion_rules if details.monitoring is not None else None
         if rules is None:
             continue
-        if expression := rules.expression.strip():
+        expression = rules.expression.strip()
+        if not expression and not rules.metrics:
+            raise UnusableRule(f"the deletionRules of workload {workload.name} ask nothing")
+        if expression:
             found.append(Question(query=expression))
         service = service_name(version, workload.name)
         found += [_about(metric, service, version.metadata.namespace) for metric in rules.metrics]
