@@ -16,6 +16,7 @@ from stellwerk.api.events import Event
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, unstructured
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.version.rollout import secrets_read
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
@@ -103,6 +104,58 @@ async def test_a_binding_that_is_written_again_with_the_same_content_restarts_no
         assert only.metadata.uid == former.metadata.uid
         key = names.BINDINGS_ANNOTATION
         return only.metadata.annotations[key] != former.metadata.annotations[key]
+
+    await eventually(seen)
+    assert (await deployment(shop, "app")).metadata.generation == before.metadata.generation
+
+
+@pytest.mark.req("CAP-54")
+@pytest.mark.parametrize("loss", ["label", "secret"])
+async def test_a_deployment_whose_secret_lost_its_label_or_is_gone_gets_changed_credentials(
+    running: Running, shop: Shop, loss: str
+) -> None:
+    await opened(shop)
+    await running.stop()
+    (former,) = await credentials(shop)
+    name = former.metadata.name
+    if loss == "label":
+        unlabelled = MergePatch({"metadata": {"labels": None, "annotations": None}})
+        await shop.client.patch(metadata_of(Secret), name, shop.namespace, unlabelled)
+    else:
+        await shop.client.delete(metadata_of(Secret), name, shop.namespace)
+    await rotate(shop, "other")
+    running.settings["rollout_delay"] = timedelta()
+    await running.start()
+
+    async def renewed() -> bool:
+        found = await credentials(shop)
+        assert len(found) == 1
+        (only,) = found
+        assert only.metadata.name != name
+        assert b'"clientid":"other"' in only.decoded()["VCAP_SERVICES"]
+        app = await deployment(shop, "app")
+        assert secrets_read(app) == {only.metadata.name}
+        return True
+
+    await eventually(renewed, within=60)
+    assert await shop.client.find(metadata_of(Secret), name, shop.namespace) is None
+
+
+@pytest.mark.req("CAP-54")
+async def test_a_secret_that_gets_its_label_back_restarts_nothing_where_its_content_is_the_same(
+    quick: Running, shop: Shop
+) -> None:
+    await opened(shop)
+    await quick.stop()
+    before = await deployment(shop, "app")
+    (former,) = await credentials(shop)
+    unlabelled = MergePatch({"metadata": {"labels": None, "annotations": None}})
+    await shop.client.patch(metadata_of(Secret), former.metadata.name, shop.namespace, unlabelled)
+    await quick.start()
+
+    async def seen() -> bool:
+        found = [each.metadata for each in await credentials(shop)]
+        return [(each.uid, each.annotations) for each in found] == [(former.metadata.uid, former.metadata.annotations)]
 
     await eventually(seen)
     assert (await deployment(shop, "app")).metadata.generation == before.metadata.generation

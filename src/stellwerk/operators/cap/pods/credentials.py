@@ -9,6 +9,7 @@ is made of, so that a change of these is seen without reading them.
 from __future__ import annotations
 
 import base64
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,8 +40,15 @@ from stellwerk.runtime.control import secrecy
 MOST_KEPT_BYTES = 32 << 20
 """Of the values of binding Secrets that are kept; the least recently used go first."""
 
+UNKNOWN_VERSIONS = "unknown"
+"""The versions of the binding Secrets in a Secret that was created again: its pods may have started with other ones."""
+
 _LONGEST_PREFIX = 240
 """Of the name of a Secret: a dash and five characters follow."""
+_GENERATED_PREFIX = 58
+"""The part of a prefix, with its dash, that the API server keeps in a generated name."""
+_SUFFIX = "[0-9a-f]{5}|[bcdfghjklmnpqrstvwxz2456789]{5}"
+"""The end of a name: ours, or one that the API server generates."""
 
 _BY_MARK = "mark"
 
@@ -146,13 +154,21 @@ class CredentialSecrets:
         workload: Workload,
         text: str,
         distinction: str = "",
+        *,
+        lost: str = "",
     ) -> str:
-        """Create a Secret with VCAP_SERVICES, and return its name. A `distinction` is for one that replaces another."""
+        """Create a Secret with VCAP_SERVICES, and return its name. A `distinction` is for one that replaces another.
+
+        `lost` is the name of a Secret that pods refer to and that is absent: it is created again, and counts as
+        outdated.
+        """
         namespace = owner.metadata.namespace
         mark = mark_of(owner, prefix)
-        name = secret_name(owner, prefix, distinction)
+        name = lost or secret_name(owner, prefix, distinction)
         keys = consumed(application, workload, namespace)
         versions = names.sha1(*(f"{key}={self.bindings.version_read(key)};" for key in keys))
+        if lost:
+            versions = UNKNOWN_VERSIONS
         body: JsonObject = {
             "metadata": {
                 "name": name,
@@ -196,6 +212,13 @@ def secret_name(owner: Kind, prefix: str, distinction: str = "") -> str:
     """
     suffix = names.sha1(mark_of(owner, prefix), owner.metadata.uid, distinction)
     return f"{prefix[:_LONGEST_PREFIX]}-{suffix[:5]}"
+
+
+def is_named_for(name: str, prefix: str) -> bool:
+    """Whether a Secret may be one for a workload: its name is like ours, or generated, as with the original."""
+    generated = f"{prefix}-"[:_GENERATED_PREFIX]
+    begins = next((each for each in (f"{prefix[:_LONGEST_PREFIX]}-", generated) if name.startswith(each)), None)
+    return begins is not None and re.fullmatch(_SUFFIX, name.removeprefix(begins)) is not None
 
 
 def consumed(application: CAPApplication, workload: Workload, namespace: str) -> Sequence[ObjectKey]:

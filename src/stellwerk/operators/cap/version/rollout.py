@@ -5,6 +5,10 @@ one after the other, and each restart costs. The order is safe: a new Secret, th
 former Secret goes when no pod needs it any more. A Secret whose content is the same costs no restart. Jobs are never
 touched: each one reads its credentials when it starts.
 
+A Secret that a Deployment reads may be unknown: early releases of the original put no label on it, or it was deleted by
+hand. The first one gets the label. The other one is created again under its name, so that pods that start
+meanwhile have credentials, and counts as outdated: pods that run may have former ones.
+
 Everything is decided from what the caches show, so that a crash between two of these writes is made good by the next
 pass. A restart of the operator begins the delay again.
 """
@@ -12,7 +16,7 @@ pass. A restart of the operator begins the delay again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
@@ -34,7 +38,13 @@ from stellwerk.kube.types.model import (
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.version import Workload
 from stellwerk.operators.cap.pods import vcap, workload_pods
-from stellwerk.operators.cap.pods.credentials import CredentialSecrets
+from stellwerk.operators.cap.pods.credentials import (
+    UNKNOWN_VERSIONS,
+    CredentialSecrets,
+    consumed,
+    is_named_for,
+    mark_of,
+)
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.version.resources import VersionObjects
 from stellwerk.runtime.cache.informer import Informer
@@ -85,8 +95,10 @@ class CredentialRollout:
         secrets = self.credentials.of(version, name)
         deployment = self.deployments.store.get(ObjectKey(namespace, name))
         wanted = self.credentials.versions_shown(application, workload, namespace)
-        if not secrets or not wanted or deployment is None:
+        if not wanted or deployment is None:
             return None
+        if not secrets:
+            return 0.0 if await self._recover(objects, workload, name) else None
         current = next(
             (each for each in secrets if each.metadata.annotations.get(names.BINDINGS_ANNOTATION) == wanted), None
         )
@@ -103,22 +115,48 @@ class CredentialRollout:
             return remaining
         text = await self.credentials.variable(application, workload, namespace)
         if (same := await self._with_content(secrets, text)) is not None:
-            await self._mark(same, wanted)
+            await self._mark(same, {"annotations": {names.BINDINGS_ANNOTATION: wanted}})
         else:
             await self.credentials.create(version, name, application, workload, text, distinction=wanted)
         return 0.0
 
+    async def _recover(self, objects: VersionObjects, workload: Workload, name: str) -> bool:
+        """Have the label on the Secrets that a Deployment reads, or create them again. Returns whether any was written.
+
+        A workload that consumes no service needs none. Raises CredentialsUnusable, ApiError.
+        """
+        version, application = objects.version, objects.application
+        namespace = version.metadata.namespace
+        if not consumed(application, workload, namespace):
+            return False
+        live = await self.client.find(unstructured(Deployment.resource), name, namespace)
+        if live is None or not live.metadata.is_controlled_by(version.metadata):
+            return False
+        read = sorted(each for each in secrets_read(live) if is_named_for(each, name))
+        for secret in read:
+            existing = await self.client.find(metadata_of(Secret), secret, namespace)
+            if existing is None:
+                text = await self.credentials.variable(application, workload, namespace)
+                await self.credentials.create(version, name, application, workload, text, lost=secret)
+            elif not existing.metadata.is_controlled_by(version.metadata) or existing.metadata.is_terminating:
+                raise CredentialsUnusable(f"Secret {secret} is being deleted or does not belong to {version.ref}")
+            else:
+                await self._mark(existing, {"labels": {names.SECRET_OWNER_HASH_LABEL: mark_of(version, name)}})
+        return bool(read)
+
     async def _with_content(self, secrets: Sequence[PartialObjectMetadata], text: str) -> PartialObjectMetadata | None:
         """The Secret that has these credentials already."""
         for each in secrets:
+            if each.metadata.annotations.get(names.BINDINGS_ANNOTATION) == UNKNOWN_VERSIONS:
+                continue
             secret = await self.client.find(Secret, each.metadata.name, each.metadata.namespace)
             if secret is not None and secret.decoded().get(vcap.VARIABLE) == text.encode():
                 return each
         return None
 
-    async def _mark(self, secret: PartialObjectMetadata, versions: str) -> None:
+    async def _mark(self, secret: PartialObjectMetadata, marks: JsonObject) -> None:
         metadata = secret.metadata
-        marked: JsonObject = {"uid": metadata.uid, "annotations": {names.BINDINGS_ANNOTATION: versions}}
+        marked: JsonObject = {"uid": metadata.uid, **marks}
         written = await self.client.patch(
             metadata_of(Secret), metadata.name, metadata.namespace, MergePatch({"metadata": marked})
         )
@@ -150,18 +188,20 @@ class CredentialRollout:
 def reading(live: Unstructured, name: str, former: set[str]) -> JsonPatch | None:
     """The patch by which all containers read the Secret `name` in the place of `former` (pure); None: they do."""
     changes: list[JsonObject] = []
-    for part in _CONTAINERS:
-        listed = live.at("spec", "template", "spec", part)
-        for index, container in enumerate(listed if isinstance(listed, list) else []):
-            sources = dig(container, "envFrom")
-            if isinstance(sources, list) and any(_secret_of(source) in former for source in sources):
-                renewed: list[JsonValue] = [
-                    workload_pods.credentials_of(name) if _secret_of(source) in former else source for source in sources
-                ]
-                changes.append(replace(("spec", "template", "spec", part, index, "envFrom"), renewed))
+    for part, index, sources in _sources(live):
+        if any(_secret_of(source) in former for source in sources):
+            renewed: list[JsonValue] = [
+                workload_pods.credentials_of(name) if _secret_of(source) in former else source for source in sources
+            ]
+            changes.append(replace(("spec", "template", "spec", part, index, "envFrom"), renewed))
     if not changes:
         return None
     return JsonPatch((test("/metadata/resourceVersion", live.metadata.resource_version), *changes))
+
+
+def secrets_read(live: Unstructured) -> set[str]:
+    """The Secrets that containers of a Deployment have as their environment (pure)."""
+    return {secret for _, _, sources in _sources(live) for source in sources if (secret := _secret_of(source))}
 
 
 def is_rolled_out(deployment: Deployment) -> bool:
@@ -169,6 +209,16 @@ def is_rolled_out(deployment: Deployment) -> bool:
     status, wanted = deployment.status, deployment.spec.replicas
     has_been_seen = status.observed_generation >= deployment.metadata.generation
     return has_been_seen and status.updated_replicas == status.replicas == status.available_replicas == wanted
+
+
+def _sources(live: Unstructured) -> Iterable[tuple[str, int, list[JsonValue]]]:
+    """What the containers have as their environment: each list with its place."""
+    for part in _CONTAINERS:
+        listed = live.at("spec", "template", "spec", part)
+        for index, container in enumerate(listed if isinstance(listed, list) else []):
+            sources = dig(container, "envFrom")
+            if isinstance(sources, list):
+                yield part, index, sources
 
 
 def _secret_of(source: JsonValue) -> str:
