@@ -19,6 +19,7 @@ from stellwerk.operators.cap.application import exposures
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainStatus
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import objects
 from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.operators.cap.tenant import networking
@@ -173,6 +174,49 @@ def test_headers_that_cannot_be_read_matter_only_where_services_are_exposed() ->
     exposed = version(serviceExposures=[{"subDomain": "api", "routes": [{"workloadName": "srv", "port": 4004}]}])
     with pytest.raises(Unroutable):
         exposures.routes(broken, exposed, (), find_domain, "cap-system")
+
+
+def exposing(*subdomains: str) -> CAPApplicationVersion:
+    routes = [{"workloadName": "srv", "port": 4004}]
+    return version(serviceExposures=[{"subDomain": subdomain, "routes": routes} for subdomain in subdomains])
+
+
+def exposure(subdomain: str, host: str = "primary.example.com", name: str = "") -> Live:
+    """The live VirtualService of a subdomain."""
+    spec = VirtualServiceSpec(hosts=(f"{subdomain}.{host}",), gateways=("primary-gateway",), http=())
+    return Unstructured.of(objects.of_exposure(REFERRING, subdomain, spec, name).body)
+
+
+def names_by_host(subject: CAPApplicationVersion, *live: Live) -> dict[str, str]:
+    found = exposures.routes(REFERRING, subject, live, find_domain, "cap-system")
+    specs: list[tuple[str, Any]] = [(address.key.name, desired.body["spec"]) for address, (desired, _) in found.items()]
+    return {spec["hosts"][0]: name for name, spec in specs}
+
+
+@pytest.mark.parametrize("generated", ["", "bookshopx7k2q"])
+@pytest.mark.parametrize("host", ["primary.example.com", "former.example.com"])
+@pytest.mark.parametrize("order", [("a", "a.b"), ("a.b", "a")])
+def test_two_exposures_whose_subdomains_begin_alike_have_two_objects(
+    order: tuple[str, str], host: str, generated: str
+) -> None:
+    live = exposure("a.b", host, generated)
+    found = names_by_host(exposing(*order), live)
+    assert len(set(found.values())) == 2
+    if host == "primary.example.com" or not generated:
+        assert found["a.b.primary.example.com"] == live.metadata.name
+    both = [exposure("a"), exposure("a.b")]
+    assert names_by_host(exposing(*order), *both) == names_by_host(exposing(*order), *reversed(both))
+
+
+@pytest.mark.parametrize("host", ["primary.example.com", "former.example.com"])
+def test_the_object_of_an_exposure_keeps_its_generated_name(host: str) -> None:
+    others = [exposure("a.b", name="bookshopfirst"), exposure("b", host, "bookshopother")]
+    found = names_by_host(exposing("a.b", "a", "b"), *others, exposure("a", host, "bookshopx7k2q"))
+    assert found == {
+        "a.primary.example.com": "bookshopx7k2q",
+        "a.b.primary.example.com": "bookshopfirst",
+        "b.primary.example.com": "bookshopother",
+    }
 
 
 def test_only_labels_and_annotations_that_are_absent_are_added() -> None:

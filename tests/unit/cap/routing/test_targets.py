@@ -120,8 +120,8 @@ def test_the_virtual_service_of_an_exposure_is_found_by_its_owner_and_its_first_
         made.key == objects.of_exposure(APPLICATION, "api", SPEC).key != objects.of_exposure(APPLICATION, "b", SPEC).key
     )
     assert objects.of_exposure(APPLICATION, "api", SPEC, "shop7x2kp").key == ObjectKey("shop", "shop7x2kp")
-    assert objects.exposed_subdomain(["api.app.example.com"]) == "api"
-    assert objects.exposed_subdomain(None) == objects.exposed_subdomain([7]) == objects.exposed_subdomain([]) == ""
+    assert objects.first_host(["api.app.example.com"]) == "api.app.example.com"
+    assert objects.first_host(None) == objects.first_host([7]) == objects.first_host([]) == ""
 
 
 def test_the_hash_is_that_of_the_spec_alone() -> None:

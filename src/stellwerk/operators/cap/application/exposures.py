@@ -14,7 +14,7 @@ from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, owner
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
-from stellwerk.operators.cap.routing.targets import FindDomain, Unroutable
+from stellwerk.operators.cap.routing.targets import FindDomain, ServedDomain, Unroutable
 from stellwerk.operators.cap.watches import BY_OWNER, Caches
 
 
@@ -59,13 +59,14 @@ def routes(
     domains = targets.served_domains(application, find_domain, operator_namespace)
     if not domains or not version.spec.service_exposures:
         return {}  # before headers are read: annotations that cannot be read cost tenants nothing here
-    by_subdomain = {_subdomain(each): each for each in reversed(live)}
+    subdomains = [exposure.sub_domain for exposure in version.spec.service_exposures]
+    kept = kept_objects(application, subdomains, domains, live)
     wanted: dict[Address, tuple[Desired, str]] = {}
     route_headers = headers.of_annotations(application.metadata.annotations, str(application.ref))
     for exposure in version.spec.service_exposures:
         targets.check_subdomain(exposure.sub_domain, str(version.ref))
         spec = virtual_services.of_exposure(version, exposure, domains, route_headers)
-        existing = by_subdomain.get(exposure.sub_domain)
+        existing = kept.get(exposure.sub_domain)
         name = existing.metadata.name if existing is not None else ""
         desired = objects.of_exposure(application, exposure.sub_domain, spec, name)
         wanted[desired.address] = desired, virtual_services.spec_hash(spec)
@@ -77,5 +78,36 @@ def address_of(live: Live) -> Address:
     return Address(VirtualService.resource, live.key)
 
 
-def _subdomain(live: Live) -> str:
-    return objects.exposed_subdomain(live.at("spec", "hosts")) if isinstance(live, Unstructured) else ""
+def kept_objects(
+    application: CAPApplication, subdomains: Sequence[str], domains: Sequence[ServedDomain], live: Sequence[Live]
+) -> dict[str, Live]:
+    """The VirtualService of each subdomain that has one; none is that of two subdomains (pure).
+
+    Our own are known by their names, those of the original by their first host. Where the domains have changed it is
+    found by the beginning of that host, which cannot tell `a.b` from `a`.
+    """
+    by_name = {each.metadata.name: each for each in live}
+    by_host = {_first_host(each): each for each in reversed(live)}
+    candidates: list[tuple[str, Live | None]] = [
+        (subdomain, by_name.get(objects.exposure_name(application, subdomain))) for subdomain in subdomains
+    ]
+    candidates += [
+        (subdomain, by_host.get(f"{subdomain}.{domain.host}")) for domain in domains for subdomain in subdomains
+    ]
+    candidates += [
+        (subdomain, each)
+        for subdomain in subdomains
+        for each in live
+        if _first_host(each).partition(".")[0] == subdomain
+    ]
+    kept: dict[str, Live] = {}
+    used: set[str] = set()
+    for subdomain, found in candidates:
+        if found is not None and subdomain not in kept and found.metadata.name not in used:
+            kept[subdomain] = found
+            used.add(found.metadata.name)
+    return kept
+
+
+def _first_host(live: Live) -> str:
+    return objects.first_host(live.at("spec", "hosts")) if isinstance(live, Unstructured) else ""

@@ -33,22 +33,29 @@ def of_tenant(tenant: CAPTenant, spec: VirtualServiceSpec) -> Desired:
     return _virtual_service(tenant.key, spec, labels, annotations)
 
 
+def exposure_name(application: CAPApplication, subdomain: str) -> str:
+    """The name of a new VirtualService of an exposure.
+
+    It is made of the application and the subdomain, so that a creation whose answer was lost is not repeated under
+    another name.
+    """
+    metadata = application.metadata
+    return f"{metadata.name}{names.sha1(metadata.uid, subdomain)[:_SUFFIX]}"
+
+
 def of_exposure(application: CAPApplication, subdomain: str, spec: VirtualServiceSpec, name: str = "") -> Desired:
     """The VirtualService of a subdomain under which services are exposed.
 
-    `name` is that of the one that exists. A new one is named by the application and the subdomain, so that a creation
-    whose answer was lost is not repeated under another name.
+    `name` is that of the one that exists.
     """
-    metadata = application.metadata
-    made = f"{metadata.name}{names.sha1(metadata.uid, subdomain)[:_SUFFIX]}"
-    key = ObjectKey(metadata.namespace, name or made)
+    key = ObjectKey(application.metadata.namespace, name or exposure_name(application, subdomain))
     return _virtual_service(key, spec, {names.OWNER_HASH_LABEL: exposure_owner_hash(application)}, {})
 
 
-def exposed_subdomain(hosts: JsonValue) -> str:
-    """The subdomain that a VirtualService of an exposure is for, by `spec.hosts`; empty where it has none."""
+def first_host(hosts: JsonValue) -> str:
+    """The first of `spec.hosts`; empty where there is none."""
     first = hosts[0] if isinstance(hosts, list) and hosts else ""
-    return first.partition(".")[0] if isinstance(first, str) else ""
+    return first if isinstance(first, str) else ""
 
 
 def _virtual_service(
