@@ -193,6 +193,32 @@ async def test_domains_that_are_written_into_an_application_become_objects_and_a
     await shop.client.delete(metadata_of(Domain), "foreign", "default")
 
 
+@pytest.mark.req("CAP-51")
+async def test_a_domain_whose_deletion_is_blocked_gets_no_host_of_another_one(serving: Serving, shop: Shop) -> None:
+    host, target, name = f"{shop.namespace}.example.com", metadata_of(Domain), "leaving"
+    for each, finalizers in (("victim", []), (name, ["example.com/blocked"])):
+        metadata: JsonObject = {"name": each, "namespace": shop.namespace, "finalizers": [*finalizers]}
+        spec: JsonObject = {"domain": f"{each}.{host}", "ingressSelector": {"istio": "gateway"}}
+        await shop.client.apply(Domain, {"metadata": metadata, "spec": spec})
+    await shop.client.delete(target, name, shop.namespace)
+
+    async def refusal() -> str:
+        """Why the other host is refused. A dry run, because the webhook may not know the other domain yet."""
+        another = MergePatch({"spec": {"domain": f"victim.{host}"}})
+        try:
+            await shop.client.patch(target, name, shop.namespace, another, dry_run=True)
+        except StatusError as error:
+            return str(error)
+        return ""
+
+    problem = f"Domain victim already exist in namespace {shop.namespace} with domain victim.{host}"
+    assert problem in await eventually(refusal)
+    released = MergePatch({"metadata": {"finalizers": None}})
+    await serving.stop()
+    await shop.client.patch(target, name, shop.namespace, released)
+    assert await shop.client.find(target, name, shop.namespace) is None
+
+
 @pytest.mark.req("R-706")
 async def test_a_registration_that_is_replaced_is_trusted_again_at_once(serving: Serving, admin: Client) -> None:
     target = unstructured(ValidatingWebhookConfiguration.resource)

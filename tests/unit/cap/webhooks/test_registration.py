@@ -47,11 +47,12 @@ def test_only_the_deletion_of_the_tenant_of_a_provider_is_asked_about() -> None:
 
 
 @pytest.mark.req("R-706")
-def test_an_object_that_is_being_deleted_is_not_asked_about() -> None:
+def test_an_object_that_is_being_deleted_is_asked_about_only_where_its_spec_changes() -> None:
     for _, entry in webhooks():
         if "UPDATE" in entry["rules"][0]["operations"]:
             assert [each["expression"] for each in entry["matchConditions"]] == [
-                "!has(object.metadata.deletionTimestamp)"
+                'request.operation == "CREATE" || !has(object.metadata.deletionTimestamp) || '
+                "(has(object.spec) && (!has(oldObject.spec) || object.spec != oldObject.spec))"
             ]
 
 

@@ -5,7 +5,9 @@ few as possible:
 
 - Deletions are asked about where a rule may refuse one: of the tenant of a provider. The subscriber who leaves, and
   the namespace that goes, wait for no webhook.
-- Writes of objects that are being deleted are not asked about: the removal of a finalizer must never be refused.
+- Writes of objects that are being deleted are not asked about unless they change the spec: the removal of a finalizer
+  must never be refused, and an object whose deletion is blocked must not get another host, version or application by
+  that.
 - The namespace of the webhooks is left out: nothing that an operator needs there waits for them.
 - An API server waits 5 seconds for an answer, as long as the webhooks take at most; the original lets it wait for 15,
   and the user with it.
@@ -35,7 +37,13 @@ _VALIDATED = (
     "clusterdomains",
 )
 _WRITES = ("CREATE", "UPDATE")
-_STAYS: JsonObject = {"name": "object-is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+_STAYS = 'request.operation == "CREATE" || !has(object.metadata.deletionTimestamp)'
+"""A client may send a deletion timestamp when it creates an object, which the API server removes later."""
+_HAS_ANOTHER_SPEC = "has(object.spec) && (!has(oldObject.spec) || object.spec != oldObject.spec)"
+_CONDITION: JsonObject = {
+    "name": "object-is-not-being-deleted-or-has-another-spec",
+    "expression": f"{_STAYS} || ({_HAS_ANOTHER_SPEC})",
+}
 
 
 def secret_of(service: str) -> str:
@@ -69,9 +77,9 @@ def configurations(client_config: ClientConfig, namespace: str) -> Sequence[Json
         }
 
     provider: JsonObject = {"matchLabels": {names.TENANT_TYPE_LABEL: names.PROVIDER}}
-    validate = webhook(_WEBHOOK, VALIDATE, _WRITES, _VALIDATED, matchConditions=[_STAYS])
+    validate = webhook(_WEBHOOK, VALIDATE, _WRITES, _VALIDATED, matchConditions=[_CONDITION])
     delete = webhook(f"deletion.{_WEBHOOK}", VALIDATE, ("DELETE",), ("captenants",), objectSelector=provider)
-    mutate = webhook(_WEBHOOK, MUTATE, _WRITES, _VALIDATED[:1], matchConditions=[_STAYS])
+    mutate = webhook(_WEBHOOK, MUTATE, _WRITES, _VALIDATED[:1], matchConditions=[_CONDITION])
     return (
         _configuration(ValidatingWebhookConfiguration.resource, validate, delete),
         _configuration(MutatingWebhookConfiguration.resource, mutate),
