@@ -99,6 +99,24 @@ async def test_a_token_of_one_application_is_refused_for_another(shop: Bookshop,
 
 
 @pytest.mark.req("R-705")
+async def test_of_two_applications_with_one_identity_the_caller_means_its_own(
+    shop: Bookshop, neighbour: Bookshop, serving: Serving
+) -> None:
+    await neighbour.apply(btpAppName=shop.namespace)
+    await serving.settled(shop.client)
+    path = f"/dependencies/provider/{shop.namespace}/"
+    for each, tenant in ((shop, "acme"), (neighbour, "other")):
+        assert (await shop.send(json_body=shop.payload(tenant), token=each.token())).status == 202
+        assert (await each.tenant()).spec.tenant_id == tenant
+        assert (await shop.send("GET", path, token=each.token())).status == 200
+    await serving.settled(shop.client)
+    for each, tenant in ((shop, "acme"), (neighbour, "other")):
+        ended = await shop.send("DELETE", json_body=shop.payload(tenant, f"another-{tenant}"), token=each.token())
+        assert ended.status == 202
+        await each.gone()
+
+
+@pytest.mark.req("R-705")
 async def test_labels_of_a_neighbour_do_not_keep_a_subscription_from_ending(
     shop: Bookshop, neighbour: Bookshop, serving: Serving
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -57,29 +58,58 @@ def application(
     return CAPApplication(metadata=metadata, spec=spec)
 
 
+def meant(
+    candidates: Iterable[CAPApplication], provider: str, app: str, account: str = "", *callable: CAPApplication
+) -> CAPApplication | None:
+    """The application that is meant by a caller that may act for some, or by default for all."""
+    return plan.application_of(
+        candidates, provider, app, account, may_be_called=lambda each: not callable or each in callable
+    )
+
+
 def test_an_application_is_known_by_subaccount_and_name() -> None:
     found = application()
     others = [application(app="other"), application(provider="elsewhere")]
-    assert plan.application_of([*others, found], "provider", "shop") is found
-    assert plan.application_of(others, "provider", "shop") is None
+    assert meant([*others, found], "provider", "shop") is found
+    assert meant(others, "provider", "shop") is None
 
 
 @pytest.mark.req("R-408")
 def test_two_pairs_with_the_same_hash_are_two_applications() -> None:
     assert names.sha1("ab", "c") == names.sha1("a", "bc")
-    assert plan.application_of([application(provider="ab", app="c")], "a", "bc") is None
+    assert meant([application(provider="ab", app="c")], "a", "bc") is None
 
 
 def test_an_application_without_a_subaccount_is_known_by_its_global_account() -> None:
     legacy = application(provider="", account="global")
-    assert plan.application_of([legacy], "provider", "shop", "global") is legacy
-    assert plan.application_of([legacy], "provider", "shop", "") is None
-    assert plan.application_of([application(provider="x", account="global")], "provider", "shop", "global") is None
+    assert meant([legacy], "provider", "shop", "global") is legacy
+    assert meant([legacy], "provider", "shop", "") is None
+    assert meant([application(provider="x", account="global")], "provider", "shop", "global") is None
 
 
 def test_of_several_applications_the_oldest_that_stays_counts() -> None:
     old, going = application("old", age=2), application("going", age=3, terminating=True)
-    assert plan.application_of([application("new"), old, going], "provider", "shop") is old
+    assert meant([application("new"), old, going], "provider", "shop") is old
+
+
+@pytest.mark.req("R-705")
+def test_an_application_that_the_caller_may_act_for_precedes_an_older_one_of_another_namespace() -> None:
+    foreign, own = application(namespace="elsewhere", age=2), application()
+    candidates = [own, foreign]
+    assert meant(candidates, "provider", "shop", "", own) is own
+    assert meant(candidates, "provider", "shop", "", application("absent")) is foreign
+
+
+def test_a_caller_is_compared_with_one_application_of_each_namespace() -> None:
+    crowd = [application(f"copy{number}", "elsewhere", age=number) for number in range(100)]
+    compared: list[CAPApplication] = []
+
+    def refuse(each: CAPApplication) -> bool:
+        compared.append(each)
+        return False
+
+    plan.application_of([application(), *crowd], "provider", "shop", may_be_called=refuse)
+    assert compared == [crowd[-1], application()]
 
 
 def domain(name: str, host: str, namespace: str = "home") -> Domain:

@@ -6,7 +6,7 @@ Of Secrets, the metadata of those with the payload of a subscription, and the pr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,10 +80,17 @@ class Directory:
         )
         return all(cache.has_synced for cache in caches)
 
-    def application(self, provider: str, app_name: str, global_account: str = "") -> CAPApplication | None:
-        """The application that a request names."""
+    def application(
+        self,
+        provider: str,
+        app_name: str,
+        global_account: str = "",
+        *,
+        may_be_called: Callable[[CAPApplication], bool],
+    ) -> CAPApplication | None:
+        """The application that a request names, by whether its caller may act for one."""
         candidates = self.applications.store.by(_BY_IDENTITY, app_name)
-        return plan.application_of(candidates, provider, app_name, global_account)
+        return plan.application_of(candidates, provider, app_name, global_account, may_be_called=may_be_called)
 
     def all_domains(self) -> list[AnyDomain]:
         """The domains of all namespaces and of the cluster."""

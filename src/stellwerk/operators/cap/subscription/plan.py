@@ -7,7 +7,7 @@ the same objects. They look like those that the original has generated; its obje
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
@@ -28,9 +28,18 @@ class DomainUnknown(ValueError):
 
 
 def application_of(
-    candidates: Iterable[CAPApplication], provider_subaccount_id: str, app_name: str, global_account_id: str = ""
+    candidates: Iterable[CAPApplication],
+    provider_subaccount_id: str,
+    app_name: str,
+    global_account_id: str = "",
+    *,
+    may_be_called: Callable[[CAPApplication], bool],
 ) -> CAPApplication | None:
     """The application that a request names. Of several, the oldest; one that is being deleted comes last.
+
+    An application that the caller may act for precedes all others: any user may create an older one with the same
+    values. `may_be_called` is asked about the oldest one of each namespace only, so that many applications of one
+    namespace cost a request little.
 
     An application without a subaccount is known by its global account. Values are compared and not only their hash,
     because two pairs of values may have the same one.
@@ -44,7 +53,11 @@ def application_of(
             return spec.provider_subaccount_id == provider_subaccount_id
         return bool(spec.global_account_id) and spec.global_account_id == global_account_id
 
-    return min((each for each in candidates if is_meant(each)), key=_age, default=None)
+    by_namespace: dict[str, CAPApplication] = {}
+    for each in sorted(filter(is_meant, candidates), key=_age):
+        by_namespace.setdefault(each.metadata.namespace, each)
+    listed = [*by_namespace.values()]
+    return next(filter(may_be_called, listed), listed[0] if listed else None)
 
 
 def _age(obj: CAPApplication | CAPTenant) -> tuple[bool, str, str]:

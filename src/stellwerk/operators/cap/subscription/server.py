@@ -162,7 +162,7 @@ class SubscriptionRoutes:
         return await self._unsubscribe(asked)
 
     async def _subscribe(self, asked: _Asked, subscription: Subscription, body: bytes) -> Response:
-        application = self._application(subscription)
+        application = self._application(asked.caller, subscription)
         if application is None:
             raise Refused(406, NOT_FOUND)
         if application.status.services_only:
@@ -224,7 +224,7 @@ class SubscriptionRoutes:
             raise NotAuthorized(406, NOT_AUTHORIZED)
         if asked.subscription is None or self.directory.ends_of(guid):
             return None
-        application = self._application(asked.subscription)
+        application = self._application(asked.caller, asked.subscription)
         return await self.subscriptions.tenant(application, tenant_id) if application is not None else None
 
     def _is_replay(self, claims: Claims, application: CAPApplication, subscription: Subscription) -> bool:
@@ -283,7 +283,9 @@ class SubscriptionRoutes:
         provider, app_name = request.found["provider"], request.found["app"]
         try:
             caller = await authenticate(request)
-            application = self.directory.application(provider, app_name, provider)
+            application = self.directory.application(
+                provider, app_name, provider, may_be_called=partial(self._may_act, caller)
+            )
             if application is None:
                 raise Refused(400, NOT_FOUND)
             self._authorize(caller, application)
@@ -363,9 +365,12 @@ class SubscriptionRoutes:
 
     # ---- small things
 
-    def _application(self, subscription: Subscription) -> CAPApplication | None:
+    def _application(self, caller: Caller, subscription: Subscription) -> CAPApplication | None:
         return self.directory.application(
-            subscription.provider_subaccount_id, subscription.app_name, subscription.global_account_id
+            subscription.provider_subaccount_id,
+            subscription.app_name,
+            subscription.global_account_id,
+            may_be_called=partial(self._may_act, caller),
         )
 
     def _client(self, request: Request) -> str:
