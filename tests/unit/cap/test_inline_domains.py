@@ -10,7 +10,7 @@ from tests.unit.cap import given
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden, Status
-from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.model import JsonValue, Unstructured
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion, conversion, create
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -70,6 +70,13 @@ def test_a_second_try_creates_nothing_and_refers_to_the_same_objects() -> None:
         cluster_domain(str(each.at("spec", "domain")), each.metadata.name) for kind, each in created if kind != "Domain"
     ]
     assert conversion(application(), domains, others) == DomainConversion(first.references, ())
+
+
+def test_hosts_whose_hashes_begin_alike_become_two_cluster_domains() -> None:
+    alike: list[JsonValue] = ["h1507644.example.com", "h1767431.example.com"]
+    found = conversion(given.application(domains={**INLINE, "secondary": alike}), (), ())
+    assert found is not None
+    assert len({each.key for each in found.created}) == 3
 
 
 def test_hosts_that_are_served_already_are_used() -> None:

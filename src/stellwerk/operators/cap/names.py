@@ -134,9 +134,13 @@ def go_json(value: JsonValue, *, sorts: bool = False) -> str:
     return text
 
 
-def derived(prefix: str, *identity: str) -> str:
-    """A name that begins with `prefix` and is the same for the same identity; at most 63 characters, as a label."""
-    return f"{prefix[: _LONGEST_NAME - 1 - _DIGITS].rstrip('-.')}-{sha1(*identity)[:_DIGITS]}"
+def derived(prefix: str, *identity: str, digits: int = _DIGITS) -> str:
+    """A name that begins with `prefix` and is the same for the same identity; at most 63 characters, as a label.
+
+    Another identity with the same five digits is found within seconds, so a name that users of several namespaces share
+    needs more `digits`.
+    """
+    return f"{prefix[: _LONGEST_NAME - 1 - digits].rstrip('-.')}-{sha1(*identity)[:digits]}"
 
 
 def owner_hash(key: ObjectKey) -> str:

@@ -22,7 +22,8 @@ from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef, InlineDomains
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, DNSMode, Domain, TLSMode
 
-_SECONDARY = "cap-operator-domains"
+_SECONDARY, _DIGITS = "cap-operator-domains", 20
+"""ClusterDomains are in no namespace: with five digits any user could take the name of another host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _created(application: CAPApplication, inline: InlineDomains, host: str) -> D
     if host == inline.primary:
         resource, key, mode = Domain.resource, ObjectKey(own.namespace, f"{own.name}-primary"), DNSMode.WILDCARD
     else:
-        resource, key = ClusterDomain.resource, ObjectKey("", names.derived(_SECONDARY, host))
+        resource, key = ClusterDomain.resource, ObjectKey("", names.derived(_SECONDARY, host, digits=_DIGITS))
         mode = DNSMode.SUBDOMAIN
     spec: JsonObject = {
         "domain": host,
