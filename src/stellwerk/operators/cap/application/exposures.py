@@ -84,7 +84,7 @@ def kept_objects(
     """The VirtualService of each subdomain that has one; none is that of two subdomains (pure).
 
     Our own are known by their names, those of the original by their first host. Where the domains have changed it is
-    found by the beginning of that host, which cannot tell `a.b` from `a`.
+    found by the beginning of that host, by which `a.b` looks like `a`.
     """
     by_name = {each.metadata.name: each for each in live}
     by_host = {_first_host(each): each for each in reversed(live)}
