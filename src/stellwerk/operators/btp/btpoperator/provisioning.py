@@ -176,7 +176,8 @@ class Provisioner:
         Returns whether another version was there before, and what was deleted of it.
         In this order, so that a crash in between is followed by another look. Raises StepFailed.
         """
-        stale = await self.history.leftovers(release, wanted=self.memory.confirmations.keys())
+        leftovers = await self.history.leftovers(release, wanted=self.memory.confirmations.keys())
+        stale = {address: live for address, live in leftovers.items() if not await self._must_stay(address)}
         if stale:
             await self._delete(stale)
         written = self.observer.present_credentials(credentials.namespace)
@@ -296,11 +297,19 @@ class Provisioner:
     async def _is_spared(self, address: Address) -> bool:
         """Whether an outdated object is the definition of a kind that users have objects of.
 
-        With it all services of the cluster would go, so the caches alone must not decide that there are none.
+        With it all services of the cluster would go, so the caches alone must not decide that there are none. Raises
+        ApiError, and RemovalFailed, where that is unknown.
         """
         if address.ref not in version_record.USERS_DEFINITIONS:
             return False
         return self.observer.users_may_have_objects() or not await self.users_have_nothing()
+
+    async def _must_stay(self, address: Address) -> bool:
+        """`_is_spared` of one leftover. Raises OutdatedNotDeleted where that is unknown."""
+        try:
+            return await self._is_spared(address)
+        except (ApiError, RemovalFailed) as error:
+            raise OutdatedNotDeleted([(address.ref, str(error))]) from error
 
     async def _address(self, document: Document) -> Address | None:
         """Where the object would be; None for a kind that is not served, of which nothing can be left."""
