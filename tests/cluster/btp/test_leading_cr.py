@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from stellwerk.api.apps import Deployment
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.api import FINALIZER, OPERAND_DEPLOYMENT_NAME, BtpOperator
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -74,6 +75,30 @@ async def test_when_the_leader_is_deleted_the_next_one_takes_over(running: Runni
         namespace="default",
     )
     await then.shows("Warning", "OlderCRExists", "third", "default", saying=["second"])
+
+
+async def test_a_former_leader_that_others_keep_leads_no_more_after_a_restart(
+    running: Running, given: Given, then: Then
+) -> None:
+    await given.required_secret()
+    await running.start()
+    await given.btp_operator("btpoperator")
+    await then.shows("Ready", "ReconcileSucceeded")
+    held = MergePatch({"metadata": {"finalizers": ["example.com/held", FINALIZER]}})
+    await given.client.patch(BtpOperator, "btpoperator", "kyma-system", held)
+    await given.btp_operator("second", "default")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows("Ready", "ReconcileSucceeded", "second", "default")
+    await running.stop()
+
+    await running.start()
+    await running.leads()
+    await given.client.delete(BtpOperator, "second", "default")
+
+    await then.is_gone("second", "default")
+    await then.absent(Deployment, OPERAND_DEPLOYMENT_NAME)
+    await given.without_finalizers(BtpOperator, "btpoperator", "kyma-system")
+    await then.is_gone()
 
 
 async def test_a_blocked_leader_freed_by_hand_hands_over_and_the_instances_survive(

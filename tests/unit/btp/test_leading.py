@@ -15,7 +15,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Change, Changed, Odd, Removed, Synced
-from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.operators.btp.api import FINALIZER, BtpOperator
 from stellwerk.operators.btp.btpoperator import plan
 from stellwerk.operators.btp.btpoperator.leading import Leading
 from stellwerk.runtime.cache.informer import Informer
@@ -26,13 +26,17 @@ MANY = 2_000
 """The informer takes a longer list in slices."""
 
 
-def operator(name: str, *, age: int = 0, version: int = 1, namespace: str = "tenant", life: int = 1) -> BtpOperator:
+def operator(
+    name: str, *, age: int = 0, version: int = 1, namespace: str = "tenant", life: int = 1, released: bool = False
+) -> BtpOperator:
     metadata = ObjectMeta(
         name=name,
         namespace=namespace,
         uid=f"{namespace}/{name}/{life}",
         resource_version=str(version),
         creation_timestamp=NOW - timedelta(seconds=age),
+        deletion_timestamp=NOW if released else None,
+        finalizers=("example.com/held",) if released else (FINALIZER,),
     )
     return BtpOperator(metadata=metadata)
 
@@ -50,17 +54,17 @@ def followed(cache: Informer[BtpOperator], *, fixed: bool = False) -> Leading:
 
 
 PLACES = st.sampled_from(["a", "b", "c", "btpoperator"])
-CHANGES = st.lists(st.tuples(PLACES, st.integers(0, 3), st.booleans(), st.integers(1, 2)), max_size=30)
+CHANGES = st.lists(st.tuples(PLACES, st.integers(0, 3), st.booleans(), st.integers(1, 2), st.booleans()), max_size=30)
 
 
 @given(CHANGES, st.booleans())
 async def test_whatever_changes_the_leader_is_the_one_that_all_are_compared_for(
-    changes: list[tuple[str, int, bool, int]], fixed: bool
+    changes: list[tuple[str, int, bool, int, bool]], fixed: bool
 ) -> None:
     cache = informer()
     leading = followed(cache, fixed=fixed)
-    for version, (name, age, leaves, life) in enumerate(changes, start=1):
-        found = operator(name, age=age, version=version, namespace="kyma-system", life=life)
+    for version, (name, age, leaves, life, released) in enumerate(changes, start=1):
+        found = operator(name, age=age, version=version, namespace="kyma-system", life=life, released=released)
         change: Change[BtpOperator] = Removed(found) if leaves else Changed(found)
         cache.take(change)
 
@@ -78,6 +82,17 @@ async def test_a_cr_whose_module_is_gone_leads_no_more_although_the_cache_shows_
     cache.take(Changed(operator("old", age=9, version=2)))
 
     assert leading.current() == young
+
+
+async def test_a_cr_that_is_released_while_others_keep_it_makes_way_for_the_next() -> None:
+    cache = informer()
+    leading = followed(cache)
+    cache.take(Synced((operator("old", age=9), operator("young")), "1"))
+    leading.current()
+
+    cache.take(Changed(operator("old", age=9, version=2, released=True)))
+
+    assert leading.current() == operator("young")
 
 
 @pytest.mark.req("R-510")

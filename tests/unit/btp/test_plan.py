@@ -207,10 +207,19 @@ def test_of_crs_of_one_second_the_standard_one_leads_then_the_first_by_name() ->
     assert plan.leader([other, another], fixed=False) is another
 
 
-def test_a_cr_under_deletion_leads_until_it_is_gone() -> None:
-    leaving = operator(deleted=True, age=timedelta(hours=1))
+@pytest.mark.parametrize("ours", [FINALIZER, "custom-deletion-finalizer"])
+def test_a_cr_under_deletion_leads_until_it_is_released(ours: str) -> None:
+    leaving = operator(deleted=True, age=timedelta(hours=1), finalizers=("example.com/held", ours))
 
     assert plan.leader([operator(name="next"), leaving], fixed=False) is leaving
+
+
+def test_a_cr_that_only_others_keep_from_going_leads_no_more() -> None:
+    released = operator(deleted=True, age=timedelta(hours=1), finalizers=("example.com/held",))
+    younger = operator(name="next")
+
+    assert plan.leader([released, younger], fixed=False) is younger
+    assert plan.leader([released], fixed=True) is None
 
 
 def test_in_fixed_mode_only_the_standard_place_leads() -> None:

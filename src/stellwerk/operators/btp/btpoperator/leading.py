@@ -63,7 +63,7 @@ class Leading:
         if known is None or delta.latest.metadata.uid != known.metadata.uid:
             if new is not None and new.metadata.uid not in self.finished:
                 self._known = plan.leader([new] if known is None else [known, new], fixed=self._known_by)
-        elif new is not None and new.metadata.creation_timestamp == known.metadata.creation_timestamp:
+        elif new is not None and _still_leads(new, known, fixed=self._known_by):
             self._known = new
         else:
             self._known_by = None
@@ -74,3 +74,9 @@ class Leading:
         now = (leader.metadata.uid if leader is not None else "", self._is_fixed())
         before, self._announced = self._announced, now
         return [] if before == now else [operator.key for operator in self._store.all()]
+
+
+def _still_leads(new: BtpOperator, known: BtpOperator, *, fixed: bool) -> bool:
+    """Whether a change of the leader leaves its place among the others as it was."""
+    same_age = new.metadata.creation_timestamp == known.metadata.creation_timestamp
+    return same_age and plan.may_lead(new, fixed=fixed)

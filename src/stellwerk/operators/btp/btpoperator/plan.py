@@ -115,8 +115,7 @@ class Snapshot:
     @property
     def is_held(self) -> bool:
         """Whether a finalizer of ours, or of the original's first releases, keeps the CR from going."""
-        names = (api.FINALIZER, api.CHART_ERA_FINALIZER)
-        return any(finalizer.present(self.operator, name) for name in names)
+        return is_held(self.operator)
 
     @property
     def is_at_home(self) -> bool:
@@ -221,6 +220,22 @@ Step: TypeAlias = (
 )
 
 
+def is_held(operator: BtpOperator) -> bool:
+    """Whether a finalizer of ours, or of the original's first releases, keeps a CR from going."""
+    return any(finalizer.present(operator, name) for name in (api.FINALIZER, api.CHART_ERA_FINALIZER))
+
+
+def may_lead(operator: BtpOperator, *, fixed: bool) -> bool:
+    """Whether a CR can represent the module.
+
+    One under deletion that we do not hold has no module any more, and can have none: it takes no finalizer. A finalizer
+    of another client may keep it for long, so it must not be in the way of others, also after a restart.
+    """
+    return (not fixed or operator.key == api.STANDARD_KEY) and (
+        not operator.metadata.is_terminating or is_held(operator)
+    )
+
+
 def is_at_home(operator: BtpOperator, chart_namespace: str) -> bool:
     """Whether a CR is in the module's own namespace.
 
@@ -240,10 +255,9 @@ def leader(operators: list[BtpOperator], *, fixed: bool) -> BtpOperator | None:
     """The CR that represents the module.
 
     Oldest first. Creation times have whole seconds, so ties fall to the standard place, then to namespace and name. A
-    CR under deletion leads until it is gone: it may still hold the module.
+    CR under deletion leads until we release it: it may still hold the module.
     """
-    candidates = [cr for cr in operators if cr.key == api.STANDARD_KEY] if fixed else operators
-    return min(candidates, key=_age, default=None)
+    return min((cr for cr in operators if may_lead(cr, fixed=fixed)), key=_age, default=None)
 
 
 def _age(operator: BtpOperator) -> tuple[float, bool, str, str]:

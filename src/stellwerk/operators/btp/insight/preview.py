@@ -129,7 +129,8 @@ class BtpPreviewInput:
         if operator.metadata.is_terminating:
             raise _nothing_to_do(operator, "it is being deleted")
         fixed = settings.cr_selection is CrSelection.FIXED
-        leader = plan.leader([*(await self.client.list(BtpOperator)).items] or [operator], fixed=fixed)
+        present = [*(await self.client.list(BtpOperator)).items]
+        leader = plan.leader(present, fixed=fixed) or plan.leader([operator], fixed=fixed)
         if leader is None:
             raise _nothing_to_do(operator, f"the module belongs to BtpOperator {api.STANDARD_KEY} alone")
         if leader.key != operator.key:
