@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stellwerk.api.apps import Deployment
+from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Service
 from stellwerk.kube.types.model import metadata_of, unstructured
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
@@ -18,6 +19,7 @@ from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
 
 OPERAND = "sap-btp-operator-controller-manager"
+BINDINGS, INSTANCES = (kind.resource.group_resource for kind in (ServiceBinding, ServiceInstance))
 BLOCKED = ("Warning", "ServiceInstancesAndBindingsNotCleaned")
 
 
@@ -41,6 +43,27 @@ async def test_a_sweep_that_the_api_server_fails_becomes_soft_at_once(
         await then.is_gone()
 
     await then.has_shown(("Deleting", "HardDeleting"), ("Deleting", "SoftDeleting"))
+
+
+async def test_a_sweep_that_is_refused_in_one_namespace_asks_for_all_others_before_it_becomes_soft(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    first, second = await given.a_namespace("sweep-a"), await given.a_namespace("sweep-b")
+    for namespace in (first, second):
+        await given.service_instance("db", namespace, "example.com/held")
+        await given.service_binding("db-binding", "db", namespace, "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    refused = requests("deletecollection", BINDINGS, namespace=first)
+
+    with proxy.on_requests(refused, AnswerInstead(500, message="no sweep here"), always):
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.is_gone()
+
+    await then.has_shown(("Deleting", "HardDeleting"), ("Deleting", "SoftDeleting"))
+    await then.event("HardDeletionGivenUp", saying=["no sweep here"])
+    for kind, namespace in ((BINDINGS, second), (INSTANCES, first), (INSTANCES, second)):
+        assert proxy.history.count(requests("deletecollection", kind, namespace=namespace)) == 1
 
 
 @pytest.mark.parametrize("slow", [AnswerInstead(504), CutConnection()], ids=["answers late", "does not answer"])

@@ -116,23 +116,31 @@ class Removal:
         """Delete all bindings, and all instances where these do not wait for bindings any more.
 
         Returns whether every request was answered in time; what was not is for the next pass. Raises ApiError for what
-        the API server refuses.
+        the API server refuses, when everything was asked for: a refusal in one namespace must not leave the services of
+        all others behind. Where it refuses bindings, instances need not wait for them.
         """
+        refusals: list[ApiError] = []
+        answered = True
         try:
             async with asyncio.timeout(sweep_seconds(self.observer.settings())):
-                bindings = await self._sweep(ServiceBinding)
-                instances = not with_instances or await self._sweep(ServiceInstance)
+                answered = await self._sweep(ServiceBinding, refusals)
+                if with_instances or refusals:
+                    answered &= await self._sweep(ServiceInstance, refusals)
         except TimeoutError:
-            return False
-        return bindings and instances
+            answered = False
+        if refusals:
+            raise refusals[0]
+        return answered
 
-    async def _sweep(self, kind: type[User]) -> bool:
+    async def _sweep(self, kind: type[User], refusals: list[ApiError]) -> bool:
         users, answered = self.observer.caches.of_users(kind), True
         for namespace in sorted({user.metadata.namespace for user in users if not user.metadata.is_terminating}):
             try:
                 await self.client.delete_collection(metadata_of(kind), namespace)
             except (Unreachable, ServerTimeout):
                 answered = False  # slow, not refused: a soft deletion would leave services behind for no reason
+            except ApiError as error:
+                refusals.append(error)
         return answered
 
     async def resisting(self) -> Sequence[str]:

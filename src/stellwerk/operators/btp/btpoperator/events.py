@@ -81,10 +81,11 @@ def removed() -> Notice:
     return Notice(REMOVED, "the module is removed, and the BtpOperator is no longer held back")
 
 
-def given_up(resisting: Sequence[str]) -> Iterator[Notice]:
-    """What did not go the hard way."""
-    if resisting:
-        text = f"not gone by themselves, so their finalizers are removed: {'; '.join(resisting)}"
+def given_up(resisting: Sequence[str], refusal: str) -> Iterator[Notice]:
+    """What did not go the hard way, and what of it the API server refused to delete; empty where it refused nothing."""
+    refused = [f"the API server refused to delete: {refusal}"] if refusal else []
+    left = [f"not gone by themselves, so their finalizers are removed: {'; '.join(resisting)}"] if resisting else []
+    if text := ". ".join([*refused, *left]):
         yield Notice(GIVEN_UP, conditions.truncated(text), Severity.WARNING)
 
 

@@ -306,8 +306,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         notices = (events.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
         try:
             answered = await self.removal.sweep(with_instances=not step.bindings_alone)
-        except ApiError:
-            return (await self._give_up_hard_delete(seen)).with_events(*notices)
+        except ApiError as refusal:
+            return (await self._give_up_hard_delete(seen, str(refusal))).with_events(*notices)
         left = plan.soft_deletion_message(seen.blockers, seen.now + step.remaining)
         within = min(step.until_next.total_seconds(), inf if answered else RESIST_SECONDS)
         waiting = self._saying_what_is_left(seen, f"{seen.blockers.counts} to go", left, within=within)
@@ -323,10 +323,10 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         message = plan.waiting_message(seen.message, what, why)
         return Next(self._status(seen, Reason(seen.reason), message), within if within < inf else None)
 
-    async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+    async def _give_up_hard_delete(self, seen: Snapshot, refusal: str = "") -> Next[BtpOperatorStatus]:
         await or_fail(self.removal.note_start(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION), RemovalFailed)
         resisting = await self.removal.resisting()
-        return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*events.given_up(resisting))
+        return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*events.given_up(resisting, refusal))
 
     async def _soft_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         """Cut what is left loose. What resists more than once may do so for long: the module is brought back meanwhile.
