@@ -24,24 +24,34 @@ class Tunables:
 
     What has no effect is also reported by an Event on the ConfigMap, whose author may see neither our log nor our
     metrics.
+
+    `resolve` finds the folders that settings name. It is applied to flags and ConfigMap together, so that a folder or a
+    source means the same in either, and once for each change, because it looks at the file system.
     """
 
-    def __init__(self, base: Settings, report: Callable[[bool, int], None], recorder: EventSink) -> None:
+    def __init__(
+        self,
+        base: Settings,
+        report: Callable[[bool, int], None],
+        recorder: EventSink,
+        *,
+        resolve: Callable[[Settings], Settings],
+    ) -> None:
         self._base = base
+        self._resolve = resolve
         self._report = report
         self._recorder = recorder
         self._effective = Effective(base)
+        self.settings = resolve(base)
+        """The settings in force now, with the module's folders resolved."""
         report(False, 0)
-
-    @property
-    def settings(self) -> Settings:
-        """The settings in force now."""
-        return self._effective.settings
 
     def take(self, delta: Delta[ConfigMap]) -> None:
         """Follow a change of the ConfigMap: keys that are gone fall back to their flags, junk changes nothing."""
         former, data = self._effective, delta.new.data if delta.new is not None else None
         self._effective = TABLE.overridden(self._base, former.settings, data)
+        if self._effective.settings != former.settings:
+            self.settings = self._resolve(self._effective.settings)
         rejections = self._effective.rejections
         self._report(delta.new is not None, len(rejections))
         if delta.new is None or not rejections or rejections == former.rejections:

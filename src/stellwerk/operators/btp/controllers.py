@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from stellwerk.delivery.operator_spec import CannotStart, Launch
@@ -52,11 +53,10 @@ def launch(process: ProcessSettings, settings: Settings, environment: Mapping[st
     identity = OperatorIdentity(
         component=api.OPERATOR_NAME, lease=api.LEASE_NAME, namespace=settings.chart_namespace, rights=RIGHTS
     )
-    resolved = release.in_force(settings, Path.cwd())
 
     def add(parts: Parts) -> None:
         renderer = add_renderer(parts, process)
-        install(parts.manager, resolved, environment, renderer=renderer, recorder=parts.recorder)
+        install(parts.manager, settings, environment, renderer=renderer, recorder=parts.recorder)
 
     return Launch(identity, add)
 
@@ -86,7 +86,8 @@ def install(
     credentials; it is asked only where `CredentialCheckInterval` is above zero.
     """
     metrics, keys = BtpMetrics(manager.metrics), keys or KeyStock()
-    tunables = Tunables(settings, metrics.custom_config, recorder)
+    resolve = partial(release.in_force, working_directory=Path.cwd())
+    tunables = Tunables(settings, metrics.custom_config, recorder, resolve=resolve)
 
     def now() -> Settings:
         return tunables.settings

@@ -1,0 +1,68 @@
+"""The ConfigMap of tunables means the same as flags, also where it names folders."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.model import HasMetadata
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.btp.config_overrides import Tunables
+from stellwerk.operators.btp.module import release
+from stellwerk.operators.btp.settings import TABLE, ModuleSource, Settings
+from stellwerk.runtime.cache.informer import Delta
+from stellwerk.runtime.reconciler import Notice
+
+
+class NoEvents:
+    def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
+        raise AssertionError(f"{notice.reason} about {obj.ref}: {notice.message}")
+
+
+def tunables(folder: Path, base: Settings | None = None) -> Tunables:
+    resolve = partial(release.in_force, working_directory=folder)
+    return Tunables(base or Settings(), lambda *_: None, NoEvents(), resolve=resolve)
+
+
+def changed_to(**data: str) -> Delta[ConfigMap]:
+    return Delta(None, ConfigMap(metadata=ObjectMeta(name="sap-btp-manager", namespace="kyma-system"), data=data))
+
+
+@pytest.mark.parametrize("key", TABLE.as_text(Settings()))
+def test_a_default_in_the_config_map_changes_nothing(tmp_path: Path, key: str) -> None:
+    followed = tunables(tmp_path)
+    before = followed.settings
+
+    followed.take(changed_to(**{key: TABLE.as_text(Settings())[key]}))
+
+    assert followed.settings == before
+
+
+@pytest.mark.parametrize("source", ModuleSource)
+@pytest.mark.parametrize("present", ["module-resources", "module-chart/chart", ""])
+def test_a_source_in_the_config_map_is_the_one_that_the_flag_gives(
+    tmp_path: Path, source: ModuleSource, present: str
+) -> None:
+    if present:
+        shutil.copytree(release.SHIPPED / present, tmp_path / present)
+    followed = tunables(tmp_path)
+
+    followed.take(changed_to(ModuleSource=source.value))
+
+    assert followed.settings == tunables(tmp_path, Settings(module_source=source)).settings
+
+
+def test_without_the_config_map_the_flags_are_in_force_again(tmp_path: Path) -> None:
+    followed = tunables(tmp_path)
+    before, change = followed.settings, changed_to(ModuleSource="chart", ReadyTimeout="90s")
+
+    followed.take(change)
+    assert followed.settings != before
+    followed.take(Delta(change.new, None))
+
+    assert followed.settings == before
