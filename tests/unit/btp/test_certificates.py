@@ -24,6 +24,7 @@ from stellwerk.runtime.clock import SystemClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEEK = Settings(expiration_boundary=timedelta(hours=-168))
+YEAR = timedelta(days=365)
 BOTH, WEBHOOK, NOTHING = ("ca-server-cert", "webhook-server-cert"), ("webhook-server-cert",), ()
 GOOD = SecretKeyPair(ends=NOW + timedelta(days=365))
 UNREADABLE = replace(GOOD, ends=None)
@@ -59,6 +60,18 @@ def test_a_certificate_of_another_authority_renews_both() -> None:
 def test_good_certificates_are_left_alone() -> None:
     assert decide(GOOD, GOOD) == RenewalDecision(NOTHING)
     assert decide(FRESH_ENOUGH, FRESH_ENOUGH) == RenewalDecision(NOTHING)
+
+
+@pytest.mark.parametrize(("made_in", "renewed"), [(timedelta(), NOTHING), (timedelta(days=30), BOTH)])
+def test_certificates_that_are_not_valid_yet_are_renewed(made_in: timedelta, renewed: tuple[str, ...]) -> None:
+    wish = certs.Wish(
+        common_name="webhook", names=certificates.service_names("kyma-system"), lifetime=YEAR, now=NOW + made_in
+    )
+    authority = certs.new_authority(wish)
+
+    decision = certificates.judged(authority, certs.issue(authority, wish), now=NOW, settings=WEEK)
+
+    assert decision.secrets == renewed
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def judged(
     authority: certs.KeyPair | None, webhook: certs.KeyPair | None, *, now: datetime, settings: Settings
 ) -> RenewalDecision:
     """Which of the present certificates to renew. None is an absent Secret."""
-    holds = bool(authority and webhook and certs.chain_holds(webhook.certificate, authority.certificate))
+    holds = bool(authority and webhook and certs.chain_holds(webhook.certificate, authority.certificate, now))
     return decide(in_secret(authority), in_secret(webhook), chain_holds=holds, now=now, settings=settings)
 
 
@@ -77,14 +77,15 @@ def decide(
 ) -> RenewalDecision:
     """Whether to renew certificates.
 
-    `chain_holds`: the webhook's certificate verifies against the CA, the CA is one, and the certificate is none.
+    `chain_holds`: the webhook's certificate verifies against the CA, both are valid at `now`, the CA is one, and the
+    certificate is none.
     """
     if why := _flaw(authority, now, boundary_of(settings.ca_certificate_expiration, settings)):
         return RenewalDecision(api.CERTIFICATE_SECRETS, f"{api.CA_SECRET_NAME} {why}")
     if why := _flaw(webhook, now, boundary_of(settings.webhook_certificate_expiration, settings)):
         return RenewalDecision((api.WEBHOOK_SECRET_NAME,), f"{api.WEBHOOK_SECRET_NAME} {why}")
     if not chain_holds:
-        why = f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}"
+        why = f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}, or one of them is not valid yet"
         return RenewalDecision(api.CERTIFICATE_SECRETS, why)
     return RenewalDecision()
 
