@@ -144,16 +144,24 @@ async def test_objects_that_the_manifests_list_for_deletion_go(
 ) -> None:
     await provisioned(running, given, then)
     await running.stop()
-    module.list_for_deletion("v1", "ConfigMap", "left-behind")
-    await given.replace(
-        ConfigMap,
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "left-behind", "namespace": "kyma-system"}},
-    )
+    namesake = "sap-btp-operator-config"
+    for name, namespace in (("left-behind", "kyma-system"), (namesake, "default")):
+        module.list_for_deletion("v1", "ConfigMap", name, namespace)
+        await given.replace(
+            ConfigMap, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}}
+        )
+    # What the release applies stays, although a list for another release names it.
+    module.list_for_deletion("v1", "ConfigMap", namesake)
+    module.list_for_deletion("apiextensions.k8s.io/v1", "CustomResourceDefinition", INSTANCE_CRD)
+    applied = await given.client.get(CONFIG_MAPS, namesake, "kyma-system")
 
     await running.start()
 
     await then.disappears(CONFIG_MAPS, "left-behind")
     await then.event("OutdatedDeleted", saying=["ConfigMap kyma-system/left-behind"])
+    await then.disappears(CONFIG_MAPS, namesake, "default")
+    assert (await given.client.get(CONFIG_MAPS, namesake, "kyma-system")).metadata.uid == applied.metadata.uid
+    assert not (await given.client.get(CustomResourceDefinition, INSTANCE_CRD)).metadata.is_terminating
 
 
 @pytest.mark.parametrize("because", ["interval", "version"])

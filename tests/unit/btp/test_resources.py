@@ -8,9 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from stellwerk.apply.objects.desired import Document, desired_set
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.apps import Deployment
+from stellwerk.api.core import Secret
+from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.objects.desired import Address, Document, desired_set
 from stellwerk.apply.objects.manifests import read_text
-from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp.api import BtpOperator
@@ -350,15 +354,33 @@ def test_the_legacy_network_policy_is_always_to_be_deleted() -> None:
     ]
 
 
-def test_what_this_release_applies_is_not_deleted_by_a_list_of_another() -> None:
-    outdated = read_text(
-        f"kind: Deployment\nmetadata: {{name: {OPERAND}}}\n---\nkind: ConfigMap\nmetadata: {{name: old}}\n"
-    )
+DEFINITIONS = CustomResourceDefinition.resource
+INSTANCE_CRD = "serviceinstances.services.cloud.sap.com"
+OLDER_CRD = replace(DEFINITIONS, version="v1beta1")
+OTHER_DEPLOYMENT = replace(Deployment.resource, group="example.com")
+OTHER_POLICY = "kyma-project.io--btp-operator-to-dns"
 
-    listed = resources.to_delete(replace(SHIPPED, outdated=outdated), Settings())
 
-    assert ("ConfigMap", "old") in [(d.body["kind"], dig(d.body, "metadata", "name")) for d in listed]
-    assert "Deployment" not in [d.body["kind"] for d in listed]
+@pytest.mark.parametrize(
+    ("resource", "namespace", "name", "applied"),
+    [
+        (Deployment.resource, "btp", OPERAND, True),
+        (Deployment.resource, "kyma-system", OPERAND, False),
+        (OTHER_DEPLOYMENT, "btp", OPERAND, False),
+        (Deployment.resource, "btp", "former", False),
+        (DEFINITIONS, "", INSTANCE_CRD, True),
+        (OLDER_CRD, "", INSTANCE_CRD, True),
+        (NetworkPolicy.resource, "btp", OTHER_POLICY, True),
+        (Secret.resource, "credentials", "sap-btp-service-operator", True),
+        (Secret.resource, "btp", "sap-btp-service-operator", False),
+    ],
+)
+def test_what_this_release_applies_is_not_deleted_by_a_list_of_another(
+    resource: Resource, namespace: str, name: str, applied: bool
+) -> None:
+    address = Address(resource, ObjectKey(namespace, name))
+
+    assert resources.is_applied(address, SHIPPED, Settings(chart_namespace="btp"), "credentials") is applied
 
 
 def test_a_certificate_secret_carries_the_managed_by_label_alone() -> None:

@@ -143,7 +143,7 @@ class Provisioner:
     async def _bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
         release = await self.source.current(operator, credentials)
         await self.history.foresee(release, credentials.namespace)
-        outdated = await self._delete_outdated(release)
+        outdated = await self._delete_outdated(release, credentials.namespace)
         early = await self._apply_early(release, operator, credentials) if await self.webhooks.are_due() else None
         certificates = await self.webhooks.settled()
         if early is not None:
@@ -272,7 +272,7 @@ class Provisioner:
                 texts = {key: str(value) for key, value in data.items()}
                 self.observer.secrets.keep(result.address.key, Secret(metadata=result.live.metadata, data=texts))
 
-    async def _delete_outdated(self, release: ModuleRelease) -> tuple[ObjectRef, ...]:
+    async def _delete_outdated(self, release: ModuleRelease, credentials_namespace: str) -> tuple[ObjectRef, ...]:
         """Delete by name what former releases had; returns what there was.
 
         The caches do not show an object that lacks our labels. So each is read once for each version, and again after
@@ -281,9 +281,12 @@ class Provisioner:
         if release.version != self._absent_for:
             self._absent, self._absent_for = {}, release.version
         failed, deleted = [], []
-        for document in resources.to_delete(release, self.observer.settings()):
+        settings = self.observer.settings()
+        for document in resources.to_delete(release, settings):
             address = await self._address(document)
             if address is None or self._is_known_absent(address):
+                continue
+            if resources.is_applied(address, release, settings, credentials_namespace):
                 continue
             try:
                 if not await self._is_spared(address) and await self._delete_by_name(address):
@@ -315,7 +318,8 @@ class Provisioner:
         """Where the object would be; None for a kind that is not served, of which nothing can be left."""
         served = await history.served(self.client, kinds_of([document]))
         try:
-            return next((one.address for one in desired_set([document], served)), None)
+            namespace = self.observer.chart_namespace
+            return next((one.address for one in desired_set([document], served, namespace=namespace)), None)
         except ApplyError as error:
             if not served:
                 return None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from stellwerk.apply.objects import json_edit
-from stellwerk.apply.objects.desired import Document
+from stellwerk.apply.objects.desired import Address, Document, kinds_of
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig, encode_json
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials
@@ -106,15 +106,27 @@ def operand_image(body: JsonObject) -> str:
 
 
 def to_delete(release: ModuleRelease, settings: Settings) -> tuple[Document, ...]:
-    """What former releases left, as written in the manifests, and the network policy of one of them.
-
-    What this release applies is left out, should a list of deletions from another release name it.
-    """
-    wanted = {_identity(document.body) for document in (*release.documents, *release.network_policies)}
+    """What former releases left, as written in the manifests, and the network policy of one of them."""
     metadata: JsonObject = {"name": api.LEGACY_NETWORK_POLICY_NAME, "namespace": settings.chart_namespace}
     legacy = Document({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata})
-    listed = (*release.outdated, legacy)
-    return tuple(document for document in listed if _identity(document.body) not in wanted)
+    return (*release.outdated, legacy)
+
+
+def is_applied(address: Address, release: ModuleRelease, settings: Settings, credentials_namespace: str) -> bool:
+    """Whether a release applies an object: then it stays, should a list of deletions from another release name it.
+
+    A list may have an object of the same name in another group or namespace, which is another object.
+    """
+    of_release = (*release.documents, *release.network_policies)
+    same = (
+        document for document in of_release if _identity(document.body) == (address.resource.kind, address.key.name)
+    )
+    for document in same:
+        place = credentials_namespace if _is_credentials(document.body) else settings.chart_namespace
+        in_group = any(gvk.group == address.resource.group for gvk in kinds_of([document]))
+        if in_group and (not address.resource.namespaced or address.key.namespace == place):
+            return True
+    return False
 
 
 def _identity(body: JsonObject) -> tuple[JsonValue, JsonValue]:

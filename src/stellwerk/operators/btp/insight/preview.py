@@ -94,7 +94,7 @@ class BtpPreviewInput:
             objects=desired,
             renewed=_renewed(authority, webhook, settings),
             deleted={
-                **await self._outdated(release, settings),
+                **await self._outdated(release, settings, wanted.namespace),
                 **await self._stale(module, desired, release.version),
                 **_opted_out(module, settings, values.network_policies),
                 **await self._former_credentials(wanted, config, record),
@@ -183,11 +183,16 @@ class BtpPreviewInput:
 
     # ---- what goes
 
-    async def _outdated(self, release: ModuleRelease, settings: Settings) -> dict[ObjectRef, str]:
+    async def _outdated(
+        self, release: ModuleRelease, settings: Settings, credentials_namespace: str
+    ) -> dict[ObjectRef, str]:
         documents = resources.to_delete(release, settings)
         served = await discover.served(documents, self.client.mapper)
         here = [document for document in documents if served.keys() >= {*kinds_of([document])}]
-        addresses = [one.address for one in desired_set(here, served, namespace=settings.chart_namespace)]
+        listed = [one.address for one in desired_set(here, served, namespace=settings.chart_namespace)]
+        addresses = [
+            each for each in listed if not resources.is_applied(each, release, settings, credentials_namespace)
+        ]
         if any(address.ref in version_record.USERS_DEFINITIONS for address in addresses):
             spared = version_record.spared(has_users_objects=await self._has_users_objects())
             addresses = [address for address in addresses if address.ref not in spared]
