@@ -124,6 +124,12 @@ async def test_a_deployment_that_never_becomes_available_ends_in_an_error_that_n
     await then.shows("Error", "ProvisioningFailed", saying=["timed out", OPERAND])
 
 
+async def test_without_any_time_to_become_ready_the_module_is_ready_once_its_deployment_is(
+    running: Running, given: Given, then: Then
+) -> None:
+    await provisioned(running, given, then, ReadyTimeout="0")
+
+
 async def test_a_stuck_deployment_is_explained_while_it_is_waited_for(
     running: Running, given: Given, then: Then
 ) -> None:

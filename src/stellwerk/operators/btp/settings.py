@@ -106,6 +106,8 @@ def _duration(expected: str, accepts: Callable[[timedelta], bool]) -> Callable[[
     return read
 
 
+_any_duration = _duration("a duration such as 1h", lambda value: True)
+"""Of settings that nothing reads: the original's value, whichever it is, must not stop the start."""
 _not_negative = _duration("a duration such as 1h, or 0", lambda value: value >= timedelta())
 _at_least_a_minute = _duration(
     "a duration of at least 1m, or 0", lambda value: value >= timedelta(minutes=1) or value == timedelta()
@@ -151,18 +153,30 @@ TABLE = SettingsTable(
         _text("DeploymentName", "The operand's Deployment."),
         _time("ProcessingStateRequeueInterval", "Longest pause between two tries after a failure."),
         _time("ReadyStateRequeueInterval", "How often a ready module is looked at without a change."),
-        _time("ReadyTimeout", "How long the module's resources may take to become ready."),
-        _time("ReadyCheckInterval", "Accepted for compatibility: readiness is watched, not polled."),
+        _time("ReadyTimeout", "How long the module's resources may take to become ready.", _not_negative),
+        _time("ReadyCheckInterval", "Accepted for compatibility: readiness is watched, not polled.", _any_duration),
         _time(
             "HardDeleteTimeout", "How long instances and bindings may take before finalizers are cut.", _not_negative
         ),
-        _time("HardDeleteCheckInterval", "Accepted for compatibility: the end of instances is watched, not polled."),
+        _time(
+            "HardDeleteCheckInterval",
+            "Accepted for compatibility: the end of instances is watched, not polled.",
+            _any_duration,
+        ),
         _time(
             "DeleteRequestTimeout",
             "How long one pass may ask for the deletion of instances and bindings, at most 2m; the next one goes on.",
         ),
-        _time("StatusUpdateTimeout", "Accepted for compatibility: status writes are tried again by the engine."),
-        _time("StatusUpdateCheckInterval", "Accepted for compatibility: status writes are tried again by the engine."),
+        _time(
+            "StatusUpdateTimeout",
+            "Accepted for compatibility: status writes are tried again by the engine.",
+            _any_duration,
+        ),
+        _time(
+            "StatusUpdateCheckInterval",
+            "Accepted for compatibility: status writes are tried again by the engine.",
+            _any_duration,
+        ),
         _time("CaCertificateExpiration", "Lifetime of the webhooks' certificate authority.", has_flag=False),
         _time("WebhookCertificateExpiration", "Lifetime of the webhooks' certificate.", has_flag=False),
         _time(
