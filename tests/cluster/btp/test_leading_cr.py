@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stellwerk.api.apps import Deployment
@@ -176,3 +178,22 @@ async def test_a_cr_of_a_tenant_does_not_switch_off_the_network_policies_of_the_
     await then.shows("Ready", "ReconcileSucceeded", namespace=tenant)
 
     await then.exists(NetworkPolicy, "kyma-project.io--btp-operator-allow-to-apiserver")
+
+
+@pytest.mark.req("R-505")
+async def test_in_fixed_mode_the_cr_that_leads_decides_for_all_although_the_module_is_elsewhere(
+    running: Running, given: Given, then: Then
+) -> None:
+    module = await given.a_namespace("module-elsewhere")
+    await replace(given, namespace=module).required_secret()
+    await running.start(CrSelection="fixed", ChartNamespace=module)
+    opt_out = {"operator.kyma-project.io/btp-operator-disable-network-policies": "true"}
+    await given.btp_operator(labels={"force-delete": "true"}, annotations=opt_out)
+    await then.shows("Ready", "ReconcileSucceeded")
+    assert (await given.client.list(NetworkPolicy, module)).items == []
+    await given.service_instance("db")
+
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+
+    await then.is_gone()
+    await then.event("ForcedDeletion")

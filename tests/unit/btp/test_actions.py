@@ -61,9 +61,20 @@ def test_force_is_the_label_that_the_operator_knows() -> None:
     assert actions.UNSTICK.force(live) == {"metadata": {"labels": {"force-delete": "true"}}}
 
 
-@pytest.mark.parametrize(("namespace", "has_effect"), [("module", True), ("n", False)])
-async def test_force_has_an_effect_in_the_namespace_of_the_module_alone(namespace: str, has_effect: bool) -> None:
-    tunables = {"metadata": {"name": "sap-btp-manager"}, "data": {"ChartNamespace": "module"}}
+@pytest.mark.parametrize(
+    ("selection", "namespace", "has_effect"),
+    [
+        ("oldest", "module", True),
+        ("oldest", "n", False),
+        ("oldest", "kyma-system", False),
+        ("fixed", "kyma-system", True),
+        ("fixed", "module", False),
+    ],
+)
+async def test_force_has_an_effect_in_one_namespace_alone(selection: str, namespace: str, has_effect: bool) -> None:
+    home = "module" if selection == "oldest" else "kyma-system"
+    data = {"ChartNamespace": "module", "CrSelection": selection}
+    tunables = {"metadata": {"name": "sap-btp-manager"}, "data": data}
     body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", **tunables}).encode()
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     leaving = BtpOperator(metadata=ObjectMeta(name="o", namespace=namespace))
@@ -75,5 +86,5 @@ async def test_force_has_an_effect_in_the_namespace_of_the_module_alone(namespac
         assert obstacle is None
     else:
         assert obstacle is not None
-        assert obstacle[0].endswith("only on a BtpOperator in the namespace module")
+        assert obstacle[0].endswith(f"only on a BtpOperator in the namespace {home}")
         assert "stellwerk instance list" in obstacle[1]

@@ -350,7 +350,7 @@ def test_the_force_label_counts_only_in_the_namespace_of_the_module() -> None:
     assert isinstance(step, plan.Wait)
     assert 'the label force-delete="true" counts only on a BtpOperator in the namespace kyma-system' in step.message
     assert "default/db" not in step.message, "a tenant learns how many objects others have, and not their names"
-    moved = seen(of_a_tenant, blockers=USED, chart_namespace="a-tenant")
+    moved = seen(of_a_tenant, blockers=USED, home="a-tenant")
     assert plan.next_step(moved) == plan.SetStatus(Reason.HardDeleting, CLEARED)
 
 

@@ -70,6 +70,15 @@ class Settings:
     custom_ca_certs: str = ""
     credential_check_interval: timedelta = timedelta()
 
+    @property
+    def home_namespace(self) -> str:
+        """The namespace whose BtpOperator may ask for what concerns all users: in any other, tenants may edit one.
+
+        The module's own. With `fixed` it is the namespace of the only CR that leads: a BtpOperator that does not lead
+        asks for nothing.
+        """
+        return api.STANDARD_NAMESPACE if self.cr_selection is CrSelection.FIXED else self.chart_namespace
+
 
 # ---- how each kind of value is read
 

@@ -115,7 +115,7 @@ class Observer:
             blockers=self.blockers() if operator.metadata.is_terminating and self._leads(operator) else Blockers(),
             now=self.clock.now(),
             hard_delete_timeout=settings.hard_delete_timeout,
-            chart_namespace=settings.chart_namespace,
+            home=settings.home_namespace,
             from_chart=comes_from_chart(settings),
         )
 

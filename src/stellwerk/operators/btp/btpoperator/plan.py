@@ -83,8 +83,8 @@ class Snapshot:
     blockers: Blockers
     now: datetime
     hard_delete_timeout: timedelta
-    chart_namespace: str = api.STANDARD_NAMESPACE
-    """The module's own namespace."""
+    home: str = api.STANDARD_NAMESPACE
+    """The namespace whose BtpOperator may ask for what concerns all users (`Settings.home_namespace`)."""
     from_chart: bool = False
     """Whether the module comes from a chart."""
     update_unchecked: bool = False
@@ -119,8 +119,8 @@ class Snapshot:
 
     @property
     def is_at_home(self) -> bool:
-        """Whether the CR is in the module's own namespace."""
-        return is_at_home(self.operator, self.chart_namespace)
+        """Whether the CR may ask for what concerns all users."""
+        return is_at_home(self.operator, self.home)
 
     @property
     def is_forced(self) -> bool:
@@ -236,19 +236,18 @@ def may_lead(operator: BtpOperator, *, fixed: bool) -> bool:
     )
 
 
-def is_at_home(operator: BtpOperator, chart_namespace: str) -> bool:
-    """Whether a CR is in the module's own namespace.
+def is_at_home(operator: BtpOperator, home: str) -> bool:
+    """Whether a CR is in the namespace whose BtpOperator may ask for what concerns all (`Settings.home_namespace`).
 
-    In any other namespace its tenants may edit it. There it may ask for the module, but not for what concerns all.
+    In any other namespace its tenants may edit it. There it may ask for the module only.
     """
-    return operator.metadata.namespace == chart_namespace
+    return operator.metadata.namespace == home
 
 
-def network_policies_wanted(operator: BtpOperator, chart_namespace: str) -> bool:
-    """Whether the module has network policies. Only a CR in the module's own namespace can switch them off: by `true`
-    in any case."""
+def network_policies_wanted(operator: BtpOperator, home: str) -> bool:
+    """Whether the module has network policies. Only a CR at home can switch them off: by `true` in any case."""
     value = operator.metadata.annotations.get(api.DISABLE_NETWORK_POLICIES_ANNOTATION, "")
-    return value.lower() != "true" or not is_at_home(operator, chart_namespace)
+    return value.lower() != "true" or not is_at_home(operator, home)
 
 
 def leader(operators: list[BtpOperator], *, fixed: bool) -> BtpOperator | None:
@@ -340,7 +339,7 @@ def _deletion(seen: Snapshot) -> Step:
     if seen.state is not State.Deleting and not was_blocked:
         return SetStatus(Reason.HardDeleting)
     if seen.blockers and not seen.is_forced:
-        return Wait(blocked_message(seen.blockers, "" if seen.is_at_home else seen.chart_namespace))
+        return Wait(blocked_message(seen.blockers, "" if seen.is_at_home else seen.home))
     if was_blocked:
         return SetStatus(
             Reason.HardDeleting, "BtpOperator is to be deleted after cleaning service instance and binding resources"
@@ -361,8 +360,8 @@ def _deletion(seen: Snapshot) -> Step:
 def blocked_message(blockers: Blockers, home: str = "") -> str:
     """Why the deletion waits: how many, the first by name, and what to do.
 
-    `home` is the module's namespace where the CR is in another one. Its readers may be tenants, who learn how many
-    objects of others there are, and not their names.
+    `home` is the namespace in which the label counts, where the CR is in another one. Its readers may be tenants, who
+    learn how many objects of others there are, and not their names.
     """
     label = f'{api.FORCE_DELETE_LABEL}="true"'
     if home:

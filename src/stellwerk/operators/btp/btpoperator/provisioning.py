@@ -203,7 +203,7 @@ class Provisioner:
             settings=settings,
             credentials=credentials,
             image=self.image(),
-            network_policies=network_policies_wanted(operator, self.observer.chart_namespace),
+            network_policies=network_policies_wanted(operator, settings.home_namespace),
             ca_bundle=certificates.authority,
             running=await self._running(credentials.namespace),
         )
@@ -343,9 +343,10 @@ class Provisioner:
 
     async def _drop_network_policies(self, operator: BtpOperator) -> bool:
         """Where the user opted out, delete every network policy of ours. Returns whether there were any."""
-        if network_policies_wanted(operator, self.observer.chart_namespace):
+        settings = self.observer.settings()
+        if network_policies_wanted(operator, settings.home_namespace):
             return False
-        namespace = self.observer.chart_namespace
+        namespace = settings.chart_namespace
         unwanted = {
             address: live
             for address, live in self.observer.module().items()

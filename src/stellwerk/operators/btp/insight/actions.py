@@ -20,8 +20,8 @@ def _forced(operator: Unstructured) -> JsonObject:
 
 
 async def _obstacle(client: Client, operator: Unstructured) -> tuple[str, str] | None:
-    """The label counts only in the module's own namespace: in any other one, tenants may edit a BtpOperator."""
-    home = await why.module_namespace(client)
+    """The label counts in one namespace only: in any other one, tenants may edit a BtpOperator."""
+    home = await why.home_namespace(client)
     if operator.metadata.namespace == home:
         return None
     return f"the label {FORCE_DELETE_LABEL} counts only on a BtpOperator in the namespace {home}", why.WITHOUT_FORCE

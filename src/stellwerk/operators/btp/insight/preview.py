@@ -78,7 +78,7 @@ class BtpPreviewInput:
             settings=settings,
             credentials=wanted,
             image=self.image or _image(release, operand),
-            network_policies=plan.network_policies_wanted(operator, settings.chart_namespace),
+            network_policies=plan.network_policies_wanted(operator, settings.home_namespace),
             ca_bundle=(authority or _NOT_MADE_YET).certificate,
             running=await self._running(operand, config, wanted),
         )

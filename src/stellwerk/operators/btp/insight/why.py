@@ -137,10 +137,10 @@ def places(tunables: Mapping[str, str]) -> tuple[ObjectKey, ObjectKey]:
     return ObjectKey(namespace, settings.deployment_name), ObjectKey(namespace, settings.secret_name)
 
 
-async def module_namespace(client: Client) -> str:
-    """The namespace of the module, as far as the user may read the tunables; else the default. Raises ApiError."""
-    operand_key, _ = places(await _tunables(ClusterReader(client)))
-    return operand_key.namespace
+async def home_namespace(client: Client) -> str:
+    """`Settings.home_namespace`, as far as the user may read the tunables; else the default. Raises ApiError."""
+    tunables = await _tunables(ClusterReader(client))
+    return TABLE.overridden(Settings(), Settings(), tunables).settings.home_namespace
 
 
 async def _operand_at(reader: ClusterReader, key: ObjectKey) -> Workload | None:
