@@ -21,7 +21,7 @@ from stellwerk.runtime.reconciler import Notice
 
 class NoEvents:
     def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
-        raise AssertionError(f"{notice.reason} about {obj.ref}: {notice.message}")
+        raise AssertionError(f"{notice.reason} about {obj.metadata.name}: {notice.message}")
 
 
 def tunables(folder: Path, base: Settings | None = None) -> Tunables:

@@ -115,7 +115,12 @@ def install_applications(
     manager.add_controller(Periodic(NAME, monitor.look, interval_seconds=seconds, border=border))
 
     credentials = CredentialSecrets(client, BindingSecrets(client, seen.secrets), seen.credentials)
-    routes = HashedObjects(client=client, clock=clock, informers={VirtualService.resource: seen.virtual_services})
+    routes = HashedObjects(
+        client=client,
+        clock=clock,
+        informers={VirtualService.resource: seen.virtual_services},
+        on_throttled=manager.metrics.drift_throttled,
+    )
     applications = ApplicationReconciler(
         client=client,
         caches=seen,

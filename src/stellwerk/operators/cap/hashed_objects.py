@@ -7,7 +7,7 @@ Labels and annotations of other clients stay.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from stellwerk.apply.errors import Obstacle
@@ -52,6 +52,8 @@ class HashedObjects:
     client: Client
     clock: Clock
     informers: Mapping[Resource, Informer[Live]]
+    on_throttled: Callable[[int], None]
+    """Called with the number of objects that others change again and again."""
 
     async def apply(
         self,
@@ -89,6 +91,7 @@ class HashedObjects:
             await self.client.delete(metadata_of(address.resource), key.name, key.namespace, uid=live.metadata.uid)
 
     def _note(self, progress: SetProgress, written: Written) -> None:
+        self.on_throttled(len(progress.throttled))
         for result in progress.carried:
             written.is_changed = True
             if result.live is not None:

@@ -238,6 +238,24 @@ async def test_objects_that_another_client_deletes_are_restored_at_once(
     await given.is_ready(domain)
 
 
+async def test_an_object_that_another_client_deletes_again_and_again_is_counted_and_named(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    await running.start()
+    domain = await given.a_domain("fought.example.com", dnsMode="Wildcard")
+    await given.is_ready(domain)
+    (entry,) = await then.objects(domain, DnsEntry.resource)
+    assert running.sample("stellwerk_drift_throttled_total", {}) == 0
+
+    await admin.delete(unstructured(DnsEntry.resource), entry.metadata.name, entry.metadata.namespace)
+    await then.the(domain, DnsEntry.resource, lambda made: made.metadata.uid != entry.metadata.uid)
+    await admin.delete(unstructured(DnsEntry.resource), entry.metadata.name, entry.metadata.namespace)
+
+    await then.becomes(domain, "Error", "ProcessingError", "again and again")
+    assert running.sample("stellwerk_drift_throttled_total", {}) != 0
+    await given.is_ready(domain)
+
+
 async def test_two_domains_whose_certificates_would_use_one_secret_do_not_overwrite_it(
     given: Given, then: Then, running: RunningDomains
 ) -> None:

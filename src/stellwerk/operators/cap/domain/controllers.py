@@ -36,7 +36,9 @@ def install(
     """Give both controllers to a manager. `renderer` executes DNS templates, and stays the caller's to close."""
     caches = watches.caches(manager, settings)
     client, clock = manager.client.with_field_manager(names.OPERATOR_NAME), manager.clock
-    writer = DomainWriter(HashedObjects(client=client, clock=clock, informers=caches.children))
+    throttled = manager.metrics.drift_throttled
+    objects = HashedObjects(client=client, clock=clock, informers=caches.children, on_throttled=throttled)
+    writer = DomainWriter(objects)
 
     def add(primary: Informer[K], count: int) -> None:
         reconciler = DomainReconciler(
