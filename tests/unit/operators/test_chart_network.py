@@ -47,12 +47,35 @@ async def test_the_usual_ports_of_api_servers_may_be_called(chart: Chart) -> Non
     assert ports >= {(port, "TCP") for port in (443, 6443, 8443, 16443)}
 
 
+PROMETHEUS: JsonObject = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+
+
+@pytest.mark.parametrize("peers", [[], [PROMETHEUS]], ids=["by default", "by value"])
+async def test_metrics_are_for_the_peers_that_are_named_and_other_ports_stay_open(
+    chart: Chart, peers: list[JsonObject]
+) -> None:
+    objects = await chart.render({**ALL, "networkPolicy": {"metricsFrom": [*peers]}})
+
+    policies = [body for (kind, _), body in objects.items() if kind == "NetworkPolicy"]
+    assert policies
+    for policy in policies:
+        entries = [
+            (port["port"], rule.get("from"))
+            for rule in dig_list(policy, "spec", "ingress")
+            for port in dig_list(rule, "ports")
+        ]
+        assert [peer for port, peer in entries if port == "metrics"] == [peers or None]
+        assert {peer is None for port, peer in entries if port != "metrics"} == {True}
+    assert "webhook" in str(dig(objects["NetworkPolicy", "cap-operator-webhook"], "spec", "ingress"))
+
+
 async def test_the_manager_passes_network_policy_and_pull_secrets_to_what_it_installs(chart: Chart) -> None:
     values: JsonObject = {
         "imagePullSecrets": [{"name": "common"}],
         "networkPolicy": {
             "egressPorts": [443, 7443],
             "extraEgress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
+            "metricsFrom": [PROMETHEUS],
         },
     }
     own: JsonObject = {**MANAGER, "imagePullSecrets": [{"name": "login"}]}
@@ -66,7 +89,10 @@ async def test_the_manager_passes_network_policy_and_pull_secrets_to_what_it_ins
     pod = dig(installed["Deployment", "cap-operator-controller"], "spec", "template", "spec")
     assert dig(pod, "imagePullSecrets") == [{"name": "login"}]
     policy = installed["NetworkPolicy", "cap-operator-controller"]
-    assert dig(policy, "spec", "egress") == dig(managing["NetworkPolicy", "cap-operator-manager"], "spec", "egress")
+    own_policy = managing["NetworkPolicy", "cap-operator-manager"]
+    assert dig(policy, "spec", "egress") == dig(own_policy, "spec", "egress")
+    assert dig_list(policy, "spec", "ingress")[0] == dig_list(own_policy, "spec", "ingress")[0]
+    assert dig_list(policy, "spec", "ingress")[0]["from"] == [PROMETHEUS]
     assert (7443, "TCP") in {
         (port["port"], port["protocol"]) for port in dig_list(policy, "spec", "egress")[0]["ports"]
     }

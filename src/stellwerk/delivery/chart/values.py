@@ -172,6 +172,13 @@ COMMON = (
         "of its manager as well, whatever is set here.",
     ),
     Value(
+        "networkPolicy.metricsFrom",
+        [],
+        LIST,
+        "What may read the metrics, as peers of a NetworkPolicy, such as the namespace of Prometheus: "
+        "`{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}`. Empty: every pod.",
+    ),
+    Value(
         "networkPolicy.egressPorts",
         [80, 443, 6443, 8443, 9090, 16443],
         {"type": "array", "items": {"type": "integer"}},
