@@ -82,6 +82,28 @@ async def test_the_test_of_the_chart_passes_with_the_rights_of_its_pod_and_fails
     assert outcome_of(pod, kubeconfig).returncode == 1
 
 
+async def test_without_roles_of_the_chart_its_test_fails_and_names_the_rights_that_it_lacks(
+    make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    cluster = await asyncio.to_thread(make_cluster)
+    async with helm_charts.chart(with_tests_as_objects(tmp_path / "chart")) as chart:
+        values: JsonObject = {"componentOperator": helm_charts.COMPONENT}
+        objects = await chart.render({**values, "rbac": {"create": False}}, NAMESPACE)
+        roles = {key: body for key, body in (await chart.render(values, NAMESPACE)).items() if key not in objects}
+    assert {kind for kind, _ in roles} == {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    await started(cluster, objects)
+    pod = objects["Pod", "stellwerk-check"]
+    kubeconfig = account_of(cluster, pod, tmp_path / "kubeconfig")
+
+    done = outcome_of(pod, kubeconfig)
+    assert done.returncode != 0, done.stdout + done.stderr
+    assert "you may not read clusterrolebindings in all namespaces, clusterroles in all namespaces" in done.stdout
+
+    await started(cluster, {**objects, **roles})
+    done = outcome_of(pod, kubeconfig)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 async def test_the_test_of_the_chart_passes_without_webhooks(make_cluster: MakeCluster, tmp_path: Path) -> None:
     cluster = await asyncio.to_thread(make_cluster)
     async with helm_charts.chart(with_tests_as_objects(tmp_path / "chart")) as chart:

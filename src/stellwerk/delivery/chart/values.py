@@ -155,7 +155,12 @@ COMMON = (
     ),
     Value("nameOverride", "", TEXT, "What follows the name of the release there, where fullnameOverride is empty."),
     Value("commonLabels", {}, TEXTS, "Labels of every object."),
-    Value("rbac.create", True, SWITCH, "False: you create the roles and their bindings."),
+    Value(
+        "rbac.create",
+        True,
+        SWITCH,
+        "False: you create the roles and their bindings, also those of `helm test`, which fails without them.",
+    ),
     Value(
         "rbac.aggregate",
         True,
