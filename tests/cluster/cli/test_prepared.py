@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from stellwerk import assembly
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.types.model import JsonObject, Unstructured, decode_json, dig, encode_json
 from stellwerk.local.cluster import LocalCluster
 from tests.cluster.cli.conftest import Given, Stellwerk, parsed
@@ -194,6 +195,38 @@ def test_an_export_can_be_applied_as_it_is(given: Given, place: str, stellwerk: 
     (body,) = yaml.safe_load_all(stellwerk("export", "btp", "-n", place).stdout)
     assert body["metadata"] == {"name": "one", "namespace": place}
     assert "status" not in body
+
+
+def test_an_export_has_the_tenants_and_not_the_operations_of_an_application(
+    given: Given, place: str, stellwerk: Stellwerk
+) -> None:
+    resources = {row.resource.kind: row.resource for row in assembly.OPERATORS["cap"].kinds}
+    tenant, operation = resources["CAPTenant"], resources["CAPTenantOperation"]
+    definitions = {
+        str(dig(body, "metadata", "name")): body
+        for each in assembly.OPERATORS["cap"].installation().definitions
+        if dig(body := each.body(), "spec", "names", "kind") in (tenant.kind, operation.kind)
+    }
+    for body in definitions.values():
+        given.definition(body)
+    about: JsonObject = {"tenantId": "t", "subDomain": "acme"}
+    of_tenant: JsonObject = {**about, "capApplicationInstance": "shop"}
+    given.put(tenant, place, "shop-acme", spec=of_tenant)
+    given.put(
+        tenant, place, "shop-provider", spec=of_tenant, metadata={"labels": {"sme.sap.com/tenant-type": "provider"}}
+    )
+    step: JsonObject = {"name": "mtx", "type": "TenantOperation"}
+    of_operation: JsonObject = {**about, "capApplicationVersionInstance": "shop-1", "operation": "provisioning"}
+    given.put(operation, place, "shop-acme-1", spec={**of_operation, "steps": [step]})
+    try:
+        (body,) = yaml.safe_load_all(stellwerk("export", "-n", place).stdout)
+        assert (body["kind"], body["metadata"]["name"]) == ("CAPTenant", "shop-acme")
+        refused = stellwerk("export", "ctop", "-n", place)
+        assert refused.returncode == 1, refused.stdout
+        assert "objects of kind CAPTenantOperation are not exported" in refused.stderr
+    finally:
+        for name in definitions:
+            given.gone(CustomResourceDefinition.resource, "", name)
 
 
 @pytest.mark.parametrize("more", [[], ["--force", "--yes"]])

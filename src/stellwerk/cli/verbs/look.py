@@ -170,7 +170,8 @@ def logs() -> None:
 def export() -> None:
     """Print custom resources without what belongs to this cluster, ready to be applied again.
 
-    Without KIND, those of every kind of ours. Secrets that they refer to are not among them.
+    Without KIND, those of every kind of ours that users write. What an operator makes is not among them, such as
+    operations on tenants; neither are the Secrets that the resources refer to.
     """
 
 
