@@ -73,6 +73,27 @@ def _without(grant: Grant, verb: str) -> str:
     return f"{grant.purpose}; needed when {occasion}" if occasion else grant.purpose
 
 
+def lacking(wanted: Iterable[PolicyRule], live: Sequence[PolicyRule]) -> tuple[Need, ...]:
+    """The wanted rights on objects that the live rules do not grant; these may grant more. Pure."""
+    asked = needs(Grant(rule, "", {}) for rule in wanted)
+    return tuple(need for need in dict.fromkeys(asked) if not any(_is_in(need, rule) for rule in live))
+
+
+def _is_in(need: Need, rule: PolicyRule) -> bool:
+    _, slash, subresource = need.resource.partition("/")
+    of_all = ("*", f"*/{subresource}") if slash else ("*",)
+    return (
+        _has(rule.api_groups, need.group, "*")
+        and _has(rule.resources, need.resource, *of_all)
+        and _has(rule.verbs, need.verb, "*")
+        and (not rule.resource_names or need.name in rule.resource_names)
+    )
+
+
+def _has(listed: Sequence[str], *words: str) -> bool:
+    return any(word in listed for word in words)
+
+
 def occasions(grants: Iterable[Grant]) -> dict[Right, str]:
     """The occasion of each right that an ordinary life does not use."""
     return {

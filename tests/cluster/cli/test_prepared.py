@@ -30,6 +30,20 @@ def test_what_is_installed_is_what_is_printed_and_is_then_found_complete(stellwe
     assert {one["verdict"] for one in checks if isinstance(one, dict)} == {"good"}
 
 
+def test_rights_that_a_role_lacks_are_named_with_the_command_that_grants_them(
+    stellwerk: Stellwerk, command_line_cluster: LocalCluster
+) -> None:
+    assert stellwerk("install", "component").returncode == 0
+    removal = ("--type=json", '-p=[{"op": "remove", "path": "/rules/0"}]')
+    kubectl(command_line_cluster.kubeconfig, "patch", "clusterrole", "component-operator", *removal)
+    done = stellwerk("check", "component", "--pre")
+    assert done.returncode == 3, done
+    assert "ClusterRole component-operator lacks " in done.stdout
+    assert "Fix: stellwerk install component" in done.stdout
+    assert stellwerk("install", "component").returncode == 0
+    assert stellwerk("check", "component", "--pre").returncode == 0
+
+
 async def test_with_an_image_it_prints_what_the_chart_renders(stellwerk: Stellwerk) -> None:
     printed = [*yaml.safe_load_all(stellwerk("install", "component", "--image", "example.com/s:1", "--print").stdout)]
     values: JsonObject = {"image": {"repository": "example.com/s", "tag": "1"}, "componentOperator": {"enabled": True}}

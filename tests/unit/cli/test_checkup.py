@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from stellwerk.cli.objects import check_rules
 from stellwerk.cli.shell.text import Style
-from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.delivery.grants import OperatorAccount, cluster_role, rule
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.btp.api import DEFINITION
+from stellwerk.runtime.certificates import certs
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 INSTALL = "stellwerk install btp"
@@ -56,9 +59,77 @@ def test_a_leader_is_one_that_renews(leases: list[Unstructured], verdict: str, w
     assert (found.fix == "") == (verdict == "good")
 
 
+WANTED = OperatorAccount("me", "home")
+ROLE = cluster_role("reader", [rule("", "pods pods/log", "get list"), rule("apps", "deployments", "patch")])
+
+
+def test_a_role_that_lacks_rights_is_named_with_them_and_one_with_more_is_good() -> None:
+    assert check_rules.lack_of(ROLE, cluster_role("reader", [rule("apps", "deployments", "patch get")])) == (
+        "ClusterRole reader lacks get pods, list pods, get pods/log and 1 more"
+    )
+    assert check_rules.lack_of(ROLE, cluster_role("reader", [])).endswith("and 2 more")
+    assert not check_rules.lack_of(ROLE, cluster_role("reader", [rule("*", "*", "*")]))
+    assert not check_rules.lack_of(cluster_role("collects", []), ROLE)
+
+
+def test_a_binding_has_to_refer_to_the_role_and_to_have_the_account() -> None:
+    wanted = WANTED.is_given_everywhere("reader", binding="mine")
+    assert not check_rules.lack_of(wanted, copy.deepcopy(wanted))
+    elsewhere = OperatorAccount("me", "elsewhere").is_given_everywhere("reader", binding="mine")
+    assert check_rules.lack_of(wanted, elsewhere) == "ClusterRoleBinding mine lacks ServiceAccount home/me"
+    another = WANTED.is_given_everywhere("writer", binding="mine")
+    assert check_rules.lack_of(wanted, another) == "ClusterRoleBinding mine does not refer to reader"
+
+
+def test_rights_that_are_not_granted_are_a_warning_with_the_command_that_grants_them() -> None:
+    found = check_rules.of_rights(["Role a"], ["ClusterRole b lacks get pods"], 2, INSTALL)
+    assert (found.verdict, found.fix) == ("warning", INSTALL)
+    assert found.detail == "not there: Role a; ClusterRole b lacks get pods"
+
+
+def certificate(days: float) -> str:
+    """A certificate that was made a year ago and ends in so many days, PEM in base64."""
+    wish = certs.Wish(
+        common_name="it", names=["it"], lifetime=timedelta(days=365 + days), now=NOW - timedelta(days=365)
+    )
+    return base64.b64encode(certs.new_authority(wish).certificate).decode()
+
+
+def configuration(*bundles: str) -> Unstructured:
+    webhooks: JsonValue = [{"name": "w", "clientConfig": {"caBundle": bundle} if bundle else {}} for bundle in bundles]
+    kind = "ValidatingWebhookConfiguration"
+    return Unstructured.of({"apiVersion": "v1", "kind": kind, "metadata": {"name": "c"}, "webhooks": webhooks})
+
+
+VALID, ENDING, EXPIRED = (certificate(days) for days in (300, 2, -5))
+BOTH = base64.b64encode(base64.b64decode(EXPIRED) + base64.b64decode(VALID)).decode()
+
+
+@pytest.mark.parametrize(
+    ("bundles", "served", "verdict", "words"),
+    [
+        ([VALID, VALID], VALID, "good", "ValidatingWebhookConfiguration c"),
+        ([BOTH], "", "good", "ValidatingWebhookConfiguration c"),
+        ([VALID, ""], "", "warning", "has no caBundle"),
+        ([VALID, EXPIRED], "", "warning", "the authority in its caBundle expired 5d ago"),
+        ([ENDING], "", "warning", "the authority in its caBundle expires in 2d"),
+        ([VALID], EXPIRED, "warning", "the certificate that the webhook server presents expired 5d ago"),
+        ([VALID], ENDING, "warning", "the certificate that the webhook server presents expires in 2d"),
+        (["bm9uZQ=="], "", "warning", "cannot be read"),
+        (["?"], "", "warning", "cannot be read"),
+    ],
+)
+def test_webhooks_are_good_while_api_servers_can_trust_them(
+    bundles: list[str], served: str, verdict: str, words: str
+) -> None:
+    found = check_rules.of_webhooks(configuration(*bundles), served, NOW, "a fix")
+    assert (found.verdict, found.fix) == (verdict, "" if verdict == "good" else "a fix")
+    assert words in found.detail
+
+
 def test_a_fix_stands_below_what_needs_it() -> None:
     found = [
-        check_rules.of_rights([], 7, INSTALL),
+        check_rules.of_rights([], [], 7, INSTALL),
         check_rules.of_objects("Component", ["a", "b", "c", "d"], 9),
     ]
     assert check_rules.shown(found, Style(symbols=False)) == [
@@ -140,21 +211,29 @@ def test_a_release_is_upgraded_by_the_chart_that_made_it(labels: dict[str, str],
 )
 def test_an_installation_is_as_good_as_its_pods(replicas: int, available: int, verdict: str) -> None:
     body = deployment("it", OURS, replicas=replicas, available=available)
-    (found,) = check_rules.of_deployments(check_rules.deployments_of("btp", "", [body]))
+    (found,) = check_rules.of_deployments(check_rules.deployments_of("btp", "", [body]), {})
     assert found.verdict == verdict
     assert f"{available} of {replicas} replicas available" in found.detail
     assert (found.fix == "kubectl describe deployment it -n n") == (verdict in ("warning", "bad"))
 
 
+def test_an_installation_that_is_not_available_has_the_cause_that_its_pods_show() -> None:
+    body = deployment("it", OURS, replicas=1, available=0)
+    causes = {body.key: "Pod it-1 is not ready"}
+    (found,) = check_rules.of_deployments(check_rules.deployments_of("btp", "", [body]), causes)
+    assert found.detail == "Deployment n/it: 0 of 1 replicas available; Pod it-1 is not ready"
+
+
 def test_an_original_that_runs_beside_ours_is_to_be_stopped() -> None:
     original, ours = deployment("manager", ["/manager"]), deployment("it", OURS)
     fixes = [
-        each.fix for each in check_rules.of_deployments(check_rules.deployments_of("btp", "manager", [original, ours]))
+        each.fix
+        for each in check_rules.of_deployments(check_rules.deployments_of("btp", "manager", [original, ours]), {})
     ]
     assert fixes[-1] == "kubectl scale deployment manager -n n --replicas=0"
     stopped = deployment("manager", ["/manager"], replicas=0, available=0)
     verdicts = [
         each.verdict
-        for each in check_rules.of_deployments(check_rules.deployments_of("btp", "manager", [stopped, ours]))
+        for each in check_rules.of_deployments(check_rules.deployments_of("btp", "manager", [stopped, ours]), {})
     ]
     assert verdicts == ["good", "unsure"]

@@ -10,7 +10,8 @@ from stellwerk.operators.btp import rights as btp
 from stellwerk.operators.component import rights as component
 from stellwerk.runtime.access.permission_check import Need
 
-LEASES = grant("coordination.k8s.io", "leases leases/status", "get patch", "nobody leads", patch="it is renewed")
+GROUP = "coordination.k8s.io"
+LEASES = grant(GROUP, "leases leases/status", "get patch", "nobody leads", patch="it is renewed")
 
 
 def test_an_occasion_is_known_for_each_resource_of_a_grant() -> None:
@@ -43,6 +44,26 @@ def test_each_right_of_a_grant_can_be_asked_about_and_says_what_fails_without_it
         for resource in ("leases", "leases/status")
         for verb, purpose in (("get", "nobody leads"), ("patch", "nobody leads; needed when it is renewed"))
     )
+
+
+def test_a_right_is_granted_by_any_rule_with_its_words_or_wildcards_and_without_another_name() -> None:
+    wanted = [LEASES.rule]
+    assert grants.lacking(wanted, [LEASES.rule]) == ()
+    assert grants.lacking(wanted, [grants.rule("*", "*", "*")]) == ()
+    assert [str(need) for need in grants.lacking(wanted, [grants.rule(GROUP, "leases */status", "patch")])] == [
+        "get leases.coordination.k8s.io",
+        "get leases.coordination.k8s.io/status",
+    ]
+    assert [str(need) for need in grants.lacking(wanted, [grants.rule(GROUP, "leases", "*")])] == [
+        "get leases.coordination.k8s.io/status",
+        "patch leases.coordination.k8s.io/status",
+    ]
+    named = grants.grant_on("mine", GROUP, "leases", "get", "nobody leads").rule
+    other = grants.grant_on("other", GROUP, "leases", "get", "nobody leads").rule
+    assert grants.lacking([named], [LEASES.rule]) == ()
+    assert [str(need) for need in grants.lacking([named], [other])] == ["get leases.coordination.k8s.io mine"]
+    assert len(grants.lacking(wanted, [named])) == 4
+    assert len(grants.lacking(wanted, [grants.rule("", "leases leases/status", "*")])) == 4
 
 
 def test_every_operator_asks_about_just_the_rights_that_its_role_grants() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from stellwerk import assembly
+from stellwerk.api.core import Secret
 from stellwerk.apply.objects import json_edit
 from stellwerk.cli import kinds
 from stellwerk.cli.objects import check_rules, health, installations
@@ -13,9 +15,11 @@ from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell.errors import Exit
 from stellwerk.cli.shell.output import print_result
+from stellwerk.delivery import workloads
 from stellwerk.delivery.grants import added_to
+from stellwerk.delivery.installation import Webhooks
 from stellwerk.delivery.operator_spec import OperatorSpec
-from stellwerk.kube.types.model import JsonObject, Unstructured, dig
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 
@@ -31,8 +35,10 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
     for operator in chosen or assembly.OPERATORS:
         spec, reader = assembly.OPERATORS[operator], ClusterReader(cluster.client)
         installed = installations.by_process(spec, deployments)
-        seen = [] if pre else [one for some in installed.values() for one in check_rules.of_deployments(some)]
+        unnoted = ClusterReader(cluster.client)  # what it may not read adds a detail, and its absence is no finding
+        seen = [] if pre else [one for some in installed.values() for one in await _deployed(unnoted, some)]
         seen += await _prepared(reader, spec, installed)
+        seen += [] if pre else await _webhooks(reader, unnoted, spec, installed)
         if not pre and (leader := await installations.leader(reader, spec)) is not None:
             seen.append(leader)
         seen += [] if pre or no_objects else await _objects(reader, operator)
@@ -60,13 +66,66 @@ async def _present(cluster: ClusterSession, deployments: Sequence[Unstructured])
     ]
 
 
+async def _deployed(reader: ClusterReader, deployments: Sequence[OperatorDeployment]) -> list[Found]:
+    causes = {
+        each.body.key: workloads.in_one_line(await workloads.read_first(reader, each.body))
+        for each in deployments
+        if each.available < each.replicas
+    }
+    return check_rules.of_deployments(deployments, causes)
+
+
+async def _webhooks(
+    reader: ClusterReader,
+    unnoted: ClusterReader,
+    spec: OperatorSpec,
+    installed: Mapping[str, Sequence[OperatorDeployment]],
+) -> list[Found]:
+    """The admission webhooks of all processes, unless only the original runs, or an installation leaves them out."""
+    found = list[Found]()
+    for process in spec.processes:
+        webhooks, ours = process.installation().webhooks, _own(installed[process.name])
+        if webhooks is None or (ours is None and installed[spec.name]):
+            continue
+        namespace = ours.body.key.namespace if ours else process.installation().namespace
+        for body in webhooks.configurations(lambda _: {}, namespace):
+            live, is_hidden = await _live(reader, body)
+            if live is not None:
+                served = await _served(unnoted, webhooks, live)
+                logs = f"kubectl logs deployment/{ours.body.key.name} -n {namespace}" if ours else "stellwerk logs"
+                fix = f"see why the webhook server does not renew it: {logs}"
+                found.append(check_rules.of_webhooks(live, served, datetime.now(UTC), fix))
+            elif ours is not None and ours.replicas and not is_hidden:
+                detail = f"not there: {Unstructured.of(body).ref}"
+                found.append(Found("webhooks", "warning", detail, ours.upgrade(spec.name)))
+    return found
+
+
+async def _served(reader: ClusterReader, webhooks: Webhooks, live: Unstructured) -> str:
+    """The certificate of the webhook server, in base64; empty where its Secret has none, or the user may not read it.
+
+    Secret and Service have the same name but for its end, under whichever name the chart installs them.
+    """
+    listed = live.at("webhooks")
+    service = dig(listed[0], "clientConfig", "service") if isinstance(listed, list) and listed else None
+    name, namespace = dig(service, "name"), dig(service, "namespace")
+    if not (isinstance(name, str) and isinstance(namespace, str)):
+        return ""
+    secret = await reader.find(Secret.resource, name + webhooks.secret.removeprefix(webhooks.service), namespace)
+    return str(secret.at("data", "tls.crt") or "") if secret is not None else ""
+
+
+def _own(deployments: Sequence[OperatorDeployment]) -> OperatorDeployment | None:
+    return next((each for each in deployments if not each.is_original), None)
+
+
 async def _prepared(
     reader: ClusterReader, spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]
 ) -> list[Found]:
     """Kinds and rights, compared with what an installation brings."""
     ours = [each for some in installed.values() for each in some if not each.is_original]
     install = ours[0].upgrade(spec.name) if ours else f"stellwerk install {spec.name}"
-    found, absent, count = list[Found](), list[str](), 0
+    found, absent, lacking, count = list[Found](), list[str](), list[str](), 0
     only_original = bool(installed[spec.name]) and all(each.is_original for each in installed[spec.name])
     for definition in spec.installation().definitions:
         live, is_hidden = await _live(reader, definition.body())
@@ -81,7 +140,8 @@ async def _prepared(
         if not is_hidden:
             count += 1
             absent += [str(Unstructured.of(body).ref)] if live is None else []
-    return [*found, check_rules.of_rights(absent, count, install)] if count else found
+            lacking += [lack] if live is not None and (lack := check_rules.lack_of(body, live.body)) else []
+    return [*found, check_rules.of_rights(absent, lacking, count, install)] if count else found
 
 
 def _accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> list[JsonObject]:
@@ -92,7 +152,7 @@ def _accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeplo
     bodies = list[JsonObject]()
     for process in spec.processes:
         installation = process.installation()
-        ours = next((each for each in installed[process.name] if not each.is_original), None)
+        ours = _own(installed[process.name])
         if ours is None and installed[spec.name] and installation.webhooks is not None:
             continue
         namespace = ours.body.key.namespace if ours else installation.namespace
@@ -100,7 +160,7 @@ def _accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeplo
         account = ours.account if ours else installation.account
         home: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         wanted = [
-            _renamed(body, installation.account, account if _is_account(body, installation.account) else roles)
+            _renamed(body, installation.account, account=account, roles=roles)
             for body in installation.accounts(namespace)
         ]
         bodies += [body for body in (home, *wanted) if body not in bodies and not _is_of_users(body)]
@@ -112,15 +172,32 @@ def _is_of_users(body: JsonObject) -> bool:
     return isinstance(labels, dict) and any(label.startswith(added_to("")) for label in labels)
 
 
-def _is_account(body: JsonObject, account: str) -> bool:
-    return body["kind"] == "ServiceAccount" and dig(body, "metadata", "name") == account
+def _renamed(body: JsonObject, former: str, *, account: str, roles: str) -> JsonObject:
+    """The object as the chart names it: the account `former` is `account`, and the names of its roles, of their
+    bindings and of the objects that these name begin with `roles`."""
 
+    def renamed(value: JsonValue) -> JsonValue:
+        is_own = isinstance(value, str) and value.startswith(former)
+        return roles + value.removeprefix(former) if is_own and isinstance(value, str) else value
 
-def _renamed(body: JsonObject, account: str, name: str) -> JsonObject:
-    former = str(dig(body, "metadata", "name"))
-    if not former.startswith(account):
-        return body
-    return json_edit.with_value(body, name + former.removeprefix(account), "metadata", "name")
+    if body["kind"] == "ServiceAccount" and dig(body, "metadata", "name") == former:
+        return json_edit.with_value(body, account, "metadata", "name")
+    named = json_edit.with_value(body, renamed(dig(body, "metadata", "name")), "metadata", "name")
+    if isinstance(named.get("roleRef"), dict):
+        named = json_edit.with_value(named, renamed(dig(body, "roleRef", "name")), "roleRef", "name")
+    if isinstance(subjects := body.get("subjects"), list):
+        named["subjects"] = [
+            {**each, "name": account} if isinstance(each, dict) and each.get("name") == former else each
+            for each in subjects
+        ]
+    if isinstance(rules := body.get("rules"), list):
+        named["rules"] = [
+            {**rule, "resourceNames": [renamed(name) for name in names]}
+            if isinstance(rule, dict) and isinstance(names := rule.get("resourceNames"), list)
+            else rule
+            for rule in rules
+        ]
+    return named
 
 
 async def _live(reader: ClusterReader, body: JsonObject) -> tuple[Unstructured | None, bool]:

@@ -6,16 +6,25 @@ that an older definition lacks, and what the operator writes into them is lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import base64
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+import msgspec
+
+from stellwerk.api.rbac import PolicyRule
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style, Tone, escaped
-from stellwerk.delivery import deployed_process
+from stellwerk.delivery import deployed_process, grants
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
+from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.conditions import first_of
+
+with lazy_imports(__name__):
+    from stellwerk.runtime.certificates import certs
 
 INSTALLER = "stellwerk"
 """The label `app.kubernetes.io/managed-by` of what `stellwerk install` applies."""
@@ -27,6 +36,8 @@ _SYMBOLS: dict[Verdict, tuple[str, Tone]] = {
     "bad": ("✗", "bad"),
 }
 _NAMED = 3
+_EXPIRES_SOON = timedelta(days=3)
+"""As the alert StellwerkCertificateExpiry; a certificate that is renewed has months left."""
 SEE_OPERATOR = "see whether the operator runs: kubectl get pods -A (in the local system: stellwerk status)"
 
 
@@ -69,11 +80,39 @@ def _below(schema: JsonValue, path: str) -> Iterator[str]:
             yield from _below(inner, path)
 
 
-def of_rights(absent: Sequence[str], count: int, install: str) -> Found:
-    """Whether the accounts and roles are there."""
-    if absent:
-        return Found("rights", "warning", f"not there: {first_of(absent, _NAMED)}", install)
+def of_rights(absent: Sequence[str], lacking: Sequence[str], count: int, install: str) -> Found:
+    """Whether the accounts and roles are there, and grant what they are to grant. `lacking`: a line for each."""
+    problems = [f"not there: {first_of(absent, _NAMED)}"] if absent else []
+    problems += [first_of(lacking, _NAMED, separator="; ")] if lacking else []
+    if problems:
+        return Found("rights", "warning", "; ".join(problems), install)
     return Found("rights", "good", f"{count} objects")
+
+
+def lack_of(wanted: JsonObject, live: JsonObject) -> str:
+    """What a live role or binding lacks, with its name; empty where it grants all that is wanted, or more."""
+    ref = Unstructured.of(wanted).ref
+    if rules := _rules(wanted):
+        needs = grants.lacking(rules, _rules(live))
+        return f"{ref} lacks {first_of([str(need) for need in needs], _NAMED)}" if needs else ""
+    if (role := dig(wanted, "roleRef", "name")) != dig(live, "roleRef", "name"):
+        return f"{ref} does not refer to {role}"
+    bound = _accounts_of(live)
+    unbound = [account for account in _accounts_of(wanted) if account not in bound]
+    return f"{ref} lacks ServiceAccount {first_of(unbound, _NAMED)}" if unbound else ""
+
+
+def _rules(role: JsonObject) -> tuple[PolicyRule, ...]:
+    return msgspec.convert(role.get("rules") or (), tuple[PolicyRule, ...])
+
+
+def _accounts_of(binding: JsonObject) -> list[str]:
+    subjects = binding.get("subjects")
+    return [
+        f"{dig(subject, 'namespace')}/{dig(subject, 'name')}"
+        for subject in (subjects if isinstance(subjects, list) else ())
+        if dig(subject, "kind") == "ServiceAccount"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +142,12 @@ class OperatorDeployment:
         """How many pods it is to have."""
         count = self.body.at("spec", "replicas")
         return count if isinstance(count, int) else 1
+
+    @property
+    def available(self) -> int:
+        """How many pods of it are available."""
+        count = self.body.at("status", "availableReplicas")
+        return count if isinstance(count, int) else 0
 
     @property
     def release(self) -> str:
@@ -140,9 +185,9 @@ def deployments_of(operator: str, original: str, among: Sequence[Unstructured]) 
     return ours + [OperatorDeployment(body, is_original=True) for body in originals]
 
 
-def of_deployments(deployments: Sequence[OperatorDeployment]) -> list[Found]:
-    """What installed the operator, and whether its pods are available."""
-    found = [_of_deployment(each) for each in deployments]
+def of_deployments(deployments: Sequence[OperatorDeployment], causes: Mapping[ObjectKey, str]) -> list[Found]:
+    """What installed the operator, and whether its pods are available. `causes`: why those of a Deployment are not."""
+    found = [_of_deployment(each, causes.get(each.body.key, "")) for each in deployments]
     active = [each for each in deployments if each.replicas]
     originals = [each for each in active if each.is_original]
     if originals and len(active) > len(originals):
@@ -152,15 +197,48 @@ def of_deployments(deployments: Sequence[OperatorDeployment]) -> list[Found]:
     return found
 
 
-def _of_deployment(deployment: OperatorDeployment) -> Found:
-    key, count = deployment.body.key, deployment.body.at("status", "availableReplicas")
-    available = count if isinstance(count, int) else 0
+def _of_deployment(deployment: OperatorDeployment, cause: str) -> Found:
+    key, available = deployment.body.key, deployment.available
     origin = f" ({deployment.origin.removesuffix(', ')})" if deployment.origin else ""
     detail = f"Deployment {key}{origin}: {available} of {deployment.replicas} replicas available"
     if available >= deployment.replicas:
         return Found("installation", "good" if deployment.replicas else "unsure", detail)
     verdict: Verdict = "warning" if available else "bad"
-    return Found("installation", verdict, detail, f"kubectl describe deployment {key.name} -n {key.namespace}")
+    why = f"; {cause}" if cause else ""
+    return Found("installation", verdict, detail + why, f"kubectl describe deployment {key.name} -n {key.namespace}")
+
+
+def of_webhooks(configuration: Unstructured, served: str, now: datetime, fix: str) -> Found:
+    """Whether API servers can ask the webhooks of a configuration.
+
+    `served`: the certificate that the webhook server presents, PEM in base64; empty where it is not known.
+    """
+    ref, listed = configuration.ref, configuration.at("webhooks")
+    bundles = [dig(webhook, "clientConfig", "caBundle") for webhook in (listed if isinstance(listed, list) else ())]
+    if not all(bundles):
+        detail = f"{ref} has no caBundle, so API servers trust no answer and may refuse what it is about"
+        return Found("webhooks", "warning", detail, fix)
+    known = [("the authority in its caBundle", bundle) for bundle in dict.fromkeys(map(str, bundles))]
+    known += [("the certificate that the webhook server presents", served)] if served else []
+    for name, encoded in known:
+        ends = _end_of(encoded)
+        if ends is None:
+            return Found("webhooks", "warning", f"{ref}: {name} cannot be read", fix)
+        if ends <= now:
+            return Found("webhooks", "warning", f"{ref}: {name} expired {text.age(ends, now)} ago", fix)
+        if ends - now < _EXPIRES_SOON:
+            return Found("webhooks", "warning", f"{ref}: {name} expires in {text.age(now, ends)}", fix)
+    return Found("webhooks", "good", str(ref))
+
+
+def _end_of(encoded: str) -> datetime | None:
+    """When the last of the certificates expires: a bundle keeps the former authority for a while."""
+    try:
+        pem = base64.b64decode(encoded)
+    except ValueError:
+        return None
+    ends = [certs.facts(certs.KeyPair(each, b"")).ends for each in certs.split(pem)]
+    return max((end for end in ends if end is not None), default=None)
 
 
 def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
