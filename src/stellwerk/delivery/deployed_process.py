@@ -16,6 +16,8 @@ class DeployedProcess:
     """Command and arguments."""
     variables: Mapping[str, str]
     """Without those that a Secret or a ConfigMap holds."""
+    container: str = ""
+    """The name of its container."""
 
     def runs(self, operator: str = "") -> bool:
         """Whether it is this operator of ours; without a name, any."""
@@ -33,7 +35,7 @@ def of_deployment(deployment: Unstructured) -> Iterator[DeployedProcess]:
             for each in _listed(dig(container, "env"))
             if isinstance(name := dig(each, "name"), str) and isinstance(value := dig(each, "value"), str)
         }
-        yield DeployedProcess(words, variables)
+        yield DeployedProcess(words, variables, str(dig(container, "name") or ""))
 
 
 def is_original(deployment: Unstructured, name: str) -> bool:

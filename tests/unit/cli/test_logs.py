@@ -9,11 +9,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import click
 import pytest
 
 from stellwerk.cli.look import logs
-from stellwerk.cli.look.logs import File, LogFilter, LogLine
+from stellwerk.cli.look.logs import File, LogFilter, LoggedDeployment, LoggedPod, LogLine
 from stellwerk.cli.main import run
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject, Unstructured
 
 CONSOLE = """\
 13:45:01.123 INFO    Component shop/web: reconciled revision=r1
@@ -74,25 +79,50 @@ async def test_a_file_is_read_on_from_where_it_ended_line_by_line(tmp_path: Path
     assert await file.new() == "new\n", "a file that was begun again is read from its start"
 
 
+DEPLOYMENTS: list[JsonObject] = [
+    {
+        "metadata": {"name": name, "namespace": "system"},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "spec": {
+                    "containers": [
+                        {"name": "proxy", "command": ["proxy"]},
+                        {"name": container, "command": command, "args": ["run", "cap"]},
+                    ]
+                }
+            },
+        },
+    }
+    for name, container, command in (("operator", "manager", ["stellwerk"]), ("web", "web", ["server"]))
+]
+
+
 class _Cluster(BaseHTTPRequestHandler):
-    """The pods of an operator, as far as this verb asks for them."""
+    """The pods of an operator, as far as this verb asks for them. The first has not started."""
 
     def do_GET(self) -> None:
-        place = urlsplit(self.path)
-        if place.path == "/api/v1/pods":
-            selected = parse_qs(place.query)["labelSelector"]
-            metadata = {"name": "operator-1", "namespace": "system"}
-            items = [{"metadata": metadata}] if "component-operator" in selected[0] else []
+        place, code = urlsplit(self.path), 200
+        query = parse_qs(place.query)
+        if place.path == "/api/v1/namespaces/system/pods":
+            labels = query["labelSelector"][0]
+            metadata = [{"name": name, "namespace": "system"} for name in ("operator-0", "operator-1")]
+            items = [{"metadata": each} for each in metadata] if labels == "app=operator" else []
             body = json.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items})
+        elif place.path == "/apis/apps/v1/deployments":
+            body = json.dumps({"apiVersion": "apps/v1", "kind": "DeploymentList", "metadata": {}, "items": DEPLOYMENTS})
         elif place.path == "/api/v1":
             resources = [{"name": "pods", "kind": "Pod", "namespaced": True, "verbs": ["get", "list"]}]
             body = json.dumps({"kind": "APIResourceList", "groupVersion": "v1", "resources": resources})
+        elif place.path.endswith("/log") and ("operator-1" not in place.path or query.get("container") != ["manager"]):
+            message, code = 'container "manager" in pod "operator-0" is waiting to start: ContainerCreating', 400
+            body = json.dumps({"kind": "Status", "status": "Failure", "message": message, "code": code})
         elif place.path == "/api/v1/namespaces/system/pods/operator-1/log":
             body = "".join(f"2026-01-01T00:00:0{n}Z {json.dumps(line)}\n" for n, line in enumerate(JSON))
         else:
             body = json.dumps({"kind": "APIGroupList", "groups": []})
         data = body.encode()
-        self.send_response(200)
+        self.send_response(code)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -130,8 +160,37 @@ def test_the_pods_of_a_cluster_are_asked(server: str, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["name"] == "db"
 
 
+def test_a_pod_that_has_no_log_yet_is_named_and_the_others_are_read(
+    server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["logs", "--server", server]) == 0
+    captured = capsys.readouterr()
+    assert "started" in captured.out
+    assert captured.err.startswith("Left out, Pod system/operator-0: ")
+    assert captured.err.rstrip().endswith("is waiting to start: ContainerCreating")
+
+
+async def test_a_pod_that_has_no_log_yet_is_named_once(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with Client.connect(ClusterConfig(server=server)) as client:
+        pod = LoggedPod(client, ObjectKey("system", "operator-0"), "manager")
+        with click.Context(click.Command("logs")).scope():
+            assert [await pod.new(), await pod.new()] == ["", ""]
+    assert capsys.readouterr().err.count("ContainerCreating") == 1
+
+
+def test_the_pods_of_an_original_are_found_by_the_name_of_its_deployment() -> None:
+    template: JsonObject = {"spec": {"containers": [{"name": "operator", "command": ["/manager"]}]}}
+    body: JsonObject = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "r-component-operator", "namespace": "home"},
+        "spec": {"selector": {"matchLabels": {"app": "it"}}, "template": template},
+    }
+    assert logs.logged([Unstructured.of(body)]) == [LoggedDeployment("home", "app=it", "operator")]
+
+
 def test_where_no_operator_is_found_that_is_said(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logs", "--server", server, "--for", "comp/nothing", "-n", "shop"]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("No line is about that")
+    assert "No line is about that" in captured.err

@@ -10,7 +10,9 @@ import pytest_asyncio
 from tests.unit.operators import helm_charts
 from tests.unit.operators.helm_charts import ALL, BTP, CAP, MANAGER, Chart, Objects
 
-from stellwerk.kube.types.model import JsonObject, JsonValue, dig
+from stellwerk.assembly import PROCESSES
+from stellwerk.cli.look import logs
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 from stellwerk.operators.btp.module.release import SHIPPED, Places, load
 from stellwerk.operators.btp.settings import Settings
 
@@ -117,3 +119,23 @@ async def test_the_policies_of_the_btp_module_select_the_pods_of_its_manager(cha
     selectors = [dig(dict(document.body), "spec", "podSelector", "matchLabels") for document in policies]
     selected = [each for each in selectors if isinstance(each, dict) and each.items() <= labels.items()]
     assert len(selected) == 3, "all but that of the webhook, which is the operand's"
+
+
+@pytest.mark.parametrize("names", [{}, {"nameOverride": "own"}])
+async def test_the_logs_of_every_process_of_the_chart_are_found_under_any_name(chart: Chart, names: JsonObject) -> None:
+    values: JsonObject = {
+        key: {**each, **{name: f"{text}-{key.lower()}" for name, text in names.items()}}
+        if isinstance(each, dict)
+        else each
+        for key, each in ALL.items()
+    }
+    objects = await chart.render(values, release="r")
+    deployments = [Unstructured.of(body) for (kind, _), body in objects.items() if kind == "Deployment"]
+    found = logs.logged(deployments)
+    assert len(found) == len(deployments) == len(PROCESSES)
+    assert {each.container for each in found} == {"manager"}
+    for deployment in deployments:
+        labels = deployment.at("spec", "template", "metadata", "labels")
+        assert isinstance(labels, dict)
+        words = {f"{name}={value}" for name, value in labels.items()}
+        assert [each for each in found if {*each.labels.split(",")} <= words], deployment.ref

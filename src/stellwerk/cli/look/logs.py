@@ -1,7 +1,8 @@
 """`stellwerk logs`: what the operators logged, all of it or about one object.
 
-The operators of the local system write files; those of a cluster are pods with the labels of our charts. Both forms of
-lines are read, JSON and the one for terminals, and printed in one form.
+The operators of the local system write files; those of a cluster are the pods of the Deployments that `stellwerk check`
+finds, whatever labels the values of a chart give them. Both forms of lines are read, JSON and the one for terminals,
+and printed in one form.
 """
 
 from __future__ import annotations
@@ -14,23 +15,25 @@ from pathlib import Path
 
 import msgspec
 
+from stellwerk import assembly
 from stellwerk.api.core import Pod
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.local import operator_processes
 from stellwerk.cli.local.operators import local_folder
+from stellwerk.cli.objects import installations
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.output import print_value
 from stellwerk.cli.shell.text import escaped
+from stellwerk.delivery import deployed_process, workloads
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.errors import NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.local.cluster import LocalCluster
 
 LEVELS = ("debug", "info", "warning", "error")
-_LABELS = "app.kubernetes.io/name in (btp-manager,component-operator)"
 _PAUSE_SECONDS = 1.0
 _MOST_BYTES = 16 << 20
 _MOST_LINES = 100_000
@@ -169,13 +172,12 @@ def _of_console(text: str) -> LogLine | None:
 
 async def _sources(cluster: ClusterSession) -> Sequence[File | LoggedPod]:
     """The logs of the operators; `new` returns the whole lines that were written since the last call."""
-    found: list[File | LoggedPod] = [File(path) for path in _local_files(cluster.client.config.server)]
-    if not found:
-        found = [LoggedPod(cluster.client, key) for key in await _pods(cluster)]
+    files = [File(path) for path in _local_files(cluster.client.config.server)]
+    found = files or await _pods(cluster)
     if not found:
         raise Failure(
             "no log of an operator was found",
-            cause=f"the cluster has no pods with {_LABELS}, and it is not the local system",
+            cause="you see no pod of a Deployment that runs one in this cluster, and it is not the local system",
             fix="see whether the operators run: stellwerk check",
         )
     return found
@@ -189,8 +191,43 @@ def _local_files(server: str) -> list[Path]:
     return [component.log for component in components if operator_processes.served(component.arguments) is not None]
 
 
-async def _pods(cluster: ClusterSession) -> list[ObjectKey]:
-    return sorted(pod.key for pod in await cluster.list(Pod.resource, labels=_LABELS))
+@dataclass(frozen=True, slots=True)
+class LoggedDeployment:
+    """Where the pods of an operator are, and which of their containers is the operator: others may be injected."""
+
+    namespace: str
+    labels: str
+    container: str
+
+
+def logged(deployments: Sequence[Unstructured]) -> list[LoggedDeployment]:
+    """The Deployments among these that run a process of an operator, ours or that of the original. Pure."""
+    found = [
+        each.body
+        for spec in assembly.OPERATORS.values()
+        for some in installations.by_process(spec, deployments).values()
+        for each in some
+    ]
+    return sorted(
+        {LoggedDeployment(body.key.namespace, workloads.selector(body), _container(body)) for body in found},
+        key=lambda each: (each.namespace, each.labels),
+    )
+
+
+def _container(deployment: Unstructured) -> str:
+    """The container of the operator: the one with our program, else the first."""
+    processes = [*deployed_process.of_deployment(deployment)]
+    return next((each.container for each in processes if each.runs()), processes[0].container if processes else "")
+
+
+async def _pods(cluster: ClusterSession) -> list[LoggedPod]:
+    deployments = logged(await installations.deployments(cluster))
+    pods = {
+        pod.key: LoggedPod(cluster.client, pod.key, each.container)
+        for each in deployments
+        for pod in await cluster.list(Pod.resource, each.namespace, labels=each.labels)
+    }
+    return [pod for _, pod in sorted(pods.items())]
 
 
 @dataclass
@@ -218,19 +255,28 @@ class LoggedPod:
 
     client: Client
     key: ObjectKey
+    container: str = ""
+    """Without a name, a pod with several containers has no log."""
     _last: str = ""
+    _refused: str = ""
 
     async def new(self) -> str:
-        """What it wrote since the last call."""
+        """What it wrote since the last call. Where the API server refuses that, a message reports it once."""
 
         path = f"/api/v1/namespaces/{self.key.namespace}/pods/{self.key.name}/log"
         params = {"timestamps": "true", "tailLines": str(_MOST_LINES)}
-        if self._last:
-            params["sinceTime"] = self._last
+        params |= {"container": self.container} if self.container else {}
+        params |= {"sinceTime": self._last} if self._last else {}
         try:
             answer = await self.client.raw("GET", path, params=params, accept="*/*")
         except NotFound:  # the pod is gone, and so is its log
             return ""
+        except StatusError as error:  # its container has not started, or its node does not answer: others have logs
+            if (refused := str(error)) != self._refused:
+                settings.say(f"Left out, Pod {self.key}: {escaped(refused)}")
+            self._refused = refused
+            return ""
+        self._refused = ""
         stamped = [line.partition(" ") for line in answer.decode(errors="replace").splitlines()]
         fresh = [(stamp, text) for stamp, _, text in stamped if stamp > self._last]
         self._last = fresh[-1][0] if fresh else self._last
