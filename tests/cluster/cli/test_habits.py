@@ -124,6 +124,22 @@ def test_wait_for_a_condition_returns_when_it_holds(stellwerk: Stellwerk, given:
     assert stellwerk("wait", "btp", name, "--for=delete", "-n", place, "--timeout", "20s").returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        ("ready", 0),
+        ("condition=Ready", 0),
+        ("jsonpath={.status.state}=Ready", 0),
+        ("jsonpath={.status.state}=Error", 4),
+        ("deleted", 4),
+    ],
+)
+def test_a_wait_of_no_time_looks_once(stellwerk: Stellwerk, given: Given, place: str, wanted: str, code: int) -> None:
+    given.operator(place, "ready", "ReconcileSucceeded", "Ready", "fine", ready=True)
+    done = stellwerk("wait", "btp/ready", "--for", wanted, "-n", place, "--timeout", "0")
+    assert done.returncode == code, done
+
+
 def test_where_nobody_reacts_the_lease_of_the_operator_is_told(given: Given, place: str, started: Started) -> None:
     given.put(BTP, place, "cr")
     with started("reconcile", "btp/cr", "--wait", "--timeout", "50s", "-n", place) as waiting:

@@ -68,9 +68,11 @@ async def until(
 ) -> Unstructured | None:
     """The object as soon as it is as wanted. Raises Failure with exit code 4 when that takes too long.
 
-    Where `was_noticed` does not hold after ten seconds, a message reports the state of the operator.
+    Where `was_noticed` does not hold after ten seconds, a message reports the state of the operator. Where the time was
+    too short for a watch, the object is read once: a wait of no time at all answers whether it is as wanted.
     """
     seen: Unstructured | None = obj
+    is_watched = False
 
     async def notice_silence() -> None:
         await asyncio.sleep(SILENT_SECONDS)
@@ -84,13 +86,17 @@ async def until(
             progress_line.line(settings.current()) as say,
         ):
             async for latest in states(cluster, resource, obj.key):
-                seen = latest
+                seen, is_watched = latest, True
                 if seen is not None:
                     say(progress(seen))
                 if holds(seen):
                     return seen
     except TimeoutError:
         pass
+    if not is_watched:
+        seen = await cluster.client.find(unstructured(resource), obj.key.name, obj.key.namespace)
+        if holds(seen):
+            return seen
     ignored = not was_noticed(seen) and patience.seconds >= SILENT_SECONDS
     leader = await _leader_of_ignored(cluster, obj) if ignored else None
     raise await _too_late(cluster, obj, seen, wanted, patience.seconds, leader)

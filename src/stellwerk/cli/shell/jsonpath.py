@@ -103,6 +103,11 @@ def parse(template: str) -> tuple[Node, ...]:
     return nodes
 
 
+def is_path(template: Sequence[Node]) -> bool:
+    """Whether the template is one path, without text around it."""
+    return len(template) == 1 and isinstance(template[0], Path)
+
+
 def render(template: Sequence[Node], document: JsonValue) -> str:
     """The template filled from a document; several results of one path are joined by spaces."""
     return "".join(_rendered(template, document, document))

@@ -47,12 +47,16 @@ def resume() -> None:
     default="ready",
     show_default=True,
     metavar="WHAT",
-    help="What to wait for: ready, deleted, condition=TYPE or condition=TYPE=STATUS.",
+    help="What to wait for: ready, deleted, condition=TYPE, condition=TYPE=STATUS, jsonpath='{PATH}' or "
+    "jsonpath='{PATH}'=VALUE.",
 )
 @TIMEOUT
 @options.all_of
 def wait() -> None:
-    """Return when objects are ready, gone, or show a condition. Exits with 4 when that takes too long."""
+    """Return when objects are ready, gone, or show a condition or a value. Exits with 4 when that takes too long.
+
+    With `--timeout 0` the objects are looked at once.
+    """
 
 
 @verb("unstick", work="act.unstick:unstick")
