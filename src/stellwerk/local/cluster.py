@@ -18,7 +18,7 @@ from stellwerk.local import components, startup
 from stellwerk.local.build import control_plane
 from stellwerk.local.build.control_plane import Binaries, Say
 from stellwerk.local.components import API_SERVER, ETCD, PROVISIONER, Options
-from stellwerk.local.errors import BadName, PortTaken, ProcessStartFailed, RemovalFailed, RunsElsewhere
+from stellwerk.local.errors import BadName, LocalError, PortTaken, ProcessStartFailed, RemovalFailed, RunsElsewhere
 from stellwerk.local.folder import LOGS, ClusterFolder
 from stellwerk.local.host import locks, ports, processes
 from stellwerk.local.host.names import is_name, state_folder
@@ -83,6 +83,16 @@ def named(name: str = DEFAULT, options: Options | None = None) -> LocalCluster:
     if not is_name(name):
         raise BadName(name)
     return LocalCluster(state_folder() / name, options or Options())
+
+
+def at_address(server: str) -> LocalCluster | None:
+    """The cluster of this machine whose API server has this address, running or not; None where there is none."""
+    for record in sorted(state_folder().glob("*/cluster.json")):
+        found = LocalCluster(record.parent)
+        with contextlib.suppress(LocalError):  # a damaged record hides its cluster and no other
+            if found.url == server:
+                return found
+    return None
 
 
 def command_line(verb: str, name: str) -> str:

@@ -11,9 +11,10 @@ from stellwerk.cli.local import operators
 from stellwerk.cli.shell import login
 from stellwerk.cli.shell.settings import CallSettings
 from stellwerk.kube.types.errors import Unreachable
+from stellwerk.local import cluster
 from stellwerk.local.folder import ClusterFolder
 
-OURS, THEIRS = "https://127.0.0.1:1", "https://127.0.0.1:2"
+OURS, THEIRS, SECOND = (f"https://127.0.0.1:{port}" for port in (1, 2, 3))
 """Ports at which nothing listens."""
 
 
@@ -59,14 +60,32 @@ def test_a_kubeconfig_that_is_named_is_read_where_the_home_folder_cannot_be(
     assert login.configuration(CallSettings(kubeconfig=system.kubeconfig, context="prod")).server == THEIRS
 
 
-def test_the_local_system_is_known_by_its_own_address(system: ClusterFolder) -> None:
-    assert operators.local_folder(OURS) == system.path
-    assert operators.local_folder(THEIRS) is None
+@pytest.fixture
+def other(tmp_path: Path) -> ClusterFolder:
+    """A second local system."""
+    folder = ClusterFolder(tmp_path / "other")
+    folder.prepare(3)
+    return folder
+
+
+def folder_at(server: str) -> Path | None:
+    found = cluster.at_address(server)
+    return found.folder if found else None
+
+
+def test_each_local_system_is_known_by_its_own_address(system: ClusterFolder, other: ClusterFolder) -> None:
+    assert folder_at(OURS) == system.path
+    assert folder_at(SECOND) == other.path
+    assert folder_at(THEIRS) is None
     assert login.start_command(OURS) == "stellwerk up"
+    assert login.start_command(SECOND) == "stellwerk up --name other"
     assert login.start_command(THEIRS) == ""
 
 
-def test_a_damaged_record_hides_the_local_system_and_ends_no_verb(system: ClusterFolder) -> None:
+def test_a_damaged_record_hides_its_local_system_alone_and_ends_no_verb(
+    system: ClusterFolder, other: ClusterFolder
+) -> None:
     (system.path / "cluster.json").write_text("{")
-    assert operators.local_folder(OURS) is None
+    assert folder_at(OURS) is None
     assert login.start_command(OURS) == ""
+    assert folder_at(SECOND) == other.path

@@ -88,13 +88,13 @@ DEPLOYMENTS: list[JsonObject] = [
                 "spec": {
                     "containers": [
                         {"name": "proxy", "command": ["proxy"]},
-                        {"name": container, "command": command, "args": ["run", "cap"]},
+                        {"name": container, "command": [command], "args": ["run", "cap"]},
                     ]
                 }
             },
         },
     }
-    for name, container, command in (("operator", "manager", ["stellwerk"]), ("web", "web", ["server"]))
+    for name, container, command in (("operator", "manager", "stellwerk"), ("web", "web", "server"))
 ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import stellwerk
@@ -29,7 +28,6 @@ from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
 from stellwerk.local.build import renderer
 from stellwerk.local.cluster import LocalCluster, named
-from stellwerk.local.errors import LocalError
 from stellwerk.local.folder import CONTEXT
 from stellwerk.local.host.ports import HOST
 
@@ -83,15 +81,6 @@ def samples(name: str) -> StartStep:
         return StepResult(f"samples ready ({len(ready)})", ", ".join(ready))
 
     return StartStep("samples", run)
-
-
-def local_folder(server: str) -> Path | None:
-    """The folder of the local system, where `server` is its API server."""
-    cluster = named()
-    with suppress(LocalError):
-        if cluster.url == server:
-            return cluster.folder
-    return None
 
 
 def _companion(cluster: LocalCluster, spec: ProcessSpec) -> Companion:

@@ -18,7 +18,6 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectArgument
-from stellwerk.cli.local.operators import local_folder
 from stellwerk.cli.objects import object_actions, previews
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.releases import dry_run
@@ -27,6 +26,7 @@ from stellwerk.cli.shell.output import print_result
 from stellwerk.delivery.insight import Preview, Previewer, PreviewFailed, PreviewRequest
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, unstructured
+from stellwerk.local.cluster import at_address
 
 
 def diff(subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str) -> int:
@@ -41,6 +41,7 @@ async def _diff(
     cluster: ClusterSession, subject: ObjectArgument | None, file: Path | None, folder: Path | None, image: str
 ) -> int:
     previewer, obj, documents = await _asked(cluster, subject, file)
+    system = at_address(cluster.client.config.server)
     if image and not previewer.accepts_image:
         kind = obj.resource.kind
         raise click.UsageError(f"--image is not for a {kind}: the images of a {kind} are in its files.")
@@ -51,7 +52,7 @@ async def _diff(
             downloads=tools.downloads,
             documents=documents,
             folder=folder,
-            local_folder=local_folder(cluster.client.config.server),
+            local_folder=system.folder if system else None,
             image=image,
         )
         preview = await _preview(previewer, obj, request)

@@ -19,7 +19,6 @@ from stellwerk import assembly
 from stellwerk.api.core import Pod
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.local import operator_processes
-from stellwerk.cli.local.operators import local_folder
 from stellwerk.cli.objects import installations
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
@@ -31,7 +30,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured
-from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.cluster import at_address
 
 LEVELS = ("debug", "info", "warning", "error")
 _PAUSE_SECONDS = 1.0
@@ -177,17 +176,17 @@ async def _sources(cluster: ClusterSession) -> Sequence[File | LoggedPod]:
     if not found:
         raise Failure(
             "no log of an operator was found",
-            cause="you see no pod of a Deployment that runs one in this cluster, and it is not the local system",
+            cause="you see no pod of a Deployment that runs one in this cluster, and it is no local system",
             fix="see whether the operators run: stellwerk check",
         )
     return found
 
 
 def _local_files(server: str) -> list[Path]:
-    """The log files of the operators of the local system, where `server` is its API server."""
-    if (folder := local_folder(server)) is None:
+    """The log files of the operators of a local system, where `server` is its API server."""
+    if (system := at_address(server)) is None:
         return []
-    components = LocalCluster(folder).status().components
+    components = system.status().components
     return [component.log for component in components if operator_processes.served(component.arguments) is not None]
 
 

@@ -8,7 +8,6 @@ current context counts where the user has chosen the file; the local system is w
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import replace
 
 from stellwerk.cli.shell.errors import Failure
@@ -18,8 +17,7 @@ from stellwerk.kube.login.config import ClusterConfig, checked_server, usual_kub
 from stellwerk.lazy_imports import lazy_imports
 
 with lazy_imports(__name__):
-    from stellwerk.local import cluster, errors, folder
-    from stellwerk.local.host import names
+    from stellwerk.local import cluster, folder
 
 
 def configuration(settings: CallSettings) -> ClusterConfig:
@@ -35,11 +33,8 @@ def configuration(settings: CallSettings) -> ClusterConfig:
 
 def start_command(server: str) -> str:
     """The command that starts the local system whose API server this is; empty where it is none of this machine."""
-    for record in sorted(names.state_folder().glob("*/cluster.json")):
-        with suppress(errors.LocalError):
-            if cluster.LocalCluster(record.parent).url == server:
-                return cluster.command_line("up", record.parent.name)
-    return ""
+    found = cluster.at_address(server)
+    return cluster.command_line("up", found.folder.name) if found is not None else ""
 
 
 def _named(settings: CallSettings) -> ClusterConfig:
