@@ -22,7 +22,7 @@ _EXITS = {
     Exit.DONE: "done",
     Exit.FAILED: "failed, or what was asked about is not ready",
     Exit.USAGE: "wrong usage",
-    Exit.DIFFERENT: "differences were found",
+    Exit.DIFFERENT: "`diff` found differences, or `check` has warnings",
     Exit.TIMEOUT: "it took too long",
     Exit.FORBIDDEN: "not permitted",
     Exit.INTERRUPTED: "interrupted",

@@ -150,7 +150,8 @@ def _print_version(context: click.Context, parameter: click.Parameter, value: bo
     cls=VerbGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog=f"Kinds have short words: {_short_words()}. The exit code is 0 when done, 1 when it failed or is not ready, "
-    "2 for wrong usage, 3 when diff found something, 4 for a timeout, 5 when not permitted, 130 when interrupted.",
+    "2 for wrong usage, 3 when diff or check found something, 4 for a timeout, 5 when not permitted, 130 when "
+    "interrupted.",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."

@@ -201,7 +201,8 @@ def cluster(command: C) -> C:
         "kubeconfig",
         "--kubeconfig",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="The kubeconfig to use; else $KUBECONFIG, ~/.kube/config, or what `stellwerk up` made.",
+        help="The kubeconfig to use; else $KUBECONFIG, ~/.kube/config, the pod's own account, or what `stellwerk up` "
+        "made.",
     )(command)
 
 

@@ -72,7 +72,7 @@ PROCESS = SettingsTable(
         Setting(
             field="zap_log_level",
             read=_log_level,
-            help="debug, info, error, panic, or a number above 0 for more detail.",
+            help="debug, info, warn, error, panic, or a number above 0 for more detail.",
         ),
         _text("zap_encoder", "json or console.", ("json", "console")),
         _switch("zap_devel", "Development logging: console, debug, stacks from warnings on."),

@@ -52,7 +52,7 @@ class MemoryCheck:
         near = usage is not None and usage.is_near
         finding = _told(usage) if usage is not None and near else None
         if finding and not self._was_near:
-            _log.warning("%s: raise the memory limit of the container, or watch fewer namespaces", finding)
+            _log.warning("%s: raise the memory limit of the container", finding)
         self._was_near = near
         return finding
 
