@@ -11,7 +11,7 @@ import pytest
 
 from stellwerk.cli.objects import check_rules
 from stellwerk.cli.shell.text import Style
-from stellwerk.delivery.grants import OperatorAccount, cluster_role, rule
+from stellwerk.delivery.grants import OperatorAccount, cluster_role, grant, rule
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.btp.api import DEFINITION
 from stellwerk.runtime.certificates import certs
@@ -57,6 +57,23 @@ def test_a_leader_is_one_that_renews(leases: list[Unstructured], verdict: str, w
     assert found.verdict == verdict
     assert words in found.detail
     assert (found.fix == "") == (verdict == "good")
+
+
+def test_kinds_of_other_projects_that_a_cluster_lacks_are_named_with_what_does_not_work_without_them() -> None:
+    grants = [
+        grant("own.example.com", "sites", "get", "no site is seen"),
+        grant("", "pods", "get", "no pod is seen"),
+        grant("rbac.authorization.k8s.io", "roles", "get", "no role is seen"),
+        grant("istio.example.com", "gateways", "get", "no host is served"),
+        grant("istio.example.com", "services", "get", "nothing is reached"),
+        grant("istio.example.com", "routes", "get", "nothing is reached"),
+        grant("dns.example.com", "entries", "get", "no name is known"),
+    ]
+    found = check_rules.of_other_projects(grants, {"own.example.com"}, {"dns.example.com"})
+    assert [(each.subject, each.verdict, each.detail) for each in found] == [
+        ("kinds of dns.example.com", "good", ""),
+        ("kinds of istio.example.com", "unsure", "not served: no host is served; nothing is reached"),
+    ]
 
 
 WANTED = OperatorAccount("me", "home")

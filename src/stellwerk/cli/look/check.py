@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -38,6 +38,7 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
         unnoted = ClusterReader(cluster.client)  # what it may not read adds a detail, and its absence is no finding
         seen = [] if pre else [one for some in installed.values() for one in await _deployed(unnoted, some)]
         seen += await _prepared(reader, spec, installed)
+        seen += _other_projects(spec, {resource.group for resource in await cluster.client.mapper.all()})
         seen += [] if pre else await _webhooks(reader, unnoted, spec, installed)
         if not pre and (leader := await installations.leader(reader, spec)) is not None:
             seen.append(leader)
@@ -73,6 +74,17 @@ async def _deployed(reader: ClusterReader, deployments: Sequence[OperatorDeploym
         if each.available < each.replicas
     }
     return check_rules.of_deployments(deployments, causes)
+
+
+_BROUGHT = frozenset({"services.cloud.sap.com"})
+"""Groups of kinds that an operator installs while it works."""
+
+
+def _other_projects(spec: OperatorSpec, served: Collection[str]) -> list[Found]:
+    installations = [process.installation() for process in spec.processes]
+    grants = [grant for each in installations for grant in (*each.grants, *each.home_grants)]
+    own = _BROUGHT.union(row.resource.group for row in kinds.OWN)
+    return check_rules.of_other_projects(grants, own, served)
 
 
 async def _webhooks(

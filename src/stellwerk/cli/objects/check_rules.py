@@ -7,7 +7,7 @@ that an older definition lacks, and what the operator writes into them is lost.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -18,6 +18,7 @@ from stellwerk.api.rbac import PolicyRule
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style, Tone, escaped
 from stellwerk.delivery import deployed_process, grants
+from stellwerk.delivery.grants import Grant
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 from stellwerk.lazy_imports import lazy_imports
@@ -78,6 +79,26 @@ def _below(schema: JsonValue, path: str) -> Iterator[str]:
     for inner in (dig(schema, "items"), dig(schema, "additionalProperties")):
         if isinstance(inner, dict):
             yield from _below(inner, path)
+
+
+def of_other_projects(grants: Iterable[Grant], own: Collection[str], served: Collection[str]) -> list[Found]:
+    """Whether the cluster serves the kinds of other projects that an operator works with, group by group.
+
+    No absent one is a fault: of two projects that issue certificates a cluster has one, and a user may need none.
+    `own`: groups that the operator brings.
+    """
+    purposes: dict[str, dict[str, None]] = {}
+    for grant in grants:
+        for group in grant.rule.api_groups:
+            is_built_in = "." not in group or group.endswith(".k8s.io")
+            if not is_built_in and group not in own:
+                purposes.setdefault(group, {})[grant.purpose] = None
+    return [
+        Found(f"kinds of {group}", "good")
+        if group in served
+        else Found(f"kinds of {group}", "unsure", f"not served: {'; '.join(without)}")
+        for group, without in sorted(purposes.items())
+    ]
 
 
 def of_rights(absent: Sequence[str], lacking: Sequence[str], count: int, install: str) -> Found:
