@@ -175,6 +175,11 @@ async def test_an_api_service_comes_after_what_is_plain_and_its_instances_when_i
     assert await given.client.find(API_SERVICES, name) is None
     await given.opened("door")
     await then.shows("Processing", "Processing", saying=f"APIService {name}")
+    await eventually(lambda: is_silent(given, group), within=60, describe="widgets are stale")
+    await given.annotated("comp", poke="while-discovery-is-stale")
+    await running.rests()
+    await then.shows("Processing", "Processing", saying=f"APIService {name}")
+    assert "Error" not in {page.state for page in then.history.pages["comp"]}
     assert not widgets.widgets
     widgets.is_up = True
     await given.client.patch(API_SERVICES, name, "", MergePatch({"metadata": {"annotations": {"tests/look": "again"}}}))
@@ -190,6 +195,36 @@ async def test_an_api_service_comes_after_what_is_plain_and_its_instances_when_i
     await then.gone()
     assert not widgets.widgets
     assert await given.client.find(API_SERVICES, name) is None
+
+
+async def test_what_repairs_the_server_of_an_api_service_is_applied_after_a_restart_while_it_does_not_answer(
+    given: Given, running: Running, then: Then, group: str, widgets: WidgetServer
+) -> None:
+    registration = widgets.registration(then.namespace, "widgets")
+    files = {
+        "widget.yaml": manifest("Widget", "mine", api_version=f"{group}/v1"),
+        "registration.yaml": manifest(
+            "APIService", f"v1.{group}", registration, api_version="apiregistration.k8s.io/v1"
+        ),
+        "service.yaml": manifest("Service", "widgets", widgets.service("widgets")),
+    }
+    widgets.is_up = True
+    await given.source(files, revision="r1")
+    await running.start()
+    await given.component()
+    await then.ready(revision="r1")
+    await running.stop()
+    widgets.is_up = False
+    await eventually(lambda: is_silent(given, group), within=90, describe="widgets are stale")
+    await given.source({**files, "repair.yaml": config_map("repair")}, revision="r2")
+    await running.start()
+    await eventually(lambda: then.exists(ConfigMap, "repair"), within=20, describe="the repair is applied")
+    await then.shows("Processing", "Processing", saying=f"APIService v1.{group}")
+    assert "Error" not in {page.state for page in then.history.pages["comp"]}
+    widgets.is_up = True
+    await eventually(lambda: is_served(given, group), within=90, describe="widgets are served again")
+    await then.ready(revision="r2")
+    assert [*widgets.widgets] == [(then.namespace, "mine")]
 
 
 async def pods_are_ready(given: Given, app: str) -> None:

@@ -61,9 +61,12 @@ async def _watched(resources: Mapping[ObjectIdentity, Resource], client: Client)
     """Where objects may be: a kind that a definition of the set has yet to bring has none."""
     served: dict[Resource, bool] = {}
     for resource in dict.fromkeys(resources.values()):
+        if not resource.plural:  # an APIService of the set has yet to bring the kind: discovery may know nothing of it
+            served[resource] = False
+            continue
         try:
             await client.mapper.resource(resource.gvk)
-            served[resource] = bool(resource.plural)  # without one, an APIService of the set had yet to bring the kind
+            served[resource] = True
         except NotServed:
             served[resource] = False
     return [place for place in places(resources) if served[place.resource]]

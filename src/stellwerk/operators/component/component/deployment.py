@@ -15,10 +15,11 @@ import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.apply.objects import discover
+from stellwerk.apply.objects.desired import kinds_of
 from stellwerk.apply.set.checks import permission_precheck
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.desired_set import DesiredObject
+from stellwerk.apply.set.model.desired_set import DesiredObject, promised
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress
@@ -235,7 +236,10 @@ class Deployer:
         self, component: Component, rendered: Rendered, content: DeploymentContent, terms: Terms, target: Target
     ) -> _Prepared:
         documents, hooks = delete_hooks.documents_of(component, rendered)
-        served = await discover.served((*documents, *(hook.document for hook in hooks)), target.client.mapper)
+        of_hooks = [hook.document for hook in hooks]
+        # Unlike an object, a hook has to be served now: whether it can run is checked below.
+        pending = promised(documents) - {(gvk.group, gvk.version) for gvk in kinds_of(of_hooks)}
+        served = await discover.served((*documents, *of_hooks), target.client.mapper, pending)
         identity = (rendered.digest, content.digest, terms, tuple(served.values()))
         known = self._prepared.get(identity)
         if known is None:
