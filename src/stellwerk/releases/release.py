@@ -182,6 +182,14 @@ def written(release: Release) -> JsonObject:
     return {**to_json_object(stored), "metadata": metadata, "data": data}
 
 
+def content_differs(stored: ConfigMap, found: ConfigMap) -> bool:
+    """Whether a ConfigMap has become another release, or one in another state, since it was stored."""
+    before, now = stored.metadata, found.metadata
+    if (before.uid, before.is_terminating) != (now.uid, now.is_terminating):
+        return True
+    return (stored.data, stored.binary_data) != (found.data, found.binary_data)
+
+
 def check_size(release: Release) -> None:
     """Raise TooManyObjects where the ConfigMap has no room for a release, with all its objects applied.
 

@@ -69,7 +69,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.client = self.client.with_field_manager(RECONCILER)
-        self.store = ReleaseStore(self.client)
+        self.store = ReleaseStore(self.client, self.tell)
 
     async def next_revision(self, key: ObjectKey) -> Release:
         """The release as its next revision begins; nothing is stored yet. Raises Leaving."""

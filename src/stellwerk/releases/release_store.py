@@ -1,10 +1,12 @@
 """Where releases are kept: a ConfigMap each, in the namespace of the release.
 
 Each write has the resourceVersion that was read, so the second of two programs that change a release gets an error.
+A client that changed only the metadata (a label, a managed field) did not change the release: the write is repeated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap
@@ -14,6 +16,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.releases import release as releases
 from stellwerk.releases.errors import WorkedOn
 from stellwerk.releases.release import LABEL, RECONCILER, Release, ReleaseListing
+from stellwerk.releases.retry_policy import MOST_CONFLICTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,8 @@ class ReleaseStore:
     """The releases of one cluster."""
 
     client: Client
+    tell: Callable[[str], None] = lambda words: None
+    """Receives messages about retries."""
 
     async def find(self, key: ObjectKey) -> Release | None:
         """A release, or None where there is none. Raises UnreadableRelease, ApiError."""
@@ -36,17 +41,30 @@ class ReleaseStore:
 
         Raises WorkedOn where another client wrote it meanwhile, and ApiError.
         """
+        for attempt in range(1, MOST_CONFLICTS + 1):
+            try:
+                return replace(release, stored=await self._written(release, dry_run=dry_run))
+            except (AlreadyExists, Conflict) as error:
+                release = await self._refreshed(release)
+                self.tell(f"Error: cannot store release {release.key}: {error} (retrying {attempt}/{MOST_CONFLICTS})")
+        raise WorkedOn(release.key)
+
+    async def _written(self, release: Release, *, dry_run: bool) -> ConfigMap:
         body = releases.written(release)
-        try:
-            if release.stored is None:
-                made = await self.client.create(
-                    ConfigMap, body, release.key.namespace, field_manager=RECONCILER, dry_run=dry_run
-                )
-            else:
-                made = await self.client.update(ConfigMap, body, field_manager=RECONCILER, dry_run=dry_run)
-        except (AlreadyExists, Conflict):
-            raise WorkedOn(release.key) from None
-        return replace(release, stored=made)
+        if release.stored is None:
+            namespace = release.key.namespace
+            return await self.client.create(ConfigMap, body, namespace, field_manager=RECONCILER, dry_run=dry_run)
+        return await self.client.update(ConfigMap, body, field_manager=RECONCILER, dry_run=dry_run)
+
+    async def _refreshed(self, release: Release) -> Release:
+        """The release with the metadata that its ConfigMap has now. Raises WorkedOn where that is not all that changed.
+
+        A deletion that another client has asked for is more than a change of metadata.
+        """
+        found = await self.client.find(ConfigMap, releases.config_name(release.key.name), release.key.namespace)
+        if found is None or release.stored is None or releases.content_differs(release.stored, found):
+            raise WorkedOn(release.key)
+        return replace(release, stored=found)
 
     async def end(self, release: Release) -> Release | None:
         """Ask for its deletion, which waits until its objects are gone. None where it is gone already."""
