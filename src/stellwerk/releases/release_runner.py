@@ -159,12 +159,16 @@ class Engine:
         await self._until_done(ending, ReleaseState.Deleting, ReleaseState.Deleting, pass_, timeout_seconds)
 
     async def deletable(self, key: ObjectKey) -> Release:
-        """A release that may be deleted. Raises NoSuchRelease, InUse."""
+        """A release that may be deleted, or whose deletion may go on. Raises NoSuchRelease, InUse, ApiError.
+
+        A ConfigMap that is being deleted proves nothing: `kubectl delete` may have done that, and instances of others
+        may be new.
+        """
         found = await self.store.find(key)
         if found is None:
             raise NoSuchRelease(key)
         what = await CrdUsage(self.client, found.owner, self.clock.now()).obstacle(found.inventory, ())
-        if what and not found.is_deleting:
+        if what:
             raise InUse(key, what)
         return found
 

@@ -427,7 +427,7 @@ async def test_a_release_whose_kinds_others_use_is_not_deleted(
     given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
     manifest = tmp_path / "m.yaml"
-    manifest.write_text(definition("clm.example.com", "Widget"))
+    manifest.write_text(f'{definition("clm.example.com", "Widget")}\n---\n{config_map("controller")}')
     other = tmp_path / "w.yaml"
     other.write_text(json.dumps({"apiVersion": "clm.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}))
     tried = await stellwerk("apply", "both", str(manifest), str(other), "--dry-run")
@@ -442,6 +442,12 @@ async def test_a_release_whose_kinds_others_use_is_not_deleted(
     assert refused.returncode == 1, refused
     assert "widgets.clm.example.com is still in use (instances exist)" in refused.stderr
     assert (await then.config(kept("widgets"))).metadata.deletion_timestamp is None
+
+    await given.client.delete(ConfigMap, kept("widgets"), given.namespace)
+    refused = await stellwerk("delete", "widgets", "--yes", "--timeout", "10s")
+    assert refused.returncode == 1, refused
+    assert "widgets.clm.example.com is still in use (instances exist)" in refused.stderr
+    assert await then.exists(ConfigMap, "controller")
     assert (await stellwerk("delete", "user", "--yes", "--timeout", "30s")).returncode == 0
     done = await stellwerk("delete", "widgets", "--yes", "--timeout", "30s")
     assert done.returncode == 0, done
