@@ -213,6 +213,17 @@ def test_marks_that_somebody_took_off_are_put_back_at_once_because_without_them_
     assert (found.why, found.restores, found.marks_only) == ("it was not ours", True, False)
 
 
+@pytest.mark.parametrize("uid", ["u1", "new"])
+def test_with_adoption_policy_never_only_the_very_object_that_we_wrote_gets_its_marks_back(uid: str) -> None:
+    obj, world = one(config_map(adoption_policy="never")), World()
+    world.put(obj, live(obj.desired, uid=uid, without_marks=True))
+    found = decide(obj, replace(entry(obj), uid="u1"), world.state(registered([obj])))
+    if uid == "u1":
+        assert update_of(found).why == "it was not ours"
+    else:
+        assert (found.action, found.is_refused) == (None, True)
+
+
 def test_marks_taken_off_what_is_made_once_are_put_back_and_nothing_else() -> None:
     obj, world = one(config_map(reconcile_policy="once")), World()
     found = with_digest(obj, obj.digest, data={"A": "mine"})

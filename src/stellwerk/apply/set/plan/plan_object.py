@@ -4,7 +4,8 @@ Whether a live object is as wanted is decided by the first that applies:
 
 1. it does not exist: it is made, unless it is a Job that was complete and that Kubernetes removes by itself. A cache
    that does not show it yet does no harm: it is only made where there is none;
-2. it belongs to another owner now, and may not be taken back: nothing is done, and that is a failure;
+2. it belongs to another owner now, or another client made it, and it may not be taken: nothing is done, and that is a
+   failure. The object that we wrote and that has lost our marks is ours, whatever its adoption policy;
 3. it is being deleted: its end is waited for;
 4. it does not carry our marks, or not the digest of what is wanted: it is written;
 5. its time has come, and it is proved not to be as we left it, or (`Replace`) another client may have added something:
@@ -81,7 +82,8 @@ def decide(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> Objec
     if live.metadata.is_terminating:
         return _ending(obj, entry, live, state)
     standing = state.owner.standing(live.metadata)
-    if standing is not Standing.OURS and (why := refusal(obj, live, state.owner)):
+    has_lost_marks = standing is Standing.UNOWNED and entry.uid == live.metadata.uid
+    if standing is not Standing.OURS and not has_lost_marks and (why := refusal(obj, live, state.owner)):
         return ObjectDecision(entry, waits=why, is_refused=True)
     update = _update(obj, entry, live, last, state, standing)
     if update is not None:
