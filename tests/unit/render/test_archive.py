@@ -467,7 +467,7 @@ def test_any_entries_are_a_clean_tree_or_refused(rows: list[tuple[str, bytes, by
     except BadArchive:
         return
     assert all(".." not in path.split("/") and not path.startswith("/") for path in found)
-    assert found == Files.of(found)
+    assert dict(found) == dict(Files.of(found))
 
 
 @pytest.mark.req("R-401")
@@ -539,6 +539,17 @@ def test_a_path_that_is_missing_is_said_to_be(path: str) -> None:
     with pytest.raises(PathNotFound) as caught:
         FILES.under(path)
     assert str(caught.value) == f"no such file or directory: {path}"
+
+
+@pytest.mark.parametrize("path", ["deploy", "deploy/app", "/deploy/"])
+def test_a_folder_that_an_archive_names_exists_though_it_is_empty(path: str) -> None:
+    folder = Member("./deploy/app/", type=tarfile.DIRTYPE)
+    found = unpack(tar_gz([folder, Member("README.md", b"text")]))
+    assert dict(found) == {"README.md": b"text"}
+    assert len(found.below(path)) == len(found.under(path)) == 0
+    assert found != unpack(tar_gz([Member("README.md", b"text")]))
+    with pytest.raises(PathNotFound):
+        found.below("deploy/ap")
 
 
 def test_a_path_that_is_a_file_is_said_to_be() -> None:

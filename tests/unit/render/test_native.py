@@ -23,6 +23,7 @@ from stellwerk.render.errors import (
     RendererTimeout,
     TemplateFailed,
 )
+from stellwerk.render.files.files import Files
 from stellwerk.render.request.request import Claim, Generator, ReleaseInfo, RenderPostBuild, TemplateQuery, Texts
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
@@ -92,6 +93,12 @@ async def test_time_zones_are_known(native: Renderer) -> None:
     assert found.objects[0]["data"] == {"x": "09:00"}
     expression = "timestamp('2026-07-01T00:00:00Z').getHours('Asia/Tokyo') == 9"
     assert await native.holds(Claim(text=expression, objects={}))
+
+
+async def test_a_folder_without_files_comes_to_no_objects(native: Renderer) -> None:
+    files = Files({"README.md": b"text", "other.yaml": b"kind: Other"}, ["deploy"])
+    found = await native.render(replace(request({}), files=files, path="deploy"))
+    assert found.objects == ()
 
 
 @pytest.mark.parametrize("listed", ["../base", "../base/a.yaml"])

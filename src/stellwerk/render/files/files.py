@@ -9,15 +9,15 @@
 `under` and `below` raise `PathNotFound` ("no such file or directory: ...") or `NotADirectory` ("not a directory: ...").
 A path cannot leave the tree: there is nothing outside, and a leading slash means the root of it.
 
-Folders exist as far as files are in them. Empty ones mean nothing to any generator, so they are not kept; a path that
-names one is reported as missing. An archive with no file at all has a root all the same.
+Folders exist as far as files are in them, or as the source names them: a path to a folder without files has none below
+it and is not reported as missing. The root always exists.
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from stellwerk.render.errors import BadArchive, NotADirectory, PathNotFound
@@ -29,10 +29,12 @@ _MOST_VIEWS = 256
 class Files(Mapping[str, bytes]):
     """Paths and contents, in the order of the paths. Shared freely: nothing in it changes."""
 
-    def __init__(self, contents: Mapping[str, bytes]) -> None:
-        """`contents` must have clean paths, as `of` makes sure."""
+    def __init__(self, contents: Mapping[str, bytes], folders: Iterable[str] = ()) -> None:
+        """`contents` and `folders` must have clean paths, as `of` makes sure for files."""
         self._contents = {path: contents[path] for path in sorted(contents)}
         self._views: dict[str, Files] = {}
+        self._empty = sorted(folder for folder in folders if not self._below(f"{folder}/"))
+        """Folders that have no files."""
 
     @classmethod
     def of(cls, contents: Mapping[str, bytes | str]) -> Files:
@@ -72,7 +74,7 @@ class Files(Mapping[str, bytes]):
     @cached_property
     def size(self) -> int:
         """Bytes of content and names."""
-        return sum(len(path) + len(content) for path, content in self._contents.items())
+        return sum(map(len, self._empty)) + sum(len(path) + len(content) for path, content in self._contents.items())
 
     @cached_property
     def digest(self) -> str:
@@ -83,6 +85,8 @@ class Files(Mapping[str, bytes]):
             found.update(b"%d:%d:" % (len(name), len(content)))
             found.update(name)
             found.update(content)
+        for folder in self._empty:
+            found.update(b"%d/%s" % (len(folder.encode()), folder.encode()))
         return found.hexdigest()
 
     @property
@@ -109,6 +113,8 @@ class Files(Mapping[str, bytes]):
             return self._views[folder]
         names = self._below(f"{folder}/")
         if not names:
+            if any(f"{empty}/".startswith(f"{folder}/") for empty in self._empty):
+                return NOTHING
             raise NotADirectory(path) if folder in self._contents else PathNotFound(path)
         view = self if len(names) == len(self) else Files({name: self._contents[name] for name in names})
         if view is not self and len(self._views) < _MOST_VIEWS:

@@ -54,14 +54,14 @@ class FileTree:
         """All files, links followed. Raises `BadArchive`."""
         check_folders({**self._contents, **dict.fromkeys(self._links, b""), **self._folder_clashes()})
         if not self._links:
-            return Files(self._contents)
+            return Files(self._contents, self._folders)
         children = _children([*self._contents, *self._links])
         expanded = dict(self._contents)
         for link in sorted(self._links):
             for path, real in self._reached(link, link, children):
                 self._count_bytes(len(self._contents[real]))
                 expanded[path] = self._contents[real]
-        return Files(expanded)
+        return Files(expanded, self._folders)
 
     def _put(self, path: str, entry: TarEntry) -> None:
         match entry.kind:

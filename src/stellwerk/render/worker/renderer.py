@@ -241,6 +241,8 @@ async def _narrowed(request: RenderRequest) -> _Task:
     """A request with the files that it needs. Raises `PathNotFound` and `InvalidValues`."""
     path = clean_path(request.path.lstrip("/")) or ""
     below = request.files.below(request.path)
+    if not below:
+        path = ""  # an empty folder is like an empty root: without files a worker does not know that the folder exists
     files = request.files if _includes(below.get(f"{path}/{_CONFIG}".lstrip("/"))) else below
     return await threads.run_if_large(request.weight + files.unhashed_bytes, lambda: _task(request, files, path))
 
