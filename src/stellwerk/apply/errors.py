@@ -82,6 +82,8 @@ class Obstacle(Enum):
     """It belongs to another owner, and may not be taken over."""
     OUTAGE = "Outage"
     """No answer, or the server's own fault; a later pass may succeed unchanged."""
+    UNREADABLE = "Unreadable"
+    """Its status breaks the API conventions, so that its readiness is unknown."""
     REFUSED = "Refused"
 
 
@@ -91,7 +93,7 @@ class WriteFailure:
 
     ref: ObjectRef
     verb: str
-    """What was tried: apply, reclaim or delete."""
+    """What was tried: apply, reclaim, delete, or read the status of."""
     obstacle: Obstacle
     cause: str
     """A clause without values of the object, stable from try to try."""

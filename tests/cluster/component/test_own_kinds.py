@@ -82,6 +82,26 @@ async def test_an_instance_comes_after_everything_else_of_its_wave_and_goes_befo
     await then.absent(CustomResourceDefinition, f"gadgets.{group}", "")
 
 
+async def test_an_instance_whose_conditions_cannot_be_read_is_an_error_of_its_component(
+    given: Given, running: Running, then: Then, group: str
+) -> None:
+    await given.source({"kind.yaml": definition(group, "Gadget"), "gadget.yaml": gadget(group)}, revision="r1")
+    await running.start()
+    await given.component()
+    await then.ready()
+    view = unstructured(gadgets(group))
+    await given.client.patch(
+        view, "mine", then.namespace, MergePatch({"status": {"conditions": {}}}), subresource="status"
+    )
+    await given.annotated("comp", poke="again")
+    key = then.key("mine")
+    await then.shows(
+        "Error", "Error", saying=f"cannot read the status of Gadget {key}: status.conditions is not a list"
+    )
+    await given.client.patch(view, "mine", then.namespace, MergePatch({"status": None}), subresource="status")
+    await then.ready()
+
+
 async def test_a_chart_sees_the_kinds_that_another_component_has_just_brought(
     given: Given, running: Running, then: Then, group: str
 ) -> None:

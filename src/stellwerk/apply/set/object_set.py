@@ -38,7 +38,7 @@ from stellwerk.apply.set.plan.plan_object import drifted
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists
+from stellwerk.kube.types.errors import AlreadyExists, Undecodable
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import kubernetes_time
@@ -231,7 +231,7 @@ class _Pass:
             self._sight.forget(inventory, stage.inventory)
             inventory = stage.inventory
             if stage.refused or stage.must_be_saved or stage.done or not (stage.groups or stage.again):
-                return self._progress(inventory, stage, [_foreign(each) for each in stage.refused])
+                return self._progress(inventory, stage, [_refused(each) for each in stage.refused])
             inventory, failures = await self._carry_out(inventory, stage)
             if failures or (once and self._carried):
                 return self._progress(inventory, stage, failures)
@@ -307,7 +307,11 @@ class _Pass:
         return conflict(each.address.ref, "apply", "it keeps being changed by others while it is written")
 
 
-def _foreign(refused: Unready) -> WriteFailure:
+def _refused(refused: Unready) -> WriteFailure:
+    if refused.obstacle is Obstacle.UNREADABLE:
+        fix = "its controller has to correct it"
+        error = Undecodable(refused.why)
+        return WriteFailure(refused.ref, "read the status of", Obstacle.UNREADABLE, refused.why, fix, error)
     fix = "remove it from one of the two, or set its adoption policy to Always"
     return conflict(refused.ref, "apply", refused.why, obstacle=Obstacle.OWNED, fix=fix)
 

@@ -427,7 +427,7 @@ async def test_a_release_whose_kinds_others_use_is_not_deleted(
     given: Given, then: Then, stellwerk: Stellwerk, tmp_path: Path
 ) -> None:
     manifest = tmp_path / "m.yaml"
-    manifest.write_text(f'{definition("clm.example.com", "Widget")}\n---\n{config_map("controller")}')
+    manifest.write_text(f"{definition('clm.example.com', 'Widget')}\n---\n{config_map('controller')}")
     other = tmp_path / "w.yaml"
     other.write_text(json.dumps({"apiVersion": "clm.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}))
     tried = await stellwerk("apply", "both", str(manifest), str(other), "--dry-run")

@@ -25,6 +25,7 @@ from tests.unit.apply.set.given import (
     wanted,
 )
 
+from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, Phase
 from stellwerk.apply.set.model.policy import TypePattern
@@ -200,6 +201,20 @@ def test_an_object_that_must_not_be_touched_stops_its_step_and_is_told() -> None
         "ConfigMap there/theirs: owner conflict; the object is owned by uid/there/other"
     ]
     assert not stage.done
+
+
+def test_a_status_that_cannot_be_read_stops_the_set_when_everything_of_its_step_is_written() -> None:
+    odd: JsonObject = {"conditions": {}}
+    world = World(status={"Thing": odd})
+    text = document("Thing", "odd") + config_map("fine")
+    world, inventory, stage = rolled_out(text + config_map("late", apply_order=1), world)
+    assert sorted(made(world)) == ["fine", "odd"]
+    assert [(str(each), each.obstacle) for each in stage.refused] == [
+        ("Thing there/odd: status.conditions is not a list", Obstacle.UNREADABLE)
+    ]
+    assert not stage.done
+    world.put(wanted(text)[0], live(wanted(text)[0].desired))
+    assert world.stage(wanted(text), inventory).refused == ()
 
 
 # ---- purge and completion

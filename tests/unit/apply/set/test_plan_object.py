@@ -25,6 +25,7 @@ from tests.unit.apply.set.given import (
     registered,
 )
 
+from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.set.model.confirmation import Live, confirm
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import EntryStatus, InventoryEntry, Phase
@@ -181,7 +182,7 @@ def test_an_object_that_has_become_another_ones_is_left_alone_and_both_are_named
     obj, world = one(config_map()), World()
     world.put(obj, with_digest(obj, obj.digest, THEM))
     found = decided(obj, world)
-    assert (found.action, found.is_refused) == (None, True)
+    assert (found.action, found.obstacle) == (None, Obstacle.OWNED)
     assert found.waits == "owner conflict; the object is owned by uid/there/other"
 
 
@@ -221,7 +222,7 @@ def test_with_adoption_policy_never_only_the_very_object_that_we_wrote_gets_its_
     if uid == "u1":
         assert update_of(found).why == "it was not ours"
     else:
-        assert (found.action, found.is_refused) == (None, True)
+        assert (found.action, found.obstacle) == (None, Obstacle.OWNED)
 
 
 def test_marks_taken_off_what_is_made_once_are_put_back_and_nothing_else() -> None:
@@ -341,7 +342,7 @@ def test_which_object_it_is_is_found_out_again_after_a_crash_and_not_noted_of_wh
 def test_what_somebody_has_put_in_the_place_of_ours_stays_his_where_nothing_of_nobody_may_be_taken() -> None:
     obj, world = one(config_map(adoption_policy="never")), World()
     world.put(obj, unmarked(obj))
-    assert decide(obj, replace(entry(obj), uid="u0"), world.state(registered([obj]))).is_refused
+    assert decide(obj, replace(entry(obj), uid="u0"), world.state(registered([obj]))).obstacle is Obstacle.OWNED
 
 
 @pytest.mark.parametrize("digest", [THEIR_DIGEST, f"{THEIR_DIGEST}@{THEIR_DIGEST}"])
@@ -629,10 +630,12 @@ def test_a_hint_on_an_object_that_has_no_status_of_its_own_is_waited_for() -> No
     assert decided(obj, world).waits == "InProgress: condition Synced is not True"
 
 
-def test_a_status_that_breaks_the_conventions_is_waited_for() -> None:
+def test_a_status_that_breaks_the_conventions_is_an_error() -> None:
     obj, world = one(document("Thing", "t")), World()
     world.put(obj, live(obj.desired, more={"status": {"conditions": "none"}}))
-    assert decided(obj, world).waits == "InProgress: status.conditions is not a list"
+    found = decided(obj, world)
+    assert (found.waits, found.obstacle) == ("status.conditions is not a list", Obstacle.UNREADABLE)
+    assert (found.action, found.entry.status) == (None, EntryStatus.UNKNOWN)
 
 
 def test_an_object_without_a_status_is_given_a_second_after_it_was_written() -> None:

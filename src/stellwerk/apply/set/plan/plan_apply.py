@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.desired_set import API_SERVICE, DesiredObject
 from stellwerk.apply.set.model.inventory import (
@@ -187,6 +188,7 @@ class _Steps:
         actions: list[Action] = []
         waits: list[Unready] = []
         refused: list[Unready] = []
+        unreadable: list[Unready] = []
         throttled: list[Throttled] = []
         again_at: list[float] = []
         for obj in objects:
@@ -200,8 +202,10 @@ class _Steps:
                 self.checked.append(obj.address)
             if not decision.waits:
                 continue
-            waiting = Unready(obj.desired.ref, decision.waits)
-            (refused if decision.is_refused else waits).append(waiting)
+            waiting = Unready(obj.desired.ref, decision.waits, decision.obstacle)
+            (refused if decision.obstacle is Obstacle.OWNED else waits).append(waiting)
+            if decision.obstacle is Obstacle.UNREADABLE:
+                unreadable.append(waiting)
             if decision.action is not None:
                 actions.append(decision.action)
             if decision.again_at is not None:
@@ -212,6 +216,8 @@ class _Steps:
             return Stage(self.inventory(), waits=(*refused, *waits), refused=tuple(refused))
         if not waits:
             return None
+        if unreadable and not actions:  # what can be written comes first: it may be what corrects the status
+            return Stage(self.inventory(), waits=tuple(waits), refused=tuple(unreadable))
         groups = grouped(actions, key=lambda action: self._state.options.apply_order(action.address.resource))
         again = min(again_at, default=None)
         return Stage(self.inventory(), groups, tuple(waits), tuple(throttled), again_at=again)

@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from stellwerk.apply.errors import Obstacle, UnreadableStatus
 from stellwerk.apply.fields import managed_fields
 from stellwerk.apply.fields.compare import Difference, FieldComparison, compare
 from stellwerk.apply.fields.managed_fields import strangers
@@ -64,8 +65,8 @@ class ObjectDecision:
     """What is waited for, in words; empty where the object is ready."""
     again_at: float | None = None
     """When to look again though nothing changes, on the clock's seconds."""
-    is_refused: bool = False
-    """Whether the object must not be touched. `waits` is the cause."""
+    obstacle: Obstacle | None = None
+    """`OWNED`: the object must not be touched. `UNREADABLE`: its readiness is unknown. `waits` is the cause."""
     throttled: Throttled | None = None
     """Set where the object waits because others change it again and again."""
     is_checked: bool = False
@@ -84,7 +85,7 @@ def decide(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> Objec
     standing = state.owner.standing(live.metadata)
     has_lost_marks = standing is Standing.UNOWNED and entry.uid == live.metadata.uid
     if standing is not Standing.OURS and not has_lost_marks and (why := refusal(obj, live, state.owner)):
-        return ObjectDecision(entry, waits=why, is_refused=True)
+        return ObjectDecision(entry, waits=why, obstacle=Obstacle.OWNED)
     update = _update(obj, entry, live, last, state, standing)
     if update is not None:
         return _updated(obj, entry, live, update, last, state)
@@ -390,7 +391,11 @@ def _update_of(
 def _assessed(
     obj: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
 ) -> ObjectDecision:
-    readiness = readiness_grace.readiness_of(obj, entry, live, last, state)
+    try:
+        readiness = readiness_grace.readiness_of(obj, entry, live, last, state)
+    except UnreadableStatus as error:
+        further = entry.now(entry.phase, EntryStatus.UNKNOWN)
+        return ObjectDecision(further, waits=str(error), obstacle=Obstacle.UNREADABLE)
     if readiness.verdict is StatusVerdict.CURRENT:
         return ObjectDecision(entry.now(Phase.READY, EntryStatus.CURRENT))
     further = entry.now(entry.phase, EntryStatus(readiness.verdict.value))

@@ -7,7 +7,6 @@ given a moment. Kinds that are as they are written (a ConfigMap, a Role) are not
 
 from __future__ import annotations
 
-from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness.kstatus import CURRENT, Readiness, waiting
 from stellwerk.apply.readiness.readiness import NO_HINTS, assess
 from stellwerk.apply.set.model.confirmation import Confirmation, Live
@@ -50,13 +49,10 @@ _GROUPS_AS_WRITTEN = frozenset({"rbac.authorization.k8s.io", "admissionregistrat
 def readiness_of(
     obj: DesiredObject, entry: InventoryEntry, live: Live, last: Confirmation | None, state: PlanInput
 ) -> Readiness:
-    """Whether an object is ready, with the hints of its author."""
+    """Whether an object is ready, with the hints of its author. Raises `UnreadableStatus`."""
     if not isinstance(live, Unstructured) or _is_as_written(obj):
         return CURRENT
-    try:
-        readiness = assess(live, now=state.now, hints=obj.directive.hints)
-    except UnreadableStatus as error:
-        return waiting(str(error))
+    readiness = assess(live, now=state.now, hints=obj.directive.hints)
     if readiness.is_ready and not live.body.get("status") and is_fresh(entry, last, state) and not _is_silent(obj):
         return SETTLING
     return readiness

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.plan.actions import Action
@@ -29,6 +30,8 @@ class Unready:
 
     ref: ObjectRef
     why: str
+    obstacle: Obstacle | None = None
+    """Set where waiting is an error, and not only a delay."""
 
     def __str__(self) -> str:
         return f"{self.ref}: {self.why}"
@@ -47,7 +50,7 @@ class Stage:
     throttled: tuple[Throttled, ...] = ()
     """Of those, the objects that others change again and again."""
     refused: tuple[Unready, ...] = ()
-    """Objects that must not be touched, because they belong to another owner now."""
+    """Objects that must not be touched, because they belong to another owner now, or that have no readable status."""
     done: bool = False
     must_be_saved: bool = False
     """The inventory has to be saved before anything further is done."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from stellwerk.apply.errors import WriteFailure
+from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.object_set import SetProgress
@@ -297,6 +297,8 @@ def _is_expected(component: Component, result: ActionResult) -> bool:
 
 def _failed(failure: WriteFailure) -> Notice:
     verb = "deleting" if failure.verb == "delete" else "updating"
+    if failure.obstacle is Obstacle.UNREADABLE:
+        verb = "reading the status of"
     reason = "DeleteError" if failure.verb == "delete" else "UpdateError"
     return Notice(reason, f"Error {verb} object: {failure.cause}", Severity.WARNING)
 
