@@ -13,10 +13,13 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonValue
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import Artifact
+from stellwerk.operators.component.errors import SourceSilent, SourceUnusable
 from stellwerk.operators.component.references.referenced_data import ReferenceReader
 from stellwerk.operators.component.references.references import Found, ReferencedContent, ReferencedObject
+from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.sources.artifacts import Artifacts
 from stellwerk.operators.component.sources.blueprints import BlueprintStore
+from stellwerk.render.errors import SourceError, Unavailable
 from stellwerk.render.sources.downloads import Downloads, HttpArtifact
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.sources.http import OriginCredentials
@@ -45,11 +48,8 @@ class AskedDownloads:
         return HttpArtifact(f"{url}?at=1", "the digest", "the revision")
 
 
-async def polled(**fields: JsonValue) -> tuple[Artifact, dict[str, object]]:
-    """What a poll answers, and what the server was asked."""
-    one = component(spec={"sourceRef": {"httpRepository": {"url": URL, **fields}}})
-    downloads = AskedDownloads()
-    artifacts = Artifacts(
+def artifacts_of(downloads: object) -> Artifacts:
+    return Artifacts(
         watches=pytest.fail,
         blueprints=cast(BlueprintStore, None),
         downloads=cast(Downloads, downloads),
@@ -57,6 +57,13 @@ async def polled(**fields: JsonValue) -> tuple[Artifact, dict[str, object]]:
         flux_rules=FLUX,
         tenant_rules=TENANT,
     )
+
+
+async def polled(**fields: JsonValue) -> tuple[Artifact, dict[str, object]]:
+    """What a poll answers, and what the server was asked."""
+    one = component(spec={"sourceRef": {"httpRepository": {"url": URL, **fields}}})
+    downloads = AskedDownloads()
+    artifacts = artifacts_of(downloads)
     repository = one.spec.source_ref.http_repository
     assert repository is not None
     return await artifacts.poll(one, repository), downloads.asked
@@ -83,3 +90,25 @@ async def test_a_poll_without_more_than_a_url_asks_for_one_header_and_shows_noth
 
     assert (asked["digest_header"], asked["revision_header"], asked["credentials"]) == ("etag", "etag", None)
     assert asked["rules"] == TENANT
+
+
+@dataclass
+class FailingDownloads:
+    """Answers each request with the same failure."""
+
+    failure: SourceError
+
+    async def head(self, url: str, **fields: object) -> HttpArtifact:
+        raise self.failure
+
+
+@pytest.mark.parametrize(("status", "expected"), [(404, SourceUnusable), (0, SourceSilent)])
+async def test_a_web_server_that_offers_nothing_is_a_reference_that_cannot_be_resolved(
+    status: int, expected: type[SourceUnusable]
+) -> None:
+    one = component(spec={"sourceRef": {"httpRepository": {"url": URL}}})
+    artifacts = artifacts_of(FailingDownloads(Unavailable(f"HEAD {URL} failed", status=status)))
+    with pytest.raises(SourceUnusable) as caught:
+        await artifacts.offer(one, sources.named(one), None)
+    assert type(caught.value) is expected
+    assert str(caught.value).startswith(f"error resolving references: /sourceRef/httpRepository: HEAD {URL} failed")

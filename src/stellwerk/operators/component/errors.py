@@ -85,6 +85,16 @@ class ComponentFailed(ReconcileError):
     def __init__(self, why: str) -> None:
         super().__init__(f"{self.beginning}{why}")
 
+    @property
+    def why(self) -> str:
+        """The message without its first words."""
+        return str(self).removeprefix(self.beginning)
+
+    def resolving(self, place: str) -> Self:
+        """The same failure, met while references are resolved, at this place of the spec."""
+        self.args = (f"{_RESOLVING}{place}: {self.why}",)
+        return self
+
     def advising(self, advice: str) -> Self:
         """The same failure, with advice for the user."""
         self.args = (f"{self}; {advice}",)

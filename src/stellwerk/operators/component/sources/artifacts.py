@@ -53,7 +53,7 @@ class Artifacts:
         try:
             found = await web.head(self.downloads, source.repository, login, self.tenant_rules, tenant)
         except SourceError as error:
-            raise failure_of(error) from error
+            raise failure_of(error).resolving(source.place) from error
         return sources.download_offer(found)
 
     def has_to_call(self, component: Component, source: Source, artifact: Artifact, login: LoginSecret | None) -> bool:
