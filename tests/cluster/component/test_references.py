@@ -52,6 +52,20 @@ async def test_a_secret_that_is_taken_away_leaves_the_objects_and_one_that_comes
     await then.ready()
 
 
+async def test_a_missing_secret_and_a_missing_source_are_named_at_once(
+    given: Given, running: Running, then: Then
+) -> None:
+    await running.start()
+    await given.component(valuesFrom=[{"name": "values"}])
+    source = f"/sourceRef/fluxGitRepository: GitRepository {then.key('source')} not found"
+    secret = f"/valuesFrom/0: error loading secret {then.key('values')}: not found"
+    await then.shows("Pending", "Retrying", saying=f"error resolving references: {secret}; {source}")
+    await given.source({"one.yaml": config("one", "{{ .value }}")})
+    await then.shows("Pending", "Retrying", saying=f"error resolving references: {secret}")
+    await given.secret("values", values="value: a")
+    await then.ready()
+
+
 async def test_others_secrets_wake_nobody(given: Given, running: Running, then: Then) -> None:
     await given.source({"one.yaml": config("one", "{{ .value }}")})
     await given.secret("values", values="value: a")

@@ -178,7 +178,10 @@ class ComponentPass:
         status_plan.check_inventory(component)
         tenancy.check(component, services.settings)
         status_plan.policies(component.spec)
-        resolved = await self._resolved()
+        try:
+            resolved = await self._resolved()
+        except (errors.ReferencesUnresolved, errors.ReferencesUnreadable) as failure:
+            raise await self._with_source(failure) from None
         source = sources.named(component)
         content = await self._begin(resolved, await self._offer(source, resolved))
         sources.check_pins(component.spec, content.artifact)
@@ -243,6 +246,20 @@ class ComponentPass:
         if source.repository is not None:
             await self._enter(source.repository.url, errors.SourceSilent)
         return await self.services.artifacts.offer(self.component, source, resolved.login)
+
+    async def _with_source(self, failure: errors.ComponentFailed) -> errors.ComponentFailed:
+        """The failure of references, with the cause why the source is not ready either. Raises ApiError.
+
+        Only where a watch shows that: a web server is not asked for a Component that cannot be applied.
+        """
+        found = sources.given(self.component)
+        if len(found) != 1 or found[0].repository is not None:
+            return failure
+        try:
+            await self._offer(found[0], Resolved())
+        except errors.SourceNotReady as source:
+            return errors.ReferencesUnresolved(f"{failure.why}; {source.why}")
+        return failure
 
     async def _files(self, source: sources.Source, artifact: Artifact, resolved: Resolved) -> Files:
         if self.services.artifacts.has_to_call(self.component, source, artifact, resolved.login):
