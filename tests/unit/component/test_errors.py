@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from tests.unit.component.given import component
 
 from stellwerk.apply.errors import ApplyError, InvalidSet, Problem
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.errors import ApiError, Forbidden, LoginFailed, Status, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import errors
+from stellwerk.operators.component.component.reconcile import timed
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.render.errors import BadArchive, InvalidValues, PathNotFound, RenderError, RendererTimeout, WrongDigest
 from stellwerk.runtime.reconciler import Retry
@@ -155,3 +157,25 @@ def test_a_cause_that_a_class_names_is_not_replaced_by_that_of_its_name() -> Non
         pass
 
     assert (KindsUnknown.cause, Other.cause) == (Cause.WaitingForPin, Cause.WaitingForPin)
+
+
+@pytest.mark.parametrize(
+    ("failure", "seconds"),
+    [
+        (lambda: errors.SourceNotReady("/sourceRef", "not found"), 10),
+        (lambda: errors.failure_of(RendererTimeout(10.0)), 60),
+        (lambda: errors.DependencyNotReady(ObjectKey("shop", "db"), "not found"), 300),
+    ],
+)
+def test_components_that_wait_for_the_same_are_tried_again_one_after_the_other(
+    failure: Callable[[], errors.ComponentFailed], seconds: int
+) -> None:
+    delays = set()
+    for number in range(20):
+        one = component(spec={"retryInterval": "5m"}, uid=f"uid-{number}")
+        delay = timed(one, failure()).retry_after_seconds
+        assert delay is not None
+        assert 1.01 * seconds <= delay <= 1.05 * seconds
+        delays.add(delay)
+    assert len(delays) == 20
+    assert timed(component(), errors.ApplyFailed("x")).retry_after_seconds is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from stellwerk.apply.errors import ApplyError
 from stellwerk.delivery.sets.inventory_status import READY, State
@@ -99,15 +100,15 @@ class ReportedPass:
         try:
             answer = await self.work.run()
         except errors.ComponentFailed as failure:
-            raise _timed(component, failure) from failure.__cause__
+            raise timed(component, failure) from failure.__cause__
         except (RenderError, ApplyError, ApiError) as error:
-            raise _timed(component, self.work.advised(errors.failure_of(error), [error])) from error
+            raise timed(component, self.work.advised(errors.failure_of(error), [error])) from error
         except NotListed as error:
-            raise _timed(component, errors.ClusterUnreachable(str(error))) from error
+            raise timed(component, errors.ClusterUnreachable(str(error))) from error
         except TooMuch as error:
-            raise _timed(component, errors.ClusterTooLarge(str(error))) from error
+            raise timed(component, errors.ClusterTooLarge(str(error))) from error
         except Unwatchable as error:
-            raise _timed(component, errors.ApplyFailed(str(error))) from error
+            raise timed(component, errors.ApplyFailed(str(error))) from error
         self.work.services.reports.passed(component, answer.status)
         return answer
 
@@ -128,12 +129,17 @@ class ReportedPass:
         return Next.after(ROOM_SECONDS, status_plan.with_report(component, status, report, clock.now()))
 
 
-def _timed(component: Component, failure: errors.ComponentFailed) -> errors.ComponentFailed:
-    """The failure with its delay: what may still come is looked for after the retry interval."""
-    if failure.retriable and failure.retry_after_seconds is None:
+def timed(component: Component, failure: errors.ComponentFailed) -> errors.ComponentFailed:
+    """The failure with its delay: what may still come is looked for after the retry interval.
+
+    A delay differs a little from Component to Component: all that wait for one Secret would else be tried at once.
+    """
+    delay = failure.retry_after_seconds
+    if failure.retriable and delay is None:
         try:
-            intervals = Intervals.of(component.spec)
+            delay = Intervals.of(component.spec).retry.total_seconds()
         except errors.ComponentFailed:
-            intervals = Intervals()
-        failure.retry_after_seconds = spread(intervals.retry, component.metadata.uid)
+            delay = Intervals().retry.total_seconds()
+    if delay is not None:
+        failure.retry_after_seconds = spread(timedelta(seconds=delay), component.metadata.uid)
     return failure
