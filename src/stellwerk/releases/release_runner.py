@@ -167,7 +167,7 @@ class Engine:
         found = await self.store.find(key)
         if found is None:
             raise NoSuchRelease(key)
-        what = await CrdUsage(self.client, found.owner, self.clock.now()).obstacle(found.inventory, ())
+        what = await CrdUsage(self.client, found.owner, self.clock.now()).obstacle(found.inventory)
         if what:
             raise InUse(key, what)
         return found

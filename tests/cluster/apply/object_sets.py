@@ -275,7 +275,7 @@ class KeptSet:
 
     async def obstacle(self) -> str:
         """Why the set must not be deleted now."""
-        return await CrdUsage(self.client, self.owner, self.now()).obstacle(self.inventory, self.policies.managed_types)
+        return await CrdUsage(self.client, self.owner, self.now()).obstacle(self.inventory, self.policies.type_patterns)
 
     # ---- what its caches show
 

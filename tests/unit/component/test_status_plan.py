@@ -12,7 +12,7 @@ from tests.unit.component.given import ITEM, component
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
 from stellwerk.delivery.sets.inventory_status import State
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.api_status import Artifact, SourceStatus
 from stellwerk.operators.component.component import status_plan
@@ -108,6 +108,18 @@ def test_a_component_that_orphans_does_so_when_it_is_deleted_and_not_before() ->
 def test_a_policy_without_meaning_is_named_with_those_that_have_one() -> None:
     with pytest.raises(InvalidSpec, match=r"spec\.updatePolicy: 'Sometimes' is unknown; expected one of Recreate"):
         status_plan.policies(component(spec={"updatePolicy": "Sometimes"}).spec)
+
+
+@pytest.mark.req("R-412")
+def test_more_managed_types_than_a_cluster_has_are_refused_and_a_deletion_drops_none() -> None:
+    types: list[JsonValue] = [{"group": "x.org", "kind": f"Kind{number}"} for number in range(1_001)]
+    many, few = (
+        component(spec={"additionalManagedTypes": [*listed, *listed[:1]]}).spec for listed in (types, types[:999])
+    )
+    with pytest.raises(InvalidSpec, match=r"spec\.additionalManagedTypes: has 1002 entries; at most 1000 are allowed"):
+        status_plan.policies(many)
+    assert len(status_plan.policies(few).managed_types) == 999
+    assert len(status_plan.policies_of_deletion(many).managed_types) == 1_001
 
 
 def test_a_deletion_asks_for_nothing_that_a_spec_could_say_wrong() -> None:

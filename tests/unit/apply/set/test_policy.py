@@ -20,6 +20,7 @@ from stellwerk.apply.set.model.policy import (
     Policies,
     ReconcilePolicy,
     TypePattern,
+    TypePatterns,
     UpdatePolicy,
     directive,
     kebab,
@@ -224,3 +225,25 @@ def test_only_what_a_policy_says_is_taken_from_others(policy: UpdatePolicy, clai
     claims = policy.claims(R, RECLAIMS)
     everybody = [R, "kubectl", "kubectl-edit", "helm", "before-first-apply", "other", "my-kubectl", ""]
     assert [name for name in everybody if claims.managers(name)] == claimed
+
+
+GROUPS = st.sampled_from(["", "foo", "bar.foo", "a.bar.foo", "xfoo"])
+KINDS = st.sampled_from(["A", "B"])
+PATTERNS = st.lists(
+    st.builds(
+        TypePattern,
+        st.one_of(GROUPS, st.sampled_from(["*", "*.foo", "*.bar.foo", "*.*.foo", "foo.*"])),
+        st.sampled_from("AB*"),
+    ),
+    max_size=6,
+)
+
+
+@for_all(PATTERNS, GROUPS, KINDS)
+def test_many_patterns_mean_what_each_of_them_means(patterns: list[TypePattern], group: str, kind: str) -> None:
+    together, meaning = TypePatterns(patterns), [each for each in patterns if each.matches(group, kind)]
+    assert together.matches(group, kind) is bool(meaning)
+    assert together.first([(group, kind)]) == (meaning[0] if meaning else None)
+    may_mean = together.of_group(group)
+    assert (may_mean is not None) is any(each.matches(group, each.kind) for each in patterns)
+    assert may_mean is None or may_mean in patterns

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from time import process_time
+from typing import cast
 
 import pytest
+from tests.unit.apply.set.given import US
 
 from stellwerk.api.apiregistration import APIService, APIServiceStatus
-from stellwerk.apply.set.checks.crd_usage import will_not_answer
+from stellwerk.apply.set.checks.crd_usage import CrdUsage, will_not_answer
+from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.policy import TypePattern, TypePatterns
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Undiscovered
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import HasMetadata, Listing, PartialObjectMetadata, View
 from stellwerk.kube.types.object_meta import Condition
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -38,3 +49,61 @@ def test_an_available_api_service_may_be_in_use(status: str) -> None:
 
 def test_an_api_service_that_was_never_looked_at_may_be_in_use() -> None:
     assert not will_not_answer(APIService(), NOW)
+
+
+@dataclass
+class Server:
+    """A client and its mapper: what is served, of which kinds others have instances, and what it was asked."""
+
+    served: list[Resource]
+    used: tuple[str, ...] = ()
+    silent: list[tuple[str, str]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def mapper(self) -> Server:
+        return self
+
+    async def all(self) -> list[Resource]:
+        return self.served
+
+    def undiscovered(self) -> list[tuple[str, str]]:
+        return self.silent
+
+    async def pages(self, view: View[HasMetadata], **_: object) -> AsyncIterator[Listing[PartialObjectMetadata]]:
+        self.asked.append(view.resource.kind)
+        yield Listing([PartialObjectMetadata()] if view.resource.kind in self.used else [], "1")
+
+
+def kind(name: str, group: str = "a.example.com") -> Resource:
+    return Resource(group, "v1", name, f"{name.lower()}s", namespaced=True)
+
+
+async def obstacle(server: Server, *patterns: TypePattern) -> str:
+    return await CrdUsage(cast(Client, server), US, NOW).obstacle(Inventory(), TypePatterns(patterns))
+
+
+@pytest.mark.req("R-112")
+async def test_a_type_that_others_use_is_named_as_the_first_pattern_that_means_it_is_written() -> None:
+    server = Server([kind("One"), kind("Two"), kind("Three", "b.org")], used=("Two", "Three"))
+    patterns = (TypePattern("*.org", "One"), TypePattern("*.example.com", "*"), TypePattern("b.org", "*"))
+    assert await obstacle(server, *patterns) == "type *.*.example.com is still in use (instances exist)"
+    assert sorted(server.asked) == ["One", "Three", "Two"]
+    assert await obstacle(Server(server.served), *patterns) == ""
+
+
+async def test_kinds_of_a_silent_api_service_that_a_pattern_may_mean_are_not_taken_for_unused() -> None:
+    pattern = TypePattern("metrics.org", "Pods")
+    with pytest.raises(Undiscovered, match=r"type Pods\.metrics\.org is still in use"):
+        await obstacle(Server([], silent=[("metrics.org", "v1")]), pattern)
+    assert await obstacle(Server([], silent=[("other.org", "v1")]), pattern) == ""
+
+
+@pytest.mark.req("R-412")
+async def test_tens_of_thousands_of_patterns_cost_one_request_for_each_kind_that_is_served() -> None:
+    server = Server([kind(f"Kind{number}") for number in range(300)])
+    patterns = [TypePattern("*", f"Other{number}") for number in range(49_999)]
+    began = process_time()
+    assert await obstacle(server, *patterns, TypePattern("*", "*")) == ""
+    assert process_time() - began < 1.0
+    assert len(server.asked) == 300

@@ -20,7 +20,7 @@ from stellwerk.apply.concurrency import together
 from stellwerk.apply.set.model.desired_set import API_SERVICE, CRD
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner
-from stellwerk.apply.set.model.policy import TypePattern
+from stellwerk.apply.set.model.policy import NO_PATTERNS, TypePattern, TypePatterns
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import MethodNotAllowed, NotServed, Undiscovered
 from stellwerk.kube.types.identifiers import Resource
@@ -39,11 +39,10 @@ class CrdUsage:
     owner: Owner
     now: datetime
 
-    async def obstacle(self, inventory: Inventory, patterns: Sequence[TypePattern]) -> str:
+    async def obstacle(self, inventory: Inventory, patterns: TypePatterns = NO_PATTERNS) -> str:
         """Why the set must not be deleted now; empty where it may. Raises ApiError."""
-        for pattern in patterns:
-            if await self._any_foreign(await self._served_like(pattern)):
-                return f"type {pattern} is still in use (instances exist)"
+        if patterns and (used := await self._used_of(patterns)) is not None:
+            return f"type {used} is still in use (instances exist)"
         if all(entry.delete.orphans_on_delete for entry in inventory):
             return ""
         in_use = await self.in_use([entry for entry in inventory if entry.managed_types])
@@ -67,12 +66,18 @@ class CrdUsage:
         brought = [resource for resource in served if any(type_.matches(resource.gvk) for type_ in entry.managed_types)]
         return _one_version_each(brought)
 
-    async def _served_like(self, pattern: TypePattern) -> list[Resource]:
+    async def _used_of(self, patterns: TypePatterns) -> TypePattern | None:
+        """The first pattern of whose kinds others have instances. One request for each kind that is served."""
         served = await self.client.mapper.all()
+        asked = _one_version_each(each for each in served if patterns.matches(each.group, each.kind))
+        answers = await together(asked, self._has_foreign)
+        used = [(each.group, each.kind) for each, is_used in zip(asked, answers, strict=True) if is_used]
+        if (first := patterns.first(used)) is not None:
+            return first
         for group, version in self.client.mapper.undiscovered():
-            if pattern.matches(group, pattern.kind):
+            if (pattern := patterns.of_group(group)) is not None:
                 raise _unknown(f"type {pattern}", group, version)
-        return _one_version_each(resource for resource in served if pattern.matches(resource.group, resource.kind))
+        return None
 
     async def _any_foreign(self, resources: Sequence[Resource]) -> bool:
         return any(await together(resources, self._has_foreign))

@@ -7,11 +7,11 @@ problem of the object that carries it: a typing error must not silently fall bac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from stellwerk.apply.fields.managed_fields import BEFORE_FIRST_APPLY, Claims
 from stellwerk.apply.readiness.readiness import HINT_SUFFIX, NO_HINTS, Hints, parse_hints
@@ -90,8 +90,7 @@ class MissingNamespacesPolicy(Enum):
     CREATE = "Create"
 
 
-@dataclass(frozen=True, slots=True)
-class TypePattern:
+class TypePattern(NamedTuple):
     """Kinds by group and kind; `*` is every one, `*.suffix` every group below a domain."""
 
     group: str
@@ -99,19 +98,51 @@ class TypePattern:
 
     def matches(self, group: str, kind: str) -> bool:
         """Whether a kind is meant."""
-        return self.kind in ("*", kind) and _group_matches(self.group, group)
+        return self.kind in ("*", kind) and self.group in _patterns_of(group)
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-def _group_matches(pattern: str, group: str) -> bool:
-    if pattern == "*":
-        return True
-    if pattern.startswith("*."):
-        suffix = pattern[1:]
-        return "*" not in suffix and group.endswith(suffix) and len(group) > len(suffix)
-    return "*" not in pattern and pattern == group
+class TypePatterns:
+    """Many patterns at once: the time of a question does not depend on their number, which a spec chooses."""
+
+    def __init__(self, patterns: Iterable[TypePattern]) -> None:
+        self._places: dict[TypePattern, int] = {}
+        self._groups: dict[str, TypePattern] = {}
+        for pattern in patterns:
+            self._places.setdefault(pattern, len(self._places))
+            self._groups.setdefault(pattern.group, pattern)
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def matches(self, group: str, kind: str) -> bool:
+        """Whether a kind is meant."""
+        return bool(self) and any(pattern in self._places for pattern in _meaning(group, kind))
+
+    def first(self, kinds: Iterable[tuple[str, str]]) -> TypePattern | None:
+        """The first of the patterns that means one of these groups and kinds."""
+        found = (pattern for kind in kinds for pattern in _meaning(*kind) if pattern in self._places)
+        return min(found, key=self._places.__getitem__, default=None)
+
+    def of_group(self, group: str) -> TypePattern | None:
+        """A pattern that may mean kinds of this group; None where there is none."""
+        return next((self._groups[each] for each in _patterns_of(group) if each in self._groups), None)
+
+
+NO_PATTERNS = TypePatterns(())
+
+
+def _meaning(group: str, kind: str) -> Iterator[TypePattern]:
+    """All patterns that mean a kind."""
+    return (TypePattern(of_group, of_kind) for of_group in _patterns_of(group) for of_kind in (kind, "*"))
+
+
+def _patterns_of(group: str) -> list[str]:
+    """All patterns that mean a group. No group has a `*`, so a pattern with one elsewhere means none."""
+    ends = [place for place, character in enumerate(group) if character == "." and place]
+    return [group, "*", *(f"*{group[place:]}" for place in ends)]
 
 
 @dataclass(frozen=True)
@@ -125,6 +156,11 @@ class Policies:
     reapply_seconds: float = REAPPLY_SECONDS
     managed_types: tuple[TypePattern, ...] = ()
     """Kinds whose instances belong to the set's own controllers."""
+
+    @cached_property
+    def type_patterns(self) -> TypePatterns:
+        """`managed_types`, to be asked about many kinds."""
+        return TypePatterns(self.managed_types)
 
     @cached_property
     def directive(self) -> Directive:

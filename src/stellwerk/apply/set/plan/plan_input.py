@@ -87,5 +87,4 @@ class PlanInput:
 
     def is_instance(self, gvk: GroupVersionKind, types: Collection[ManagedType]) -> bool:
         """Whether objects of a kind need controllers of the set, which brings `types`."""
-        patterns = self.policies.managed_types
-        return is_managed(gvk, types) or any(type_.matches(gvk.group, gvk.kind) for type_ in patterns)
+        return is_managed(gvk, types) or self.policies.type_patterns.matches(gvk.group, gvk.kind)

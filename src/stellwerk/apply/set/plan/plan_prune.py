@@ -59,7 +59,8 @@ def _next(inventory: Inventory, leaving: Sequence[InventoryEntry], state: PlanIn
 def _instances(wave: Sequence[InventoryEntry], inventory: Inventory, state: PlanInput) -> list[InventoryEntry]:
     """Instances of kinds that the set brings: they need their controllers to go."""
     types = inventory.managed_types
-    return [entry for entry in wave if state.is_instance(entry.gvk, types)]
+    kinds = {gvk for gvk in {entry.gvk for entry in wave} if state.is_instance(gvk, types)}
+    return [entry for entry in wave if entry.gvk in kinds]
 
 
 def _orphans(entry: InventoryEntry, *, whole: bool) -> bool:

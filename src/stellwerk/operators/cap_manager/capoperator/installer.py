@@ -122,7 +122,7 @@ class Installer:
         """The objects of users for which the installation must stay; empty where it may go. Raises ApiError."""
         owner = await self.owner(capoperator.key)
         usage = CrdUsage(self.client, owner, self.clock.now())
-        if not (obstacle := await usage.obstacle(inventory, ())):
+        if not (obstacle := await usage.obstacle(inventory)):
             return []
         found = [await self._in_use(resource, owner) for resource in await self._brought(inventory)]
         return [text for text in found if text] or [obstacle]

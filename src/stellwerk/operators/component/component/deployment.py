@@ -168,7 +168,7 @@ class Deployer:
         """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
         known, terms = await self._leaving(component)
         usage = CrdUsage(target.client, terms.owner, self.clock.now())
-        return await usage.obstacle(known, terms.policies.managed_types)
+        return await usage.obstacle(known, terms.policies.type_patterns)
 
     async def delete_hooks(self, component: Component, target: Target, trust: Trust) -> DeleteHookPlan | None:
         """What is to be done before the objects are gone; None where nothing is.

@@ -61,11 +61,18 @@ def polling_pause(elapsed_seconds: float) -> float:
     return 2.0 if elapsed_seconds < _EVERY_OTHER_SECONDS else 10.0
 
 
+MOST_MANAGED_TYPES = 1_000
+"""A cluster has a few hundred kinds."""
+
+
 def policies(spec: ComponentSpec) -> policy.Policies:
     """What holds for all objects of a Component. Raises InvalidSpec.
 
     `Orphan` for the whole Component means its deletion only: what a manifest no longer has is deleted all the same.
     """
+    if len(spec.additional_managed_types) > MOST_MANAGED_TYPES:
+        why = f"has {len(spec.additional_managed_types)} entries; at most {MOST_MANAGED_TYPES} are allowed"
+        raise InvalidSpec("additionalManagedTypes", why)
     delete = chosen("deletePolicy", spec.delete_policy, policy.DeletePolicy.DELETE)
     return policy.Policies(
         adoption=chosen("adoptionPolicy", spec.adoption_policy, policy.AdoptionPolicy.IF_UNOWNED),
@@ -105,7 +112,8 @@ class Terms:
 
 
 def _managed_types(spec: ComponentSpec) -> tuple[policy.TypePattern, ...]:
-    return tuple(policy.TypePattern(type_.group, type_.kind) for type_ in spec.additional_managed_types)
+    """Each once. A spec that was never applied may have more than are allowed, and none is dropped."""
+    return tuple(dict.fromkeys(policy.TypePattern(type_.group, type_.kind) for type_ in spec.additional_managed_types))
 
 
 def chosen(field: str, text: str, fallback: E_) -> E_:
