@@ -288,10 +288,13 @@ async def test_a_chart_that_asks_about_a_silent_api_service_waits_and_its_object
         await given.client.delete(API_SERVICES, f"v1.{group}")
         await given.client.apply(service, registered)
         await eventually(lambda: is_silent(given, group), within=90, describe="widgets are stale")
-        await given.source(chart | {"more.txt": "another revision"}, revision="r2")
+        another = {"plain/Chart.yaml": chart["Chart.yaml"], "plain/templates/one.yaml": config_map("plain")}
+        await given.source(chart | another, revision="r2")
         await running.start()
         await then.shows("Pending", "Retrying", saying=f"the cluster serves {group}/v1, and that is not known")
         assert await then.exists(ConfigMap, "extra")
+        await given.component("plain", path="plain")
+        await then.ready("plain", revision="r2")
         widgets.is_up = True
         await eventually(lambda: is_served(given, group), within=90, describe="widgets are served again")
         await running.waits(minutes=5)

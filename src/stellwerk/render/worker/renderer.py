@@ -237,13 +237,21 @@ class Renderer:
         self.is_confined = False
 
 
+def readable(files: Files, path: str) -> Files:
+    """What a rendering can read of an artifact: the files below its path, unless a configuration there includes others.
+
+    Raises `PathNotFound` and `NotADirectory`.
+    """
+    folder, below = clean_path(path.lstrip("/")) or "", files.below(path)
+    return files if _includes(below.get(f"{folder}/{_CONFIG}".lstrip("/"))) else below
+
+
 async def _narrowed(request: RenderRequest) -> _Task:
     """A request with the files that it needs. Raises `PathNotFound` and `InvalidValues`."""
     path = clean_path(request.path.lstrip("/")) or ""
-    below = request.files.below(request.path)
-    if not below:
+    files = readable(request.files, request.path)
+    if not files:
         path = ""  # an empty folder is like an empty root: without files a worker does not know that the folder exists
-    files = request.files if _includes(below.get(f"{path}/{_CONFIG}".lstrip("/"))) else below
     return await threads.run_if_large(request.weight + files.unhashed_bytes, lambda: _task(request, files, path))
 
 

@@ -49,7 +49,7 @@ from stellwerk.render.bounded_cache import Kept
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
 from stellwerk.render.request.request import ClusterApis, ReleaseInfo, Rendered, RenderPostBuild, RenderRequest
-from stellwerk.render.worker.renderer import Renderer
+from stellwerk.render.worker.renderer import Renderer, readable
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.telemetry import traces
@@ -222,7 +222,8 @@ class Deployer:
             rendered = await self.renderer.render(asked, lookups)
             span.record(objects=len(rendered.objects))
         if facts.unknown:
-            await threads.run(lambda: set_checks.check_kinds(rendered, files, facts.unknown))
+            read = readable(files, component.spec.path)
+            await threads.run(lambda: set_checks.check_kinds(rendered, read, facts.unknown))
         if asked.decryption:
             secrecy.note("decrypted", lambda: _words_of(rendered))
             await self._hidden.add(

@@ -27,6 +27,9 @@ _KIND = (Component.resource.group, Component.resource.kind)
 
 _ASKING = rb"(?:APIVersions|apiResources)[^\n]{0,200}"
 """How templates ask, as far as the group is on the same line."""
+_LONGEST_ASKING = 212
+_PIECE = 64 * 2**10
+"""So many bytes are searched at a time: a search holds the interpreter, also in a thread, and a file may be large."""
 
 LARGEST_BYTES = 1_400_000
 """Leaves a tenth for managedFields and for the words of conditions."""
@@ -92,8 +95,10 @@ def check_kinds(rendered: Rendered, files: Files, unknown: Sequence[str]) -> Non
     An API service that does not answer, and that this process has never seen, has unknown kinds. To a template they
     look absent, so that it leaves out what it would deploy otherwise, and what is deployed would be pruned. So a
     rendering whose templates ask about such a group does not count. One that brings the API service itself does: it may
-    be what is missing.
+    be what is missing. `files` are those that the rendering could read: what else is in an artifact had no part in it.
     """
+    if "cluster" not in rendered.uses:
+        return
     brought = {str(dig(body, "spec", "group") or "") for body in rendered.objects if _is_service(body)}
     for version in unknown:
         group = version.rpartition("/")[0]
@@ -102,8 +107,13 @@ def check_kinds(rendered: Rendered, files: Files, unknown: Sequence[str]) -> Non
 
 
 def _is_asked(group: str, texts: Iterable[bytes]) -> bool:
-    asking = re.compile(_ASKING + re.escape(group.encode()))
-    return any(asking.search(text) for text in texts)
+    name = group.encode()
+    asking, reach = re.compile(_ASKING + re.escape(name)), _LONGEST_ASKING + len(name)
+    return any(
+        text.find(name, start, start + _PIECE + reach) >= 0 and asking.search(text, start, start + _PIECE + reach)
+        for text in texts
+        for start in range(0, len(text), _PIECE)
+    )
 
 
 def _is_service(body: JsonObject) -> bool:
