@@ -229,10 +229,12 @@ async def test_what_repairs_the_server_of_an_api_service_is_applied_after_a_rest
         "service.yaml": manifest("Service", "widgets", widgets.service("widgets")),
     }
     widgets.is_up = True
-    await given.source(files, revision="r1")
+    former = manifest("Widget", "former", api_version=f"{group}/v1")
+    await given.source({**files, "former.yaml": former}, revision="r1")
     await running.start()
     await given.component()
     await then.ready(revision="r1")
+    assert {name for _, name in widgets.widgets} == {"mine", "former"}
     await running.stop()
     widgets.is_up = False
     await eventually(lambda: is_silent(given, group), within=90, describe="widgets are stale")

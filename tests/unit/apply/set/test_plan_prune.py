@@ -24,6 +24,7 @@ from tests.unit.apply.set.given import (
 
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, InventoryEntry, ObjectIdentity, Phase
 from stellwerk.apply.set.model.policy import TypePattern
+from stellwerk.apply.set.plan import plan_prune
 from stellwerk.apply.set.plan.actions import LookUp, Remove, RemoveFinalizer
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 
@@ -323,6 +324,18 @@ def test_objects_of_a_kind_that_is_not_served_any_more_are_gone_with_it() -> Non
     world.unserved.add(GroupVersionKind("elsewhere.org", "v1", "Alien"))
     assert world.take_away(inventory)[1].done
     assert world.carried == []
+
+
+def test_nothing_is_asked_about_a_kind_whose_api_service_has_yet_to_answer() -> None:
+    world, inventory = built(document("Alien", "a") + config_map())
+    world.seen.clear()
+    gvk = GroupVersionKind("elsewhere.org", "v1", "Alien")
+    state = world.state(inventory)
+    silent = {each: replace(where, plural="") if where.gvk == gvk else where for each, where in state.resources.items()}
+    stage = plan_prune.of_set(inventory, replace(state, resources=silent))
+    assert names(stage.actions) == ["c"]
+    assert [str(each) for each in stage.waits if each.ref.gvk == gvk] == ["Alien there/a: its kind is not served yet"]
+    assert stage.again_at == world.clock + 1
 
 
 def test_an_entry_in_a_scope_that_its_kind_does_not_have_is_dropped_and_harms_nobody() -> None:

@@ -69,16 +69,22 @@ async def test_they_are_waited_for_while_it_may_answer_again() -> None:
     assert await looked_up(Server(ALIVE, knows=True)) == {SERVICE.identity, INSTANCE.identity}
 
 
-async def test_they_are_waited_for_while_the_api_service_is_wanted() -> None:
+async def test_while_the_api_service_is_wanted_their_kind_has_no_path_until_it_answers() -> None:
     @dataclass
     class Wanted:
         """An object of the manifests."""
 
-        identity: ObjectIdentity
+        identity: ObjectIdentity = SERVICE.identity
         address: Wanted | None = None
         resource: Resource = RESOURCES[SERVICE.gvk]
+        managed_types: tuple[ManagedType, ...] = SERVICE.managed_types
 
-    wanted = Wanted(SERVICE.identity)
-    wanted = replace(wanted, address=wanted)
+    wanted = cast(DesiredObject, replace(Wanted(), address=Wanted()))
+    inventory = Inventory((INSTANCE, SERVICE))
+    found = await resources_of([wanted], inventory, cast(Client, Server(DEAD)), NOW)
+    assert found[INSTANCE.identity] == Resource(*MEASURE, plural="", namespaced=True)
+    found = await resources_of([wanted], inventory, cast(Client, Server(DEAD, knows=True)), NOW)
+    assert found[INSTANCE.identity] == RESOURCES[MEASURE]
+    elsewhere = cast(DesiredObject, replace(Wanted(), address=Wanted(), managed_types=()))
     with pytest.raises(Undiscovered):
-        await looked_up(Server(DEAD), cast(DesiredObject, wanted))
+        await resources_of([elsewhere], inventory, cast(Client, Server(DEAD)), NOW)

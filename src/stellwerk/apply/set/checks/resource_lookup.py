@@ -10,7 +10,7 @@ from stellwerk.apply.set.model.desired_set import API_SERVICE, DesiredObject
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ManagedType, ObjectIdentity, is_managed
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.discovery import ResourceMapper
-from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.errors import NotServed, Undiscovered
 from stellwerk.kube.types.identifiers import Resource
 
 
@@ -20,14 +20,22 @@ async def resources_of(
     """The resource of every object that is wanted or still there; nothing of a kind that is not served can be left.
 
     Kinds of an APIService that is to go and will not answer are left out as well: no request can delete their objects,
-    and the APIService would have to wait for them for ever. Raises `ApiError` where the server cannot be asked.
+    and the APIService would have to wait for them for ever. A kind of an APIService that is wanted and does not answer
+    yet has no plural. Raises `ApiError` where the server cannot be asked.
     """
+    promised = [type_ for obj in wanted for type_ in obj.managed_types]
     found = {obj.identity: obj.address.resource for obj in wanted}
     lost = await _lost_types(found, inventory, client, now)
     for entry in inventory:
         if entry.identity in found or is_managed(entry.gvk, lost):
             continue
-        if (resource := await _resource_of(entry, client.mapper)) is not None:
+        try:
+            resource = await _resource_of(entry, client.mapper)
+        except Undiscovered:
+            if not is_managed(entry.gvk, promised):
+                raise
+            resource = Resource(*entry.gvk, plural="", namespaced=bool(entry.key.namespace))
+        if resource is not None:
             found[entry.identity] = resource
     return found
 

@@ -103,7 +103,8 @@ def _end(entry: InventoryEntry, state: PlanInput) -> Remove | LookUp | None:
     """What it takes to end an object that has done its work; None where it is going."""
     seen = state.seen.get(entry.identity)
     if seen is None:
-        return LookUp(Address(state.resources[entry.identity], entry.key))
+        resource = state.resources[entry.identity]
+        return LookUp(Address(resource, entry.key)) if resource.plural else None
     metadata = seen.live.metadata
     if metadata.is_terminating:
         return None

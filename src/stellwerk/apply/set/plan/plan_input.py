@@ -20,6 +20,11 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 IN_USE_SECONDS = 10.0
 """How soon to ask again whether others still have instances of a definition, which are not watched."""
 
+UNSERVED_SECONDS = 1.0
+"""How soon to look again whether a kind is served that the set itself has brought."""
+
+UNSERVED = "its kind is not served yet"
+
 RECLAIMS = managed_fields.beginning_with("kubectl", "helm")
 """The tools whose fields SsaOverride takes over."""
 

@@ -43,12 +43,9 @@ from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan import readiness_grace
 from stellwerk.apply.set.plan.actions import Action, Create, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.inventory_update import refusal
-from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, PlanInput
+from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, UNSERVED, UNSERVED_SECONDS, PlanInput
 from stellwerk.apply.set.plan.stage import Throttled, deletion_wait
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
-
-UNSERVED_SECONDS = 1.0
-"""How soon to look again whether a kind is served that the set itself has brought."""
 
 _SHOWN = 3
 _OUR_SPELLING = re.compile(r"[0-9a-f]{32}(?:@.*)?")
@@ -109,7 +106,7 @@ def _recalled(entry: InventoryEntry, live: Live) -> InventoryEntry:
 
 def _create(obj: DesiredObject, entry: InventoryEntry, last: Confirmation | None, state: PlanInput) -> ObjectDecision:
     if not obj.is_served:
-        return ObjectDecision(entry, waits="its kind is not served yet", again_at=state.clock + UNSERVED_SECONDS)
+        return ObjectDecision(entry, waits=UNSERVED, again_at=state.clock + UNSERVED_SECONDS)
     if entry.phase is Phase.READY and goes_by_itself(obj.desired.body):
         return ObjectDecision(entry.now(Phase.COMPLETED, EntryStatus.NONE))
     restores = entry.phase is Phase.READY or _is_remembered(obj, last)

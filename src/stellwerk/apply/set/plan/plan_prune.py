@@ -11,6 +11,7 @@ as long as others have instances: with it, those would be deleted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from stellwerk.apply.objects.desired import Address
@@ -25,7 +26,7 @@ from stellwerk.apply.set.model.inventory import (
     Phase,
 )
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinalizer
-from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, LiveObject, PlanInput
+from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, UNSERVED, UNSERVED_SECONDS, LiveObject, PlanInput
 from stellwerk.apply.set.plan.stage import Stage, Unready, deletion_wait, grouped
 from stellwerk.kube.types.identifiers import Resource
 
@@ -78,7 +79,7 @@ class _PruneWalk:
         self._actions: list[Action] = []
         self._changes: dict[ObjectIdentity, InventoryEntry | None] = {}
         self._waits: list[Unready] = []
-        self._again_at: float | None = None
+        self._again_at = math.inf
 
     def plan_entry(self, entry: InventoryEntry) -> None:
         """Decide about one entry."""
@@ -88,15 +89,15 @@ class _PruneWalk:
         elif self._is_orphaned(entry, seen.live):
             self._orphan(entry, seen)
         elif entry.identity in self._state.in_use:
-            self._wait(entry, self._state.in_use[entry.identity])
-            self._again_at = self._state.clock + IN_USE_SECONDS
+            self._wait(entry, self._state.in_use[entry.identity], look_again_after=IN_USE_SECONDS)
         elif self._namespace_in_use(entry):
             self._wait(entry, "other objects of the set are in it")
         else:
             self._delete(entry, seen)
 
-    def _wait(self, entry: InventoryEntry, why: str) -> None:
+    def _wait(self, entry: InventoryEntry, why: str, *, look_again_after: float = math.inf) -> None:
         self._waits.append(Unready(entry.ref, why))
+        self._again_at = min(self._again_at, self._state.clock + look_again_after)
 
     def _namespace_in_use(self, entry: InventoryEntry) -> bool:
         return (entry.gvk.group, entry.gvk.kind) == NAMESPACE and entry.key.name in self._namespaces
@@ -106,7 +107,8 @@ class _PruneWalk:
         inventory = self._inventory.changed(self._changes)
         groups = grouped(self._actions, key=lambda action: order.delete_priority(action.address.resource.gvk))
         again = len(inventory) < len(self._inventory)  # who has left may have been waited for
-        return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again, again_at=self._again_at)
+        again_at = self._again_at if self._again_at < math.inf else None
+        return Stage(inventory, groups=groups, waits=tuple(self._waits), again=again, again_at=again_at)
 
     def _drop_from_inventory(self, entry: InventoryEntry) -> None:
         """Gone, or only hidden. What has done its work was seen to be gone when that was saved. What is to stay is not
@@ -116,6 +118,8 @@ class _PruneWalk:
         stays = _orphans(entry, whole=self._whole) and not is_definition(entry.gvk)
         if is_gone or stays or resource is None or not _fits(entry, resource):
             self._changes[entry.identity] = None
+        elif not resource.plural:  # its APIService is wanted, and nothing can be asked before it answers
+            self._wait(entry, UNSERVED, look_again_after=UNSERVED_SECONDS)
         else:
             self._actions.append(LookUp(Address(resource, entry.key)))
             self._wait(entry, "is being looked for")
