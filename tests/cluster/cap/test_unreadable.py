@@ -192,6 +192,39 @@ async def test_a_host_stays_in_the_routes_of_a_tenant_while_its_domain_cannot_be
 
 
 @pytest.mark.req("R-510")
+async def test_no_tenant_leaves_a_version_that_cannot_be_read(running: Running, shop: Shop, free: None) -> None:
+    """An older version would run its Jobs on what the newer one has made of the data."""
+    await shop.open(job("mtxs"), router(), host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2")
+    await shop.tenant_shows("UpgradeCompleted")
+    await running.settled(shop.client)
+    before, jobs = await shop.client.get(CAPApplication, "shop", shop.namespace), await shop.all_jobs()
+    spec, (fields, _) = await spec_of(shop, CAPApplicationVersion, "shop-v2"), BROKEN[CAPApplicationVersion]
+    await running.stop()
+    await broken(shop, CAPApplicationVersion, "shop-v2", fields)
+    await running.start()
+    await running.settled(shop.client)
+
+    tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+    assert (tenant.spec.version, tenant.status.current_version, tenant.status.state) == ("2.0.0", "shop-v2", "Ready")
+    after = await shop.shows_application("VersionExists", state="Consistent")
+    assert f"cannot be read: {shop.namespace}/shop-v2" in after.status.conditions[0].message
+    statuses = {each.type: each.status for each in before.status.conditions}
+    assert {each.type: each.status for each in after.status.conditions} == statuses
+
+    await mended(shop, CAPApplicationVersion, "shop-v2", spec, fields)
+
+    async def is_over() -> bool:
+        shown = await shop.client.get(CAPApplication, "shop", shop.namespace)
+        return shown.status.conditions[0].message == "version 2.0.0 is in use"
+
+    await eventually(is_over, within=30, describe="the application uses the version again")
+    await running.settled(shop.client)
+    assert {each.metadata.uid for each in await shop.all_jobs()} == {each.metadata.uid for each in jobs}
+
+
+@pytest.mark.req("R-510")
 async def test_an_object_without_a_state_shows_why_where_the_state_is_required(
     running: Running, shop: Shop, free: None, admin: Client
 ) -> None:

@@ -12,6 +12,7 @@ from tests.unit.cap import given
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import plan
 from stellwerk.operators.cap.application.plan import (
     ApplicationSnapshot,
@@ -250,6 +251,92 @@ def test_a_newer_version_that_is_not_ready_is_shown_and_moves_nobody() -> None:
 
     assert decision.write is None
     assert reason(decision, "LatestVersionReady") == "LatestVersionNotReady"
+
+
+HIDDEN = (ObjectKey("shop", "bookshop-v2"),)
+
+
+def without_version() -> CAPTenant:
+    """A tenant whose own first pass has given it no version."""
+    tenant = a_tenant("", "")
+    metadata = msgspec.structs.replace(tenant.metadata, name="new", finalizers=(names.TENANT_FINALIZER,))
+    return msgspec.structs.replace(tenant, metadata=metadata)
+
+
+def being_deleted(version: CAPApplicationVersion) -> CAPApplicationVersion:
+    metadata = msgspec.structs.replace(version.metadata, deletion_timestamp=NOW)
+    return msgspec.structs.replace(version, metadata=metadata)
+
+
+def test_no_tenant_leaves_its_version_while_a_version_cannot_be_read() -> None:
+    progress: JsonObject = {"version": "2", "phase": "Paused", "upgraded": 1}
+    shown = an_application(state="Consistent", conditions=[READY], tenantUpgrade=progress)
+    acme, new = a_tenant("2"), without_version()
+    seen = ApplicationSnapshot(application=shown, versions=(a_version("1"),), tenants=(acme,), hidden_versions=HIDDEN)
+    decision = plan.decide(seen, NOW)
+
+    assert (decision.write, decision.exposes) == (None, None)
+    assert decision.status is not None
+    assert (decision.status.state, decision.status.tenant_upgrade) == ("Consistent", shown.status.tenant_upgrade)
+    assert conditions.is_true(decision.status.conditions, "Ready")
+    assert conditions.find(decision.status.conditions, "LatestVersionReady") is None, "it is not known"
+    assert reason(decision, "AllTenantsReady") == "AllTenantsReady"
+    message = decision.status.conditions[0].message
+    assert "cannot be read: shop/bookshop-v2; next: stellwerk why cav/bookshop-v2 -n shop" in message
+    with_new = plan.decide(replace(seen, tenants=(acme, new)), NOW)
+    assert (with_new.write, with_new.exposes) == (SetVersions([new], "1"), None)
+    assert plan.decide(replace(seen, hidden_versions=()), NOW).write == SetVersions([acme], "1")
+
+
+def test_an_application_stays_as_it_is_while_its_only_version_cannot_be_read() -> None:
+    seen = ApplicationSnapshot(application=an_application(), tenants=(a_tenant("2"),), hidden_versions=HIDDEN)
+    waiting = plan.decide(seen, NOW)
+    assert reason(waiting) == "WaitingForReadyCAPApplicationVersion"
+    ready = an_application(state="Consistent", conditions=[READY])
+    decision = plan.decide(replace(seen, application=ready), NOW)
+    assert decision.status is not None
+    assert (decision.status.state, reason(decision)) == ("Consistent", "VersionExists")
+    assert conditions.is_true(decision.status.conditions, "Ready")
+
+
+def test_a_provider_that_has_failed_at_a_version_that_cannot_be_read_stays_an_error() -> None:
+    application = msgspec.structs.replace(an_application(), spec=given.application().spec)
+    provider = a_tenant("2", "UpgradeError", kind="provider")
+    metadata = msgspec.structs.replace(provider.metadata, name=provider_name(application))
+    tenants = (msgspec.structs.replace(provider, metadata=metadata),)
+    seen = ApplicationSnapshot(
+        application=application, versions=(a_version("1"),), tenants=tenants, hidden_versions=HIDDEN
+    )
+    assert reason(plan.decide(seen, NOW)) == "ProviderTenantError"
+
+
+def test_no_tenant_follows_to_an_older_version_because_its_version_is_being_deleted() -> None:
+    old, ending = a_version("1"), being_deleted(a_version("2"))
+    acme, new = a_tenant("2"), without_version()
+    decision = decided(an_application(), old, ending, tenants=(acme,))
+
+    assert (decision.write, decision.exposes) == (None, ending)
+    assert decision.status is not None
+    assert decision.status.state == "Consistent"
+    assert "CAPApplicationVersion shop/bookshop-v2, which is being deleted, is used" in (
+        decision.status.conditions[0].message
+    )
+    with_new = decided(an_application(), old, ending, tenants=(acme, new))
+    assert (with_new.write, with_new.exposes) == (SetVersions([new], "1"), ending)
+    newer = decided(an_application(), old, ending, a_version("3"), tenants=(acme,))
+    assert (newer.write, newer.exposes) == (SetVersions([acme], "3"), a_version("3"))
+
+
+@pytest.mark.parametrize("ending", [a_version("0"), a_version("2", ready=False)])
+def test_a_deletion_of_an_older_or_an_unready_version_holds_no_tenant(ending: CAPApplicationVersion) -> None:
+    ending, acme = being_deleted(ending), a_tenant(ending.spec.version)
+    assert decided(an_application(), a_version("1"), ending, tenants=(acme,)).write == SetVersions([acme], "1")
+
+
+def test_a_version_that_is_being_deleted_and_that_no_tenant_uses_holds_no_tenant() -> None:
+    acme, ending = a_tenant("0"), being_deleted(a_version("2"))
+    decision = decided(an_application(), a_version("0"), a_version("1"), ending, tenants=(acme,))
+    assert (decision.write, decision.exposes) == (SetVersions([acme], "1"), a_version("1"))
 
 
 def test_a_deletion_takes_the_provider_and_waits_for_the_others() -> None:

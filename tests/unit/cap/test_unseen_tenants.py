@@ -17,9 +17,11 @@ from stellwerk.kube.watch.watch_states import Removed, Synced, WatchSuspended
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application.reconcile import ApplicationFailed, ApplicationReconciler
 from stellwerk.operators.cap.kinds.application import ApplicationState
+from stellwerk.operators.cap.kinds.status import condition
 from stellwerk.operators.cap.kinds.version import VersionState
 from stellwerk.operators.cap.version.reconcile import VersionFailed, VersionReconciler
 from stellwerk.operators.cap.watches import Caches
+from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.process.manager import Manager
 
@@ -105,3 +107,7 @@ async def test_a_version_keeps_its_finalizer_while_tenants_cannot_be_listed() ->
     with pytest.raises(VersionFailed, match="CAPTenants cannot be watched: not permitted") as failed:
         await reconciler.reconcile(version)
     assert reconciler.report(version, failed.value).state == VersionState.DELETING
+    ready = condition(version, True, "DeleteTriggered", "")
+    status = msgspec.structs.replace(version.status, state=VersionState.DELETING, conditions=(ready,))
+    shown = reconciler.report(msgspec.structs.replace(version, status=status), failed.value)
+    assert conditions.is_true(shown.conditions, "Ready"), "its tenants keep it"

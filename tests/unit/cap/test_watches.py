@@ -12,9 +12,11 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.model import Unreadable, metadata_of, owner_reference
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.process.manager import Manager
@@ -54,6 +56,19 @@ def test_each_application_goes_on_when_the_secrets_of_its_namespace_can_be_read_
     secrets.take(WatchSuspended("not permitted", is_not_served=False))
     secrets.take(Synced((), "1"))
     assert woken == [ObjectKey("team", "a")], "it shows why they could not be read, though it has no services"
+
+
+@pytest.mark.parametrize(("owner", "is_seen"), [("a", True), ("b", False), ("", True)])
+def test_a_version_that_cannot_be_read_concerns_its_owner_or_all_where_it_has_none(
+    manager: Manager, owner: str, is_seen: bool
+) -> None:
+    found, own = Caches(manager), application("a", 1)
+    owners = (owner_reference(application(owner, 1)),) if owner else ()
+    metadata = ObjectMeta(name="v2", namespace="team", owner_references=owners)
+    unreadable = Unreadable(CAPApplicationVersion.resource, metadata, "spec.workloads: expected array, got int")
+    elsewhere = Unreadable(CAPApplicationVersion.resource, ObjectMeta(name="v2", namespace="other"), "spec: too deep")
+    found.versions.take(Synced((), "1", (unreadable, elsewhere)))
+    assert found.hidden_versions(own) == ([ObjectKey("team", "v2")] if is_seen else [])
 
 
 async def test_so_are_the_secrets_that_callers_are_checked_with(manager: Manager) -> None:

@@ -22,7 +22,7 @@ from stellwerk.operators.cap.domain.watches import BY_DOMAIN
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, may_be_of
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller, only_status_changed
 from stellwerk.runtime.process.manager import Manager
@@ -140,9 +140,10 @@ class Caches:
             return f"CAPTenants cannot be watched: {parked.why}"
         return "" if tenants.is_filled else "CAPTenants are not listed yet"
 
-    def hidden_versions(self, namespace: str) -> Sequence[ObjectKey]:
-        """The versions of a namespace that exist and could not be read since the process started."""
-        return [key for key in self.versions.hidden if key.namespace == namespace]
+    def hidden_versions(self, application: CAPApplication) -> Sequence[ObjectKey]:
+        """The versions that exist, could not be read since the process started, and may be of an application."""
+        found = self.versions
+        return [key for key in found.hidden if may_be_of(application.key, found.unreadable[key].metadata)]
 
     def unreadable_tenants(self, namespace: str) -> Sequence[ObjectKey]:
         """The tenants of a namespace that exist and cannot be read now: any version may be the one that they use."""

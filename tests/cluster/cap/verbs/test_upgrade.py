@@ -5,6 +5,10 @@ from __future__ import annotations
 from tests.cluster.cap.conftest import Running, Stellwerk
 from tests.cluster.cap.shop import Shop, job, router
 
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.testing.eventually import eventually
+
 
 async def two_tenants(shop: Shop, **spec: object) -> None:
     """The application with two tenants on version 1."""
@@ -90,3 +94,32 @@ async def test_a_version_that_tenants_cannot_have_is_refused(
     assert "choose one of its versions: 1.0.0, 2.0.0" in unknown.stderr
     assert "shop-v2 is not Ready" in unready.stderr
     assert "the application would bring it back to the newest one" in former.stderr
+
+
+async def test_tenants_of_a_version_that_is_being_deleted_move_only_when_a_user_names_another_one(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await two_tenants(shop)
+    await shop.release("2")
+    for name in ("acme", "best"):
+        await shop.tenant_shows("UpgradeCompleted", name=name)
+    await shop.client.delete(metadata_of(CAPApplicationVersion), "shop-v2", shop.namespace)
+    await shop.version_shows("DeleteTriggered", "2", state="Deleting")
+    await running.settled(shop.client)
+    kept = await shop.tenant_shows("UpgradeCompleted")
+    application = await shop.shows_application("VersionExists", state="Consistent")
+    asked = await stellwerk("cap", "upgrade", "shop")
+    moved = await stellwerk("cap", "upgrade", "shop", "--to", "1.0.0", "--wait")
+
+    assert (kept.spec.version, kept.status.current_version) == ("2.0.0", "shop-v2")
+    assert f"stellwerk cap upgrade shop --to 1.0.0 -n {shop.namespace}" in application.status.conditions[0].message
+    assert asked.stdout == ""
+    assert f"acme keeps its version while CAPApplicationVersion {shop.namespace}/shop-v2" in asked.stderr
+    assert moved.returncode == 0, moved.stderr
+    for name in ("acme", "best"):
+        assert (await shop.tenant_shows("UpgradeCompleted", name=name)).status.current_version == "shop-v1"
+
+    async def is_gone() -> bool:
+        return await shop.client.find(metadata_of(CAPApplicationVersion), "shop-v2", shop.namespace) is None
+
+    await eventually(is_gone, within=30, describe="the version is gone")

@@ -33,13 +33,14 @@ from stellwerk.operators.cap.kinds.application import (
     UpgradeProgress,
 )
 from stellwerk.operators.cap.kinds.domain import DomainState
-from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, condition, observed
+from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, condition, observed, see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason
 from stellwerk.operators.cap.tenant.subscription_objects import provider_name, provider_tenant
 from stellwerk.operators.cap.version.order import latest, latest_ready
+from stellwerk.operators.cap.version.plan import kept_by_tenants
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, Severity
 
@@ -55,7 +56,7 @@ class ApplicationSnapshot:
     hidden_tenants: Sequence[ObjectKey] = ()
     """Tenants of the namespace that could not be read so far: they may belong to the application."""
     hidden_versions: Sequence[ObjectKey] = ()
-    """Versions of the namespace that could not be read so far: they may expose services of the application."""
+    """Versions that could not be read so far and may be of the application: one of them may be its newest."""
     domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict[DomainRef, AnyDomain])
     """Those that the application refers to and that exist."""
     missing_secrets: Sequence[str] = ()
@@ -73,6 +74,15 @@ class ApplicationSnapshot:
 
 
 _DELETING = "the application is being deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """Tenants with a version keep it, because another one than the chosen version is the newest, or may be."""
+
+    why: str
+    exposes: CAPApplicationVersion | None = None
+    """The version whose service exposures have to be reached; None: they stay as they are."""
 
 
 # ---- what may be decided
@@ -271,11 +281,38 @@ class _Plan:
     def versions(self) -> Decision:
         version = latest_ready(self.seen.versions)
         if version is not None:
-            return self._services_only(version) or self._provider(version) or self._tenants(version)
+            hold = self._hold(version)
+            return self._services_only(version) or self._provider(version, hold) or self._tenants(version, hold)
+        if self.seen.hidden_versions:
+            return self._unread(ApplicationReason.WaitingForReadyCAPApplicationVersion, self._hidden_versions())
         reason = ApplicationReason.WaitingForReadyCAPApplicationVersion
         message = f"waiting for a CAPApplicationVersion of {self.application.ref} that is Ready"
         waits = self._condition(LATEST_VERSION_READY, False, reason, message)
         return self._report(ApplicationState.PROCESSING, reason, message, more=(waits,))
+
+    def _hold(self, version: CAPApplicationVersion) -> _Hold | None:
+        if self.seen.hidden_versions:
+            return _Hold(f"tenants keep their versions: {self._hidden_versions()}")
+        kept = kept_by_tenants(self.seen.versions, self.seen.tenants, version)
+        if kept is None:
+            return None
+        key = self.application.key
+        move = f"stellwerk cap upgrade {key.name} --to {version.spec.version} -n {key.namespace}"
+        return _Hold(
+            f"tenants keep their versions while {kept.ref}, which is being deleted, is used: create a newer version, "
+            f"or move them to version {version.spec.version} with: {move}",
+            kept,
+        )
+
+    def _hidden_versions(self) -> str:
+        hidden = self.seen.hidden_versions
+        return f"waiting for versions that cannot be read: {conditions.first_of(hidden)}; {see_why('cav', hidden[0])}"
+
+    def _unread(self, reason: ApplicationReason, message: str) -> Decision:
+        """Nothing is decided by what cannot be read: an application that is Ready stays so."""
+        if not conditions.is_true(self.application.status.conditions, READY):
+            return self._report(ApplicationState.PROCESSING, reason, message)
+        return self._report(ApplicationState.CONSISTENT, ApplicationReason.VersionExists, message, is_ready=True)
 
     def _services_only(self, version: CAPApplicationVersion) -> Decision | None:
         wanted, status = is_services_only(self.application, version), self.application.status
@@ -294,7 +331,7 @@ class _Plan:
         notices = (notice,) if self._is_news(LATEST_VERSION_READY, reason, message) else ()
         return Decision(status=self._with(refusal), notices=notices, has_failed=True)
 
-    def _provider(self, version: CAPApplicationVersion) -> Decision | None:
+    def _provider(self, version: CAPApplicationVersion, hold: _Hold | None) -> Decision | None:
         provider = self.application.spec.provider
         if self.application.status.services_only or provider is None or provider.is_empty:
             return None
@@ -308,7 +345,8 @@ class _Plan:
             return replace(decision, write=CreateProvider(version))
         if self.seen.unowned_context is not None:
             return Decision(write=OwnContext(tenant, self.seen.unowned_context), again=True)
-        if tenant.spec.version != version.spec.version and follows(tenant):
+        moves = hold is None or not tenant.spec.version
+        if moves and tenant.spec.version != version.spec.version and follows(tenant):
             return None  # it follows like all others, also from a version that it could not reach
         if has_failed_at_its_version(tenant):
             shown = conditions.find(tenant.status.conditions, READY)
@@ -319,11 +357,12 @@ class _Plan:
             return self._report(ApplicationState.PROCESSING, reason, message)
         return None
 
-    def _tenants(self, version: CAPApplicationVersion) -> Decision:
+    def _tenants(self, version: CAPApplicationVersion, hold: _Hold | None) -> Decision:
         """The application is consistent; its tenants follow to the latest version that is Ready."""
         if self.application.status.services_only:
-            return self._consistent(version, None)
-        wave = next_wave(self.application, self.seen.tenants, version, self.now)
+            return self._consistent(version, None, hold)
+        is_held = hold is not None
+        wave = next_wave(self.application, self.seen.tenants, version, self.now, only_without_version=is_held)
         due = wave.tenants
         if due:
             reason = ApplicationReason.NewCAVTriggeredTenantUpgrade
@@ -334,11 +373,13 @@ class _Plan:
             far = described(wave.progress) if wave.progress is not None else message
             waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, far)
             decision = self._report(ApplicationState.PROCESSING, reason, message, notice, more=(waits,))
-            decision = replace(decision, write=SetVersions(due, version.spec.version), exposes=version)
+            write = SetVersions(due, version.spec.version)
+            decision = replace(decision, write=write, exposes=hold.exposes if hold is not None else version)
         else:
-            decision = self._consistent(version, wave)
+            decision = self._consistent(version, wave, hold)
         assert decision.status is not None
-        status = msgspec.structs.replace(decision.status, tenant_upgrade=wave.progress)
+        progress = self.application.status.tenant_upgrade if self.seen.hidden_versions else wave.progress
+        status = msgspec.structs.replace(decision.status, tenant_upgrade=progress)
         notices = (*decision.notices, *self._pause(wave))
         return replace(decision, status=status, notices=notices, again_seconds=wave.again_seconds)
 
@@ -357,25 +398,31 @@ class _Plan:
         command = f"kubectl annotate ca {key.name} -n {key.namespace} {names.RESUME_ANNOTATION}={progress.version}"
         return f"{cause}. Resume it with: {command}"
 
-    def _consistent(self, version: CAPApplicationVersion, wave: Wave | None) -> Decision:
-        """`wave` is None for an application that has no tenants."""
-        newest = latest(self.seen.versions) or version
-        is_ready = conditions.is_true(newest.status.conditions, READY)
-        reason = ApplicationReason.LatestVersionReady if is_ready else ApplicationReason.LatestVersionNotReady
-        message = f"{newest.ref} is {'' if is_ready else 'not '}Ready"
-        more = [self._condition(LATEST_VERSION_READY, is_ready, reason, message)]
+    def _consistent(self, version: CAPApplicationVersion, wave: Wave | None, hold: _Hold | None) -> Decision:
+        """`wave` is None for an application that has no tenants.
+
+        While a version cannot be read, it is not known which one is the newest, nor whether tenants have that one.
+        """
+        newest, more = latest(self.seen.versions) or version, list[Condition]()
+        is_newest_known = not self.seen.hidden_versions
+        if is_newest_known:
+            is_ready = conditions.is_true(newest.status.conditions, READY)
+            reason = ApplicationReason.LatestVersionReady if is_ready else ApplicationReason.LatestVersionNotReady
+            message = f"{newest.ref} is {'' if is_ready else 'not '}Ready"
+            more.append(self._condition(LATEST_VERSION_READY, is_ready, reason, message))
         if wave is not None:
             tenants = self.seen.tenants
-            are_ready = all(_is_settled(tenant, newest) for tenant in tenants)
+            are_ready = all(_is_settled(each, newest) if is_newest_known else _is_ready(each) for each in tenants)
             reason = ApplicationReason.AllTenantsReady if are_ready else ApplicationReason.NotAllTenantsReady
             far = f"{sum(map(_is_ready, tenants))}/{len(tenants)} tenants are ready"
             if wave.progress is not None:
                 far += f"; {described(wave.progress)}"
                 far += f". {self._resume(wave.progress, wave.pause_cause)}" if wave.pause_cause else ""
             more.append(self._condition(ALL_TENANTS_READY, are_ready, reason, far))
-        message, reason = f"version {version.spec.version} is in use", ApplicationReason.VersionExists
+        message = hold.why if hold is not None else f"version {version.spec.version} is in use"
+        reason = ApplicationReason.VersionExists
         decision = self._report(ApplicationState.CONSISTENT, reason, message, more=more, is_ready=True)
-        return replace(decision, exposes=version)
+        return replace(decision, exposes=hold.exposes if hold is not None else version)
 
     # ---- deletion
 

@@ -101,7 +101,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
             tenants=tenants,
             hidden_tenants=caches.hidden_tenants(namespace),
-            hidden_versions=caches.hidden_versions(namespace),
+            hidden_versions=caches.hidden_versions(application),
             domains={each: domain for each in references if (domain := caches.domain(namespace, each)) is not None},
             missing_secrets=missing,
             unknown_secrets=unknown,

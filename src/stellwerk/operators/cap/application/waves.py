@@ -44,11 +44,18 @@ class Wave:
 
 
 def next_wave(
-    application: CAPApplication, tenants: Sequence[CAPTenant], version: CAPApplicationVersion, now: datetime
+    application: CAPApplication,
+    tenants: Sequence[CAPTenant],
+    version: CAPApplicationVersion,
+    now: datetime,
+    *,
+    only_without_version: bool = False,
 ) -> Wave:
-    """Decide which tenants follow to `version` now."""
+    """Decide which tenants follow to `version` now; of those that have a version already, none on request."""
     number, policy = version.spec.version, application.spec.tenant_upgrade
     due = [each for each in tenants if follows(each) and not is_new(each) and each.spec.version != number]
+    if only_without_version:
+        return Wave(tenants=[each for each in due if not each.spec.version])
     if policy is None:
         return Wave(tenants=due)
     return _Upgrade(application, policy, tenants, version).wave(due, now)

@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from stellwerk.kube.schema.crd import documented
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Kind, Unreadable
 from stellwerk.kube.types.object_meta import Condition, Record, rfc3339
 from stellwerk.runtime import conditions
@@ -24,6 +25,12 @@ UNREADABLE = "ObjectUnreadable"
 
 GRANT_SECRETS = "Grant the right with: stellwerk install cap"
 """What helps where the operator may not read Secrets."""
+
+
+def see_why(short_name: str, key: ObjectKey) -> str:
+    """The next step of a message that names an object which cannot be read; `short_name` is that of its kind."""
+    place = f" -n {key.namespace}" if key.namespace else ""
+    return f"next: stellwerk why {short_name}/{key.name}{place}"
 
 
 def always_written() -> str:

@@ -21,6 +21,7 @@ from stellwerk.operators.cap.kinds.status import (
     RetryProgress,
     TimedStatus,
     always_written,
+    see_why,
 )
 from stellwerk.runtime import conditions
 
@@ -109,10 +110,9 @@ class CAPTenant(Kind, frozen=True, kw_only=True):
 
 def hidden_message(tenants: Sequence[ObjectKey]) -> str:
     """Why a deletion waits: tenants that cannot be read may need what is deleted."""
-    names, first = conditions.first_of(tenants), tenants[0]
     return (
-        f"waiting for tenants that cannot be read, because they may belong to it: {names}; "
-        f"next: stellwerk why cat/{first.name} -n {first.namespace}"
+        "waiting for tenants that cannot be read, because they may belong to it: "
+        f"{conditions.first_of(tenants)}; {see_why('cat', tenants[0])}"
     )
 
 

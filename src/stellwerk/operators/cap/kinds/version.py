@@ -14,7 +14,7 @@ import msgspec
 from stellwerk.kube.schema.crd import ValidationRule, documented
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Record
+from stellwerk.kube.types.object_meta import ObjectMeta, Record
 from stellwerk.operators.cap.kinds.status import (
     API_VERSION,
     GROUP,
@@ -403,3 +403,12 @@ class CAPApplicationVersion(Kind, frozen=True, kw_only=True):
     def application_key(self) -> ObjectKey:
         """The application that it is a version of."""
         return ObjectKey(self.metadata.namespace, self.spec.application)
+
+
+def may_be_of(application: ObjectKey, version: ObjectMeta) -> bool:
+    """Whether a version of which only the metadata can be read may be one of an application.
+
+    Its owner shows whose it is; one that has none so far may be of any application of its namespace.
+    """
+    owner = version.controller
+    return version.namespace == application.namespace and (owner is None or owner.name == application.name)

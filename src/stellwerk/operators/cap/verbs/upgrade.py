@@ -11,10 +11,11 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import waves
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, UpgradePhase
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, UpgradeStrategy
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, may_be_of
 from stellwerk.operators.cap.verbs import ends
 from stellwerk.operators.cap.verbs.declared import APP, RESUME, TENANT, TO
 from stellwerk.operators.cap.version.order import latest_ready
+from stellwerk.operators.cap.version.plan import kept_by_tenants
 
 _ALWAYS = '{"spec": {"versionUpgradeStrategy": "always"}}'
 
@@ -29,6 +30,8 @@ async def plan(request: VerbRequest) -> VerbPlan:
         return _resumed(application)
     namespace, name = application.metadata.namespace, application.metadata.name
     listed = await request.client.list(CAPApplicationVersion, namespace, skip_unreadable=True)
+    if hidden := [each for each in listed.unreadable if may_be_of(application.key, each.metadata)]:
+        raise VerbRefused(f"{hidden[0]}. It may be the newest version of {application.ref}", fix="correct the field")
     versions = [version for version in listed.items if version.spec.application == name]
     newest = latest_ready(versions)
     version = _wanted(application, versions, request.texts[TO]) if request.texts[TO] else newest
@@ -36,13 +39,16 @@ async def plan(request: VerbRequest) -> VerbPlan:
         why = f"stellwerk why ca/{name} -n {namespace}"
         raise VerbRefused(f"{application.ref} has no version that is Ready", fix=f"see why: {why}")
     tenants = named or (await request.client.list(CAPTenant, namespace, skip_unreadable=True)).items
-    choice = _Choice(version=version, is_newest=version is newest, are_named=bool(named))
+    own = [each for each in tenants if each.spec.cap_application_instance == name]
+    held = kept_by_tenants(versions, own, version)
+    kept = None if request.texts[TO] else held
+    choice = _Choice(version=version, is_newest=version is newest, are_named=bool(named), kept=kept)
     for tenant in tenants:
         if tenant.spec.cap_application_instance == name:
             choice.consider(tenant)
         elif named:
             raise VerbRefused(f"{tenant.ref} is no tenant of {application.ref}", fix="name tenants of the application")
-    by_waves = not named and application.spec.tenant_upgrade is not None
+    by_waves = not named and application.spec.tenant_upgrade is not None and held is None
     obstacle = ends.standstill(application.key, version.spec.version) if by_waves else None
     if by_waves and choice.due:
         choice.notes.append(_waves_note(application))
@@ -78,6 +84,8 @@ class _Choice:
     version: CAPApplicationVersion
     is_newest: bool
     are_named: bool
+    kept: CAPApplicationVersion | None = None
+    """The version for which the application moves no tenant, unless a user names another one."""
     due: list[CAPTenant] = field(default_factory=list)
     under_way: list[CAPTenant] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -101,6 +109,11 @@ class _Choice:
             self.notes.append(f"{tenant.ref} never follows a version. Change that with: {always}")
         elif not waves.follows(tenant):
             self.notes.append(f"{tenant.ref} is left out while it is {tenant.status.state or 'being deleted'}")
+        elif self.kept is not None:
+            self.notes.append(
+                f"{tenant.ref} keeps its version while {self.kept.ref}, which is being deleted, is used. Move it with "
+                f"{TO} {number}"
+            )
         elif not self.is_newest:
             raise VerbRefused(
                 f"{tenant.ref} follows new versions, so the application would bring it back to the newest one",

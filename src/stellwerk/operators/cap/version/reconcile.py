@@ -14,6 +14,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import REFUSED
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus, Workload
 from stellwerk.operators.cap.pods.credentials import CredentialSecrets
 from stellwerk.operators.cap.pods.last_words import last_words
@@ -28,6 +29,7 @@ from stellwerk.operators.cap.version.plan import Report, VersionSnapshot
 from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
 from stellwerk.operators.cap.version.rollout import CredentialRollout, OutdatedSince
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
+from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control import jobs as job_steps
@@ -101,8 +103,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             reason = VersionReason(failure.reason)
             stays_ready = plan.is_ready(version)
         state = VersionState.READY if stays_ready else VersionState.ERROR
-        if version.metadata.is_terminating:
-            state = VersionState.DELETING
+        if version.metadata.is_terminating:  # tenants keep a version that is Ready until it is gone
+            state, stays_ready = VersionState.DELETING, conditions.is_true(version.status.conditions, READY)
         shown = Report(state=state, reason=reason, message=str(failure), is_ready=stays_ready)
         return plan.status_of(version, shown, self.clock.now())
 

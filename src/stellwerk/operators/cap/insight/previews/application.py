@@ -57,6 +57,7 @@ async def _snapshot(client: Client, application: CAPApplication, found: Surround
     return ApplicationSnapshot(
         application=application,
         versions=found.versions,
+        hidden_versions=found.hidden_versions,
         tenants=found.tenants,
         domains=found.domains,
         missing_secrets=await surroundings.missing_secrets(client, application),

@@ -27,7 +27,7 @@ from stellwerk.operators.cap.installation import INSTALLATION, NAMESPACE
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, may_be_of
 from stellwerk.operators.cap.pods import credentials
 from stellwerk.operators.cap.settings import TABLE, Settings
 
@@ -83,6 +83,8 @@ class Surroundings:
 
     application: CAPApplication | None
     versions: Sequence[CAPApplicationVersion] = ()
+    hidden_versions: Sequence[ObjectKey] = ()
+    """Versions that cannot be read and may be of the application."""
     tenants: Sequence[CAPTenant] = ()
     domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict)
 
@@ -98,12 +100,15 @@ class Surroundings:
 async def around(client: Client, namespace: str, name: str, application: CAPApplication | None = None) -> Surroundings:
     """What belongs to the application of this name; `application` is used where it is given. Raises ApiError."""
     found = application or await client.find(CAPApplication, name, namespace)
-    versions = await listed(client, CAPApplicationVersion, namespace)
+    versions = await client.list(CAPApplicationVersion, namespace, skip_unreadable=True)
     tenants = await listed(client, CAPTenant, namespace)
     references = found.spec.domain_refs if found is not None else ()
     return Surroundings(
         application=found,
-        versions=[each for each in versions if each.spec.application == name],
+        versions=[each for each in versions.items if each.spec.application == name],
+        hidden_versions=[
+            each.key for each in versions.unreadable if may_be_of(ObjectKey(namespace, name), each.metadata)
+        ],
         tenants=[each for each in tenants if each.spec.cap_application_instance == name],
         domains={each: domain for each in references if (domain := await _domain(client, namespace, each)) is not None},
     )
