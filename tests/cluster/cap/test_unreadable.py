@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.events import Event
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import Invalid
@@ -95,7 +96,7 @@ async def test_an_object_that_cannot_be_read_says_so_and_keeps_state_and_ready(
     await shop.tenant_shows("ProvisioningCompleted")
     await running.settled(shop.client)
     (operation,) = await shop.operations()
-    names = {CAPApplication: "shop", CAPApplicationVersion: "shop-v1", CAPTenant: "acme"}
+    names: dict[type[Kind], str] = {CAPApplication: "shop", CAPApplicationVersion: "shop-v1", CAPTenant: "acme"}
     name = names.get(kind, operation.metadata.name)
     view = unstructured(kind.resource)
     before, jobs = await shop.client.get(view, name, shop.namespace), await shop.all_jobs()
@@ -117,6 +118,13 @@ async def test_an_object_that_cannot_be_read_says_so_and_keeps_state_and_ready(
     await running.stop()
     await running.start()
     await running.settled(shop.client)
+    for other, own in names.items():
+        found = await shop.client.get(unstructured(other.resource), own, shop.namespace)
+        assert found.at("status", "state") == ("Consistent" if other is CAPApplication else "Ready")
+        assert shown(found)["Ready"][0] == "True", f"{own}: {shown(found)}"
+        assert "does not exist" not in str(shown(found))
+    events = (await shop.client.list(Event, shop.namespace)).items
+    assert "InvalidReference" not in {each.reason for each in events}
     await mended(shop, kind, name, spec, fields)
 
     async def is_over() -> bool:
@@ -181,6 +189,8 @@ async def test_a_host_stays_in_the_routes_of_a_tenant_while_its_domain_cannot_be
     await running.start()
     await running.settled(shop.client)
     assert running.caches.is_hidden(shop.namespace, both[1])
+    application = await shop.shows_application("VersionExists", state="Consistent")
+    assert "waiting for domains that cannot be read: Domain second" in application.status.conditions[0].message
     assert await hosts(shop) == before
 
     await mended(shop, Domain, "second", {**spec, "domain": "new.example.com"}, {**BROKEN_DOMAIN, "domain": ""})

@@ -23,7 +23,7 @@ from stellwerk.operators.cap.application.plan import (
     Release,
     SetVersions,
 )
-from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication
+from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
@@ -184,6 +184,26 @@ def test_subdomains_stay_while_a_tenant_or_version_cannot_be_read() -> None:
     odd = (ObjectKey("shop", "odd"),)
     for hidden in (replace(seen, hidden_tenants=odd), replace(seen, hidden_versions=odd)):
         assert plan.observed_subdomains(hidden) == ("acme", "hidden")
+
+
+def test_an_application_stays_ready_while_a_domain_cannot_be_read_and_waits_for_one_that_is_absent() -> None:
+    domains = (DomainRef(kind="Domain", name="odd"), DomainRef(kind="ClusterDomain", name="wide"))
+    shown = an_application(state="Consistent", conditions=[READY])
+    shown = msgspec.structs.replace(shown, spec=msgspec.structs.replace(shown.spec, domain_refs=domains))
+    seen = ApplicationSnapshot(application=shown, hidden_domains=domains)
+    decision = plan.decide(seen, NOW)
+
+    assert decision.status is not None
+    ready = decision.status.conditions[0]
+    assert (decision.status.state, ready.status, decision.notices) == ("Consistent", "True", ())
+    assert ready.message == (
+        "waiting for domains that cannot be read: Domain odd, ClusterDomain wide; next: stellwerk why dom/odd -n shop"
+    )
+    absent = plan.decide(replace(seen, hidden_domains=domains[1:]), NOW)
+    assert absent.status is not None
+    assert absent.status.state == "Processing"
+    assert absent.status.conditions[0].message == "waiting for domains: Domain odd"
+    assert [each.reason for each in absent.notices] == ["MissingDomainReferences"]
 
 
 def test_an_application_without_a_ready_version_waits_for_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,9 +10,10 @@ import msgspec
 import pytest
 from tests.unit.cap import given
 
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, TenantState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.tenant import plan
 from stellwerk.operators.cap.tenant.plan import (
@@ -120,6 +122,43 @@ def test_a_tenant_without_its_application_is_refused() -> None:
 
     assert isinstance(decision, Refuse)
     assert "CAPApplication bookshop of CAPTenant shop/acme does not exist" in decision.message
+
+
+def at_rest(version: str, current: str) -> CAPTenant:
+    """A tenant that its last pass has left as it should be."""
+    tenant = a_tenant(version, current)
+    status = msgspec.structs.replace(tenant.status, state=TenantState.READY, observed_generation=1)
+    return msgspec.structs.replace(tenant, status=status)
+
+
+def test_an_application_that_cannot_be_read_is_not_taken_for_absent() -> None:
+    waits = plan.decide(TenantSnapshot(tenant=a_tenant(), is_application_hidden=True))
+    assert waits == Refuse(
+        "CAPApplication bookshop of CAPTenant shop/acme cannot be read; next: stellwerk why ca/bookshop -n shop"
+    )
+    rests = TenantSnapshot(tenant=at_rest("1.0.0", "bookshop-v1"), is_application_hidden=True)
+    assert plan.decide(rests) == Rest()
+
+
+def test_a_version_that_cannot_be_read_is_not_taken_for_absent() -> None:
+    seen = TenantSnapshot(
+        tenant=at_rest("2.0.0", "bookshop-v2"),
+        application=given.application(),
+        versions=(V1,),
+        hidden_versions=(ObjectKey("shop", "bookshop-v2"),),
+    )
+    assert plan.decide(seen) == Rest()
+    waits = plan.decide(replace(seen, tenant=a_tenant("2.0.0", "bookshop-v1")))
+    assert isinstance(waits, AwaitVersion)
+    assert waits.message.endswith(
+        "and version 2.0.0; waiting for versions that cannot be read: shop/bookshop-v2; "
+        "next: stellwerk why cav/bookshop-v2 -n shop"
+    )
+    leaves = plan.decide(replace(seen, tenant=a_tenant("2.0.0", "bookshop-v2", deleted=True)))
+    assert leaves == Refuse(
+        "CAPApplicationVersion bookshop-v2, which CAPTenant shop/acme uses, cannot be read, and without its Jobs the "
+        "tenant cannot be deprovisioned; next: stellwerk why cav/bookshop-v2 -n shop"
+    )
 
 
 def test_finalizer_owner_labels_and_annotations_come_in_one_write() -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from tests.unit.cap import given
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
@@ -16,9 +17,10 @@ from stellwerk.kube.types.model import Unreadable, metadata_of, owner_reference
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
-from stellwerk.operators.cap.watches import Caches
+from stellwerk.operators.cap.watches import Caches, wire_applications, wire_versions
 from stellwerk.runtime.process.manager import Manager
 
 
@@ -68,7 +70,36 @@ def test_a_version_that_cannot_be_read_concerns_its_owner_or_all_where_it_has_no
     unreadable = Unreadable(CAPApplicationVersion.resource, metadata, "spec.workloads: expected array, got int")
     elsewhere = Unreadable(CAPApplicationVersion.resource, ObjectMeta(name="v2", namespace="other"), "spec: too deep")
     found.versions.take(Synced((), "1", (unreadable, elsewhere)))
-    assert found.hidden_versions(own) == ([ObjectKey("team", "v2")] if is_seen else [])
+    assert found.hidden_versions(own.key) == ([ObjectKey("team", "v2")] if is_seen else [])
+
+
+def test_what_waits_for_an_object_that_cannot_be_read_goes_on_when_that_is_gone(manager: Manager) -> None:
+    found, woken = Caches(manager), list[ObjectKey]()
+    found.versions.take(Synced((given.version(capApplicationInstance="odd"), given.version(name="other")), "1"))
+    fields = {"queue": SimpleNamespace(add=woken.append), "primary": found.versions}
+    wire_versions(cast("Any", SimpleNamespace(**fields, watches=lambda *_: None)), found)
+    metadata = ObjectMeta(name="odd", namespace=given.NAMESPACE, uid="u")
+    odd = Unreadable(CAPApplication.resource, metadata, "spec: too deep")
+    found.applications.take(Synced((), "1", (odd,)))
+    woken.clear()
+    found.applications.take(Removed(odd))
+    assert woken == [ObjectKey(given.NAMESPACE, "bookshop-v1")]
+
+
+@pytest.mark.parametrize("kind", [Domain, ClusterDomain])
+def test_an_application_goes_on_when_a_domain_that_cannot_be_read_is_gone(
+    manager: Manager, kind: type[Domain] | type[ClusterDomain]
+) -> None:
+    found, woken = Caches(manager), list[ObjectKey]()
+    found.applications.take(Synced((application("a", 1),), "1"))
+    fields = {"queue": SimpleNamespace(add=woken.append), "primary": found.applications}
+    wire_applications(cast("Any", SimpleNamespace(**fields, watches=lambda *_: None)), found)
+    metadata = ObjectMeta(name="odd", namespace="team" if kind is Domain else "", uid="u")
+    odd, domains = Unreadable(kind.resource, metadata, ""), found.domains if kind is Domain else found.cluster_domains
+    domains.take(Synced((), "1", (odd,)))
+    woken.clear()
+    domains.take(Removed(odd))
+    assert woken == [ObjectKey("team", "a")]
 
 
 async def test_so_are_the_secrets_that_callers_are_checked_with(manager: Manager) -> None:

@@ -42,7 +42,7 @@ VERSION_KINDS: Sequence[Resource] = (
 
 _OPTIONAL_KINDS = (DestinationRule.resource, ServiceMonitor.resource)
 
-K = TypeVar("K", CAPApplication, CAPApplicationVersion)
+K = TypeVar("K", CAPApplication, CAPApplicationVersion, CAPTenant)
 
 BY_OWNER = "owner"
 """Index: the uid of the controller."""
@@ -140,10 +140,10 @@ class Caches:
             return f"CAPTenants cannot be watched: {parked.why}"
         return "" if tenants.is_filled else "CAPTenants are not listed yet"
 
-    def hidden_versions(self, application: CAPApplication) -> Sequence[ObjectKey]:
+    def hidden_versions(self, application: ObjectKey) -> Sequence[ObjectKey]:
         """The versions that exist, could not be read since the process started, and may be of an application."""
         found = self.versions
-        return [key for key in found.hidden if may_be_of(application.key, found.unreadable[key].metadata)]
+        return [key for key in found.hidden if may_be_of(application, found.unreadable[key].metadata)]
 
     def unreadable_tenants(self, namespace: str) -> Sequence[ObjectKey]:
         """The tenants of a namespace that exist and cannot be read now: any version may be the one that they use."""
@@ -236,7 +236,7 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
     seen.secrets_wake(controller, lambda application: [application])
     controller.watches(seen.virtual_services, owners(CAPApplication.resource))
     controller.watches(seen.tenants, lambda delta: [delta.latest.application_key])
-    for odd in (seen.tenants, seen.versions):
+    for odd in (seen.tenants, seen.versions, seen.domains, seen.cluster_domains):
         _wakes_namespace(odd, controller)
     controller.watches(seen.versions, lambda delta: [delta.latest.application_key])
     controller.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
@@ -266,11 +266,14 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
 def _wakes_namespace(
     odd: Informer[Any], controller: Controller[K, Any], *, concerns: Callable[[K], bool] = lambda _: True
 ) -> None:
-    """Objects of the controller go on when one of their namespace cannot be read, or is gone after that."""
+    """Objects of the controller go on when one of their namespace cannot be read, or is gone after that.
+
+    One without a namespace is one of all namespaces.
+    """
 
     def wake(key: ObjectKey, _: Unreadable | None) -> None:
         for user in controller.primary.store.all():
-            if user.metadata.namespace == key.namespace and concerns(user):
+            if key.namespace in ("", user.metadata.namespace) and concerns(user):
                 controller.queue.add(user.key)
 
     odd.on_unreadable(wake)
@@ -297,11 +300,16 @@ def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     controller.watches(seen.virtual_services, owners(CAPTenant.resource))
     _wire_surroundings(controller, seen)
     controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))
+    _wakes_namespace(seen.versions, controller)
 
 
 def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:
     """What belongs to an application goes on when the application or one of its domains changes."""
     primary = controller.primary
+
+    def wake(application: ObjectKey, _: Unreadable | None) -> None:
+        for key in _of_application(primary, application):
+            controller.queue.add(key)
 
     def of_domain(delta: Delta[Domain] | Delta[ClusterDomain]) -> list[ObjectKey]:
         return [key for application in _users_of(seen, delta.latest) for key in _of_application(primary, application)]
@@ -309,6 +317,7 @@ def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:
     controller.watches(
         seen.applications, lambda delta: _of_application(primary, delta.key) if _is_changed(delta) else []
     )
+    seen.applications.on_unreadable(wake)
     controller.watches(seen.domains, of_domain)
     controller.watches(seen.cluster_domains, of_domain)
 

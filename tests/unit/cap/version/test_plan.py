@@ -16,7 +16,7 @@ from stellwerk.operators.cap.kinds.status import RetryProgress
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import plan
-from stellwerk.operators.cap.version.plan import Prepare, Release, Report, RunWorkloads, VersionSnapshot
+from stellwerk.operators.cap.version.plan import Prepare, Release, Report, Rest, RunWorkloads, VersionSnapshot
 from stellwerk.runtime.control.jobs import JobStep, JobStepFailed, StepsDone
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -77,6 +77,24 @@ def test_an_application_that_does_not_exist_is_named() -> None:
     action = plan.next_action(VersionSnapshot(version=version()))
     assert isinstance(action, Report)
     assert action.message == "waiting for CAPApplication shop/bookshop, which does not exist: create it"
+
+
+def test_a_ready_version_stays_so_when_its_application_does_not_exist() -> None:
+    """Of several, the first to become Ready again would be the newest one, to which all tenants follow."""
+    report = plan.next_action(VersionSnapshot(version=shown(prepared(), "Ready", ready=True)))
+    assert isinstance(report, Report)
+    assert (report.state, report.reason, report.is_ready) == (VersionState.READY, VersionReason.InvalidReference, True)
+
+
+def test_an_application_that_cannot_be_read_is_not_taken_for_absent() -> None:
+    for found in (shown(prepared(), "Ready", ready=True), shown(prepared(), "Error")):
+        assert plan.next_action(VersionSnapshot(version=found, is_application_hidden=True)) == Rest()
+    waits = plan.next_action(VersionSnapshot(version=version(), is_application_hidden=True))
+    assert isinstance(waits, Report)
+    assert (waits.state, waits.message) == (
+        VersionState.PROCESSING,
+        "waiting for CAPApplication shop/bookshop, which cannot be read; next: stellwerk why ca/bookshop -n shop",
+    )
 
 
 def test_missing_secrets_keep_a_version_from_starting_but_not_from_being_ready() -> None:

@@ -28,6 +28,7 @@ from stellwerk.operators.cap.kinds.application import (
     ApplicationState,
     ApplicationStatus,
     CAPApplication,
+    DomainKind,
     DomainRef,
     UpgradePhase,
     UpgradeProgress,
@@ -35,7 +36,7 @@ from stellwerk.operators.cap.kinds.application import (
 from stellwerk.operators.cap.kinds.domain import DomainState
 from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, condition, observed, see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, UpgradeStrategy, hidden_message
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType, hidden_versions_message
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason
 from stellwerk.operators.cap.tenant.subscription_objects import provider_name, provider_tenant
@@ -59,6 +60,8 @@ class ApplicationSnapshot:
     """Versions that could not be read so far and may be of the application: one of them may be its newest."""
     domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict[DomainRef, AnyDomain])
     """Those that the application refers to and that exist."""
+    hidden_domains: Sequence[DomainRef] = ()
+    """Those that exist and could not be read so far."""
     missing_secrets: Sequence[str] = ()
     """Secrets of services that do not exist."""
     unknown_secrets: str = ""
@@ -252,9 +255,9 @@ class _Plan:
 
     def domains(self) -> Decision | None:
         reason, domains = ApplicationReason.ProcessingDomainReferences, self.seen.domains
-        missing = [f"{each.kind} {each.name}" for each in self.application.spec.domain_refs if each not in domains]
-        if missing:
-            message = f"waiting for domains: {', '.join(missing)}"
+        missing = [each for each in self.application.spec.domain_refs if each not in domains]
+        if absent := [each for each in missing if each not in self.seen.hidden_domains]:
+            message = f"waiting for domains: {', '.join(map(_domain_name, absent))}"
             notice = Notice(ApplicationReason.MissingDomainReferences, message, Severity.WARNING, reason)
             return self._report(ApplicationState.PROCESSING, reason, message, notice)
         for domain in domains.values():
@@ -264,9 +267,17 @@ class _Plan:
                 return self._report(ApplicationState.ERROR, reason, message)
         for reference, domain in domains.items():
             if domain.status.state != DomainState.READY:
-                message = f"waiting for {reference.kind} {reference.name}, which is not Ready"
+                message = f"waiting for {_domain_name(reference)}, which is not Ready"
                 return self._report(ApplicationState.PROCESSING, reason, message)
+        if missing:
+            named = ", ".join(map(_domain_name, missing))
+            return self._unread(reason, f"waiting for domains that cannot be read: {named}; {self._why(missing[0])}")
         return None
+
+    def _why(self, domain: DomainRef) -> str:
+        if domain.kind == DomainKind.CLUSTER_DOMAIN:
+            return see_why("cdom", ObjectKey("", domain.name))
+        return see_why("dom", ObjectKey(self.application.metadata.namespace, domain.name))
 
     def domain_hosts(self) -> Decision | None:
         """The hosts that were last acted on. Routes and DNS records follow the domains by themselves."""
@@ -284,15 +295,16 @@ class _Plan:
             hold = self._hold(version)
             return self._services_only(version) or self._provider(version, hold) or self._tenants(version, hold)
         if self.seen.hidden_versions:
-            return self._unread(ApplicationReason.WaitingForReadyCAPApplicationVersion, self._hidden_versions())
+            message = hidden_versions_message(self.seen.hidden_versions)
+            return self._unread(ApplicationReason.WaitingForReadyCAPApplicationVersion, message)
         reason = ApplicationReason.WaitingForReadyCAPApplicationVersion
         message = f"waiting for a CAPApplicationVersion of {self.application.ref} that is Ready"
         waits = self._condition(LATEST_VERSION_READY, False, reason, message)
         return self._report(ApplicationState.PROCESSING, reason, message, more=(waits,))
 
     def _hold(self, version: CAPApplicationVersion) -> _Hold | None:
-        if self.seen.hidden_versions:
-            return _Hold(f"tenants keep their versions: {self._hidden_versions()}")
+        if hidden := self.seen.hidden_versions:
+            return _Hold(f"tenants keep their versions: {hidden_versions_message(hidden)}")
         kept = kept_by_tenants(self.seen.versions, self.seen.tenants, version)
         if kept is None:
             return None
@@ -303,10 +315,6 @@ class _Plan:
             f"or move them to version {version.spec.version} with: {move}",
             kept,
         )
-
-    def _hidden_versions(self) -> str:
-        hidden = self.seen.hidden_versions
-        return f"waiting for versions that cannot be read: {conditions.first_of(hidden)}; {see_why('cav', hidden[0])}"
 
     def _unread(self, reason: ApplicationReason, message: str) -> Decision:
         """Nothing is decided by what cannot be read: an application that is Ready stays so."""
@@ -524,6 +532,10 @@ def observed_subdomains(seen: ApplicationSnapshot) -> tuple[str, ...]:
     if seen.hidden_tenants or seen.hidden_versions:
         found |= {*seen.application.status.observed_subdomains}
     return tuple(sorted(found))
+
+
+def _domain_name(reference: DomainRef) -> str:
+    return f"{reference.kind} {reference.name}"
 
 
 def _is_ready(tenant: CAPTenant) -> bool:

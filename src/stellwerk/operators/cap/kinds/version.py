@@ -22,7 +22,9 @@ from stellwerk.operators.cap.kinds.status import (
     ReconciledStatus,
     RetryProgress,
     always_written,
+    see_why,
 )
+from stellwerk.runtime import conditions
 
 _AUTOSCALING = "io.k8s.api.autoscaling.v2."
 _SEMANTIC_VERSION = (
@@ -403,6 +405,11 @@ class CAPApplicationVersion(Kind, frozen=True, kw_only=True):
     def application_key(self) -> ObjectKey:
         """The application that it is a version of."""
         return ObjectKey(self.metadata.namespace, self.spec.application)
+
+
+def hidden_versions_message(versions: Sequence[ObjectKey]) -> str:
+    """What is waited for where versions that cannot be read may be those that count."""
+    return f"waiting for versions that cannot be read: {conditions.first_of(versions)}; {see_why('cav', versions[0])}"
 
 
 def may_be_of(application: ObjectKey, version: ObjectMeta) -> bool:

@@ -28,7 +28,7 @@ from stellwerk.kube.types.model import JsonObject, owner_reference
 from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
-from stellwerk.operators.cap.kinds.status import READY, condition, observed
+from stellwerk.operators.cap.kinds.status import READY, condition, observed, see_why
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -38,7 +38,7 @@ from stellwerk.operators.cap.kinds.tenant import (
     TenantStatus,
     UpgradeStrategy,
 )
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, hidden_versions_message
 from stellwerk.operators.cap.operation import jobs
 from stellwerk.operators.cap.operation.plan import is_asked_again, marks_of
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
@@ -60,14 +60,22 @@ class TenantSnapshot:
 
     tenant: CAPTenant
     application: CAPApplication | None = None
+    is_application_hidden: bool = False
+    """Whether the application exists and could not be read so far."""
     versions: Sequence[CAPApplicationVersion] = ()
-    """All versions of the application."""
+    """All versions of the application that can be read."""
+    hidden_versions: Sequence[ObjectKey] = ()
+    """Versions that could not be read so far and may be of the application."""
     operations: Sequence[CAPTenantOperation] = ()
     """The operations that the tenant controls."""
 
     def version_named(self, name: str) -> CAPApplicationVersion | None:
         """The version object of this name; None where there is none."""
         return next((version for version in self.versions if version.metadata.name == name), None)
+
+    def hides(self, version: str) -> bool:
+        """Whether the version object of this name exists and could not be read so far."""
+        return ObjectKey(self.tenant.metadata.namespace, version) in self.hidden_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The tenant refers to something that does not exist."""
+    """The tenant refers to something that does not exist or cannot be read."""
 
     message: str
 
@@ -177,10 +185,7 @@ def decide(seen: TenantSnapshot) -> Decision:
         return Rest()
     if not is_deleted:
         if seen.application is None:
-            return Refuse(
-                f"CAPApplication {tenant.spec.cap_application_instance} of {tenant.ref} does not exist: create it, or "
-                "correct spec.capApplicationInstance"
-            )
+            return _without_application(seen)
         if (lacking := absent(tenant, seen.application)) is not None:
             return Prepare(lacking, _first_version(seen))
     if (active := _newest(each for each in seen.operations if _is_under_way(each))) is not None:
@@ -190,10 +195,27 @@ def decide(seen: TenantSnapshot) -> Decision:
     if not tenant.status.current_version:
         return _bring_to_version(seen, Operation.PROVISIONING)
     wanted = _wanted_version(seen)
-    has_wanted = wanted is not None and wanted.metadata.name == tenant.status.current_version
+    current = tenant.status.current_version
+    has_wanted = wanted.metadata.name == current if wanted is not None else seen.hides(current) and _was_ready(tenant)
     if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER or has_wanted:
         return _unrecorded(seen, Operation.UPGRADE) or Rest()
     return _bring_to_version(seen, Operation.UPGRADE)
+
+
+def _without_application(seen: TenantSnapshot) -> Rest | Refuse:
+    tenant = seen.tenant
+    named = f"CAPApplication {tenant.spec.cap_application_instance} of {tenant.ref}"
+    if not seen.is_application_hidden:
+        return Refuse(f"{named} does not exist: create it, or correct spec.capApplicationInstance")
+    if _was_ready(tenant):
+        return Rest()
+    return Refuse(f"{named} cannot be read; {see_why('ca', tenant.application_key)}")
+
+
+def _was_ready(tenant: CAPTenant) -> bool:
+    """Whether a tenant was as it should be, and its spec has not changed since."""
+    status = tenant.status
+    return status.state == TenantState.READY and status.observed_generation == tenant.metadata.generation
 
 
 def _first_version(seen: TenantSnapshot) -> str:
@@ -236,11 +258,16 @@ def _deprovision(seen: TenantSnapshot) -> Decision:
         return Release(last) if _succeeded(last) else ShowFailure(last)
     current = seen.version_named(name)
     if current is None:
-        return Refuse(
-            f"CAPApplicationVersion {name}, which {seen.tenant.ref} uses, does not exist: without its Jobs the tenant "
-            "cannot be deprovisioned. Create the version again"
-        )
+        return Refuse(f"CAPApplicationVersion {name}, which {seen.tenant.ref} uses, {_why_no_jobs(seen, name)}")
     return Start(Operation.DEPROVISIONING, current, ())
+
+
+def _why_no_jobs(seen: TenantSnapshot, version: str) -> str:
+    consequence = "without its Jobs the tenant cannot be deprovisioned"
+    if seen.hides(version):
+        key = ObjectKey(seen.tenant.metadata.namespace, version)
+        return f"cannot be read, and {consequence}; {see_why('cav', key)}"
+    return f"does not exist: {consequence}. Create the version again"
 
 
 def _bring_to_version(seen: TenantSnapshot, operation: Operation) -> Decision:
@@ -284,12 +311,13 @@ def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
 
 
 def _why_no_version(seen: TenantSnapshot) -> str:
-    tenant = seen.tenant
+    tenant, hidden = seen.tenant, seen.hidden_versions
     if tenant.spec.version:
-        return (
+        message = (
             "could not find a CAPApplicationVersion with status Ready for CAPApplication "
             f"{names.dotted(tenant.application_key)} and version {tenant.spec.version}"
         )
+        return message + (f"; {hidden_versions_message(hidden)}" if hidden else "")
     if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER:
         return "spec.version is empty and the upgrade strategy is never, so no version is set: set spec.version"
     return "waiting for a version: the CAPApplication sets it as soon as a CAPApplicationVersion is Ready"

@@ -32,7 +32,7 @@ Answer: TypeAlias = Next[TenantStatus]
 
 
 class InvalidReference(TenantFailed):
-    """The tenant refers to something that does not exist."""
+    """The tenant refers to something that does not exist or cannot be read."""
 
     event_reason = TenantReason.InvalidReference
     action = "Prepare"
@@ -104,7 +104,9 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         return TenantSnapshot(
             tenant=tenant,
             application=caches.applications.store.get(application),
+            is_application_hidden=application in caches.applications.hidden,
             versions=caches.versions.store.by(BY_APPLICATION, str(application)),
+            hidden_versions=caches.hidden_versions(application),
             operations=caches.operations.store.by(BY_OWNER, tenant.metadata.uid),
         )
 

@@ -20,7 +20,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProgress, condition, observed
+from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProgress, condition, observed, see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
@@ -37,6 +37,8 @@ class VersionSnapshot:
 
     version: CAPApplicationVersion
     application: CAPApplication | None = None
+    is_application_hidden: bool = False
+    """Whether the application exists and could not be read so far."""
     missing_secrets: Sequence[str] = ()
     """Secrets of the application's services that do not exist."""
     unknown_secrets: str = ""
@@ -102,8 +104,7 @@ def next_action(seen: VersionSnapshot) -> Action:
     if version.metadata.is_terminating:
         return _deletion(seen)
     if application is None:
-        message = f"waiting for CAPApplication {version.application_key}, which does not exist: create it"
-        return Report(reason=VersionReason.InvalidReference, message=message)
+        return _without_application(seen)
     spec = application.spec
     lacking = preparation.absent(
         version,
@@ -124,6 +125,24 @@ def next_action(seen: VersionSnapshot) -> Action:
         message = f"Missing secrets; {named}: create the service bindings that write them"
         return Report(reason=VersionReason.WaitingForSecrets, message=message)
     return RunWorkloads()
+
+
+def _without_application(seen: VersionSnapshot) -> Action:
+    """A version that is Ready stays so: while several are not, tenants would follow to the first that becomes so again.
+
+    While the application only cannot be read, there is nothing to report about a version that has come to an end.
+    """
+    version, reason = seen.version, VersionReason.InvalidReference
+    key = version.application_key
+    if seen.is_application_hidden:
+        if version.status.state in (VersionState.READY, VersionState.ERROR):
+            return Rest()
+        message = f"waiting for CAPApplication {key}, which cannot be read; {see_why('ca', key)}"
+        return Report(reason=reason, message=message)
+    message = f"waiting for CAPApplication {key}, which does not exist: create it"
+    if is_ready(version):
+        return Report(state=VersionState.READY, reason=reason, message=message, is_ready=True)
+    return Report(reason=reason, message=message)
 
 
 def is_ready(version: CAPApplicationVersion) -> bool:

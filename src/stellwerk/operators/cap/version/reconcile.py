@@ -118,6 +118,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         return VersionSnapshot(
             version=version,
             application=application,
+            is_application_hidden=key in caches.applications.hidden,
             missing_secrets=missing,
             unknown_secrets=unknown,
             jobs=caches.content_jobs.store.by(BY_OWNER, uid),
