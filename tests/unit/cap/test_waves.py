@@ -75,6 +75,13 @@ def test_no_more_tenants_are_upgraded_at_once_than_the_policy_allows() -> None:
     assert chosen(wave(upgrading("a"), upgrading("b"), a_tenant("c"), maxParallel=2)) == []
 
 
+def test_a_tenant_whose_change_is_refused_takes_the_room_of_no_other() -> None:
+    application = given.application(tenantUpgrade={"maxParallel": 1})
+    stays, other = a_tenant("a"), a_tenant("b")
+    assert chosen(next_wave(application, [stays, other], VERSION, SATURDAY, refused=[stays.key])) == ["b"]
+    assert chosen(next_wave(application, [stays], VERSION, SATURDAY, refused=[stays.key])) == ["a"]
+
+
 def test_a_tenant_counts_as_busy_from_the_moment_it_was_chosen() -> None:
     """Its state changes a moment later, when its own controller has seen the version."""
     assert chosen(wave(a_tenant("a", NEW), a_tenant("b"), maxParallel=1)) == []

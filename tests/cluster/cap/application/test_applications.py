@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import datetime
 
 import pytest
@@ -14,7 +16,10 @@ from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import Forbidden, NotFound
+from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed
@@ -264,6 +269,96 @@ async def test_an_application_for_services_alone_has_no_tenants(running: Running
 
     assert application.status.services_only is True
     assert (await shop.client.list(CAPTenant, shop.namespace)).items == []
+
+
+_POLICY: JsonObject = {
+    "matchConstraints": {
+        "resourceRules": [
+            {
+                "apiGroups": ["sme.sap.com"],
+                "apiVersions": ["v1alpha1"],
+                "operations": ["UPDATE"],
+                "resources": ["captenants"],
+            }
+        ]
+    },
+    "validations": [
+        {
+            "expression": "object.metadata.name != 'acme' || object.spec.version != '2.0.0'",
+            "message": "acme stays",
+            "reason": "Forbidden",
+        }
+    ],
+}
+_POLICIES = "admissionregistration.k8s.io", "v1"
+
+
+@pytest.fixture
+async def acme_stays(admin: Client, home: str) -> AsyncIterator[Callable[[], Coroutine[None, None, None]]]:
+    """A policy of the cluster: no client may have the tenant `acme` follow to version 2. Returns what ends it."""
+    policy = unstructured(
+        Resource(*_POLICIES, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False)
+    )
+    binding = unstructured(
+        Resource(*_POLICIES, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", namespaced=False)
+    )
+    place: JsonObject = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": home}}}
+    bound: JsonObject = {"policyName": f"{home}-stays", "validationActions": ["Deny"], "matchResources": place}
+    metadata: JsonObject = {"name": f"{home}-stays"}
+    await admin.apply(policy, {**_head(policy.resource), "metadata": metadata, "spec": _POLICY})
+    await admin.apply(binding, {**_head(binding.resource), "metadata": metadata, "spec": bound})
+
+    async def end() -> None:
+        for view in (binding, policy):
+            with contextlib.suppress(NotFound):
+                await admin.delete(view, f"{home}-stays", "")
+
+    yield end
+    await end()
+
+
+def _head(resource: Resource) -> JsonObject:
+    return {"apiVersion": resource.api_version, "kind": resource.kind}
+
+
+async def test_a_tenant_whose_move_is_refused_is_named_and_keeps_no_other_from_following(
+    running: Running, shop: Shop, acme_stays: Callable[[], Coroutine[None, None, None]]
+) -> None:
+    await shop.open(tenantUpgrade={"maxFailurePercent": 100})
+    for name in ("best", "cold"):
+        await shop.subscribe(name)
+    for name in ("acme", "best", "cold"):
+        await shop.tenant_shows("ProvisioningCompleted", name=name)
+
+    async def is_refused() -> bool:
+        change = MergePatch({"spec": {"version": "2.0.0"}})
+        with contextlib.suppress(Forbidden):
+            await shop.client.patch(metadata_of(CAPTenant), "acme", shop.namespace, change, dry_run=True)
+            return False
+        return True
+
+    await eventually(is_refused, within=30, describe="the policy is in force")
+    await shop.release("2")
+    for name in ("best", "cold"):
+        await shop.tenant_shows("UpgradeCompleted", name=name)
+    await running.settled(shop.client)
+    application = await shop.shows_application("TenantChangeRefused", state="Error")
+    assert (await shop.tenant_shows("ProvisioningCompleted")).spec.version == "1.0.0"
+    message = application.status.conditions[0].message
+    assert message.startswith("1 tenant cannot be moved to version 2.0.0: acme; ")
+    assert "acme stays" in message
+    assert application.status.tenant_upgrade is not None
+    assert application.status.tenant_upgrade.upgraded == 2, "the status shows how far the others are"
+
+    await acme_stays()
+
+    async def is_allowed() -> bool:
+        return not await is_refused()
+
+    await eventually(is_allowed, within=30, describe="the policy is in force no longer")
+    await running.clock.skip(seconds=61)
+    await shop.tenant_shows("UpgradeCompleted")
+    await shop.shows_application("VersionExists", state="Consistent")
 
 
 @pytest.mark.req("CAP-11")

@@ -6,7 +6,7 @@ write decides the pass. An application for which all are met is consistent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -56,6 +56,8 @@ class ApplicationSnapshot:
     """All that name the application, or carry its label."""
     hidden_tenants: Sequence[ObjectKey] = ()
     """Tenants of the namespace that could not be read so far: they may belong to the application."""
+    refused_tenants: Collection[ObjectKey] = ()
+    """Those whose last change was refused."""
     hidden_versions: Sequence[ObjectKey] = ()
     """Versions that could not be read so far and may be of the application: one of them may be its newest."""
     domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict[DomainRef, AnyDomain])
@@ -370,7 +372,14 @@ class _Plan:
         if self.application.status.services_only:
             return self._consistent(version, None, hold)
         is_held = hold is not None
-        wave = next_wave(self.application, self.seen.tenants, version, self.now, only_without_version=is_held)
+        wave = next_wave(
+            self.application,
+            self.seen.tenants,
+            version,
+            self.now,
+            only_without_version=is_held,
+            refused=self.seen.refused_tenants,
+        )
         due = wave.tenants
         if due:
             reason = ApplicationReason.NewCAVTriggeredTenantUpgrade

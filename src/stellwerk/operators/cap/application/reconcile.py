@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -20,6 +22,7 @@ from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
 from stellwerk.operators.cap.application.progress import ShownCounts
+from stellwerk.operators.cap.application.refusals import Refusals
 from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.kinds.status import condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -42,9 +45,19 @@ Answer: TypeAlias = Next[ApplicationStatus]
 class ApplicationFailed(ReconcileError):
     """An application cannot be worked on now."""
 
-    def __init__(self, message: str, reason: ApplicationReason) -> None:
+    def __init__(self, message: str, reason: ApplicationReason, progress: ApplicationStatus | None = None) -> None:
+        """`progress`: what the pass shows besides the failure; None: nothing that is new."""
         super().__init__(message)
         self.reason = reason
+        self.progress = progress
+
+
+@dataclass(slots=True)
+class ApplicationMemo:
+    """What is remembered of an application."""
+
+    counts: ShownCounts = field(default_factory=ShownCounts)
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +71,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     counts: CapMetrics
     recorder: EventSink | None = None
     """For Events on tenants and versions."""
-    memos: Memos[ShownCounts] = field(default_factory=lambda: Memos(ShownCounts))
+    memos: Memos[ApplicationMemo] = field(default_factory=lambda: Memos(ApplicationMemo))
 
     async def reconcile(self, application: CAPApplication) -> Answer:
         """Observe, decide, act. Raises ApplicationFailed, ApiError."""
@@ -66,15 +79,15 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         if decision.exposes is not None:
             await self._expose(application, decision.exposes)
         if decision.write is not None:
-            await self._write(application, decision.write)
+            await self._write(application, decision.write, decision.status)
         if decision.has_failed:
             self.counts.failed(application, is_bug=False)
         answer = Next(decision.status, 0.0 if decision.again else decision.again_seconds)
         answer = answer.without_event().with_events(*decision.notices)
         if decision.write is not None or answer.status is None:
             return answer
-        memo = self.memos.of(application.key)
-        left = memo.delay_seconds(application.status, answer.status, self.clock.monotonic())
+        counts = self.memos.of(application.key).counts
+        left = counts.delay_seconds(application.status, answer.status, self.clock.monotonic())
         if not left:
             return answer
         delay = left if answer.delay_seconds is None else min(left, answer.delay_seconds)
@@ -82,10 +95,12 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:
         """The failure as state and message."""
-        reason = failure.reason if isinstance(failure, ApplicationFailed) else ApplicationReason.RecoveredPanic
+        reason, progress = ApplicationReason.RecoveredPanic, application.status
+        if isinstance(failure, ApplicationFailed):
+            reason, progress = ApplicationReason(failure.reason), failure.progress or progress
         state = ApplicationState.DELETING if application.metadata.is_terminating else ApplicationState.ERROR
         ready = condition(application, False, reason, str(failure))
-        status = observed(application, application.status, self.clock.now(), ready)
+        status = observed(application, progress, self.clock.now(), ready)
         return msgspec.structs.replace(status, state=state)
 
     async def _snapshot(self, application: CAPApplication) -> ApplicationSnapshot:
@@ -100,6 +115,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             application=application,
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
             tenants=tenants,
+            refused_tenants=self.memos.of(application.key).refusals.tenants,
             hidden_tenants=caches.hidden_tenants(namespace),
             hidden_versions=caches.hidden_versions(application.key),
             domains={each: domain for each in references if (domain := caches.domain(namespace, each)) is not None},
@@ -117,7 +133,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             ),
         )
 
-    async def _write(self, application: CAPApplication, write: Write) -> None:
+    async def _write(self, application: CAPApplication, write: Write, progress: ApplicationStatus | None) -> None:
         match write:
             case plan.Prepare(lacking):
                 await preparation.write(self.client, application, lacking)
@@ -134,15 +150,36 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             case plan.OwnContext(tenant, secret):
                 await self._own_context(tenant, secret)
             case plan.DeleteTenants(tenants):
-                for tenant in tenants:
-                    metadata = tenant.metadata
-                    target = metadata_of(CAPTenant)
-                    await self.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
+                await self._change(application, tenants, "deleted", self._delete_tenant, progress)
             case plan.SetVersions(tenants, version):
-                for tenant in tenants:
-                    await self._set_version(tenant, version)
+                moves = partial(self._set_version, version=version)
+                await self._change(application, tenants, f"moved to version {version}", moves, progress)
             case plan.Release():
                 await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
+
+    async def _change(
+        self,
+        application: CAPApplication,
+        tenants: Sequence[CAPTenant],
+        name: str,
+        change: Callable[[CAPTenant], Awaitable[None]],
+        progress: ApplicationStatus | None,
+    ) -> None:
+        """Change tenants. Raises ApplicationFailed where that is refused of some, after all others are changed."""
+        refusals, now = self.memos.of(application.key).refusals, self.clock.monotonic()
+        for tenant in refusals.due(name, tenants, now):
+            try:
+                await change(tenant)
+            except REFUSED as error:
+                refusals.note(name, tenant, str(error), now)
+        if message := refusals.message():
+            failure = ApplicationFailed(message, ApplicationReason.TenantChangeRefused, progress)
+            failure.retry_after_seconds = refusals.delay_seconds(self.clock.monotonic())
+            raise failure
+
+    async def _delete_tenant(self, tenant: CAPTenant) -> None:
+        metadata = tenant.metadata
+        await self.client.delete(metadata_of(CAPTenant), metadata.name, metadata.namespace, uid=metadata.uid)
 
     async def _release_secret(self, secret: PartialObjectMetadata) -> None:
         key, target = secret.key, metadata_of(Secret)

@@ -7,7 +7,7 @@ resumes the upgrade. A tenant that has no version yet is provisioned at once: it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -50,10 +50,15 @@ def next_wave(
     now: datetime,
     *,
     only_without_version: bool = False,
+    refused: Collection[ObjectKey] = (),
 ) -> Wave:
-    """Decide which tenants follow to `version` now; of those that have a version already, none on request."""
+    """Decide which tenants follow to `version` now; of those that have a version already, none on request.
+
+    Tenants whose change was `refused` come last: they would take the room of all others for ever.
+    """
     number, policy = version.spec.version, application.spec.tenant_upgrade
     due = [each for each in tenants if follows(each) and not is_new(each) and each.spec.version != number]
+    due.sort(key=lambda each: each.key in refused)
     if only_without_version:
         return Wave(tenants=[each for each in due if not each.spec.version])
     if policy is None:
