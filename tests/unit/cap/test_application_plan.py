@@ -133,6 +133,18 @@ def test_a_new_or_changed_application_is_processed_first(status: JsonObject, exp
     assert decision.status.observed_generation == 1
 
 
+def test_an_application_without_domains_shows_that_it_has_no_hosts_with_its_first_status() -> None:
+    decision = decided(an_application(state=""))
+    assert decision.status is not None
+    assert decision.status.domain_spec_hash == "{}"
+    refers = msgspec.structs.replace(
+        an_application(state="").spec, domain_refs=(DomainRef(kind="Domain", name="primary"),)
+    )
+    waits = decided(msgspec.structs.replace(an_application(state=""), spec=refers))
+    assert waits.status is not None
+    assert waits.status.domain_spec_hash == ""
+
+
 def test_a_repeated_report_sends_no_event() -> None:
     snapshot = ApplicationSnapshot(application=an_application(), missing_secrets=("a", "b"))
     first = plan.decide(snapshot, NOW)

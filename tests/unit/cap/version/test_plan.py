@@ -179,7 +179,7 @@ def test_a_deleted_version_is_kept_while_a_tenant_uses_it() -> None:
         assert "acme" in report.message
     begun = plan.next_action(VersionSnapshot(version=found, tenants=[user]))
     assert isinstance(begun, Report)
-    assert begun.again_seconds == 0
+    assert (begun.again_seconds, begun.message) == (0, "before")
     deleting = msgspec.structs.replace(found, status=plan.status_of(found, begun, NOW))
     assert isinstance(plan.next_action(VersionSnapshot(version=deleting)), Release)
     hidden = plan.next_action(VersionSnapshot(version=deleting, hidden_tenants=(ObjectKey("shop", "acme"),)))

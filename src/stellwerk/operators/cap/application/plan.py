@@ -79,6 +79,8 @@ class ApplicationSnapshot:
 
 
 _DELETING = "the application is being deleted"
+_NO_HOSTS = "{}"
+"""What the status shows of an application without domains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,11 @@ class _Plan:
             reason, message = ApplicationReason.ResourceDefinitionChanged, "the spec of the application has changed"
         else:
             return None
-        return self._report(ApplicationState.PROCESSING, reason, message, again=True)
+        decision = self._report(ApplicationState.PROCESSING, reason, message, again=True)
+        if self.application.spec.domain_refs or status.domain_spec_hash:
+            return decision
+        assert decision.status is not None
+        return replace(decision, status=msgspec.structs.replace(decision.status, domain_spec_hash=_NO_HOSTS))
 
     # ---- what the application refers to
 
@@ -285,7 +291,7 @@ class _Plan:
         """The hosts that were last acted on. Routes and DNS records follow the domains by themselves."""
         hosts: JsonObject = {naming.owner_id(each): each.spec.domain for each in self.seen.domains.values()}
         text = go_json(hosts, sorts=True)
-        if text == (self.application.status.domain_spec_hash or "{}"):
+        if text == (self.application.status.domain_spec_hash or _NO_HOSTS):
             return None
         return Decision(status=msgspec.structs.replace(self.application.status, domain_spec_hash=text), again=True)
 

@@ -243,7 +243,7 @@ def _is_available(deployment: Deployment | None) -> bool:
 
 
 def _deletion(seen: VersionSnapshot) -> Action:
-    version = seen.version
+    version, shown = seen.version, conditions.find(seen.version.status.conditions, READY)
     if names.VERSION_FINALIZER not in version.metadata.finalizers:
         return Rest()
     if users := [tenant.metadata.name for tenant in seen.tenants if uses(tenant, version, seen.versions)]:
@@ -253,12 +253,12 @@ def _deletion(seen: VersionSnapshot) -> Action:
     elif version.status.state == VersionState.DELETING:
         return Release()
     else:
-        message = "the version is being deleted"
+        message = shown.message if shown is not None else "the version is being deleted"
     return Report(
         state=VersionState.DELETING,
         reason=VersionReason.DeleteTriggered,
         message=message,
-        is_ready=conditions.is_true(version.status.conditions, READY),
+        is_ready=shown is not None and shown.is_true,
         again_seconds=None if users or seen.hidden_tenants else 0.0,
     )
 
