@@ -21,7 +21,7 @@ from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.testing.eventually import eventually
-from tests.cluster.cap.conftest import Running
+from tests.cluster.cap.conftest import Running, Stellwerk
 from tests.cluster.cap.shop import Shop, job, router
 from tests.cluster.component.world import free_definition
 
@@ -202,7 +202,9 @@ async def test_a_host_stays_in_the_routes_of_a_tenant_while_its_domain_cannot_be
 
 
 @pytest.mark.req("R-510")
-async def test_no_tenant_leaves_a_version_that_cannot_be_read(running: Running, shop: Shop, free: None) -> None:
+async def test_no_tenant_leaves_a_version_that_cannot_be_read(
+    running: Running, shop: Shop, free: None, stellwerk: Stellwerk
+) -> None:
     """An older version would run its Jobs on what the newer one has made of the data."""
     await shop.open(job("mtxs"), router(), host="shop.example.com")
     await shop.tenant_shows("ProvisioningCompleted")
@@ -220,6 +222,9 @@ async def test_no_tenant_leaves_a_version_that_cannot_be_read(running: Running, 
     assert (tenant.spec.version, tenant.status.current_version, tenant.status.state) == ("2.0.0", "shop-v2", "Ready")
     after = await shop.shows_application("VersionExists", state="Consistent")
     assert f"cannot be read: {shop.namespace}/shop-v2" in after.status.conditions[0].message
+    asked, preview = await stellwerk("cap", "upgrade", "shop"), await stellwerk("diff", "ca/shop")
+    assert (asked.returncode, preview.returncode) == (2, 0), (asked, preview)
+    assert f"It may be the newest version of CAPApplication {shop.namespace}/shop" in asked.stderr
     statuses = {each.type: each.status for each in before.status.conditions}
     assert {each.type: each.status for each in after.status.conditions} == statuses
 
