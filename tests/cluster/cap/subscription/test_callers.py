@@ -14,11 +14,12 @@ from tests.cluster.cap import world
 from tests.cluster.cap.subscription.bookshop import Bookshop, Reply, Serving
 from tests.unit.cap.subscription.client_certificates import Authority, header
 
-from stellwerk.api.core import Pod
+from stellwerk.api.core import Pod, Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.servers.registries import UAA_DOMAIN, Registries
@@ -114,6 +115,31 @@ async def test_of_two_applications_with_one_identity_the_caller_means_its_own(
         ended = await shop.send("DELETE", json_body=shop.payload(tenant, f"another-{tenant}"), token=each.token())
         assert ended.status == 202
         await each.gone()
+
+
+@pytest.mark.req("R-705")
+async def test_while_the_binding_of_an_application_is_absent_no_younger_one_gets_its_subscriptions(
+    shop: Bookshop, neighbour: Bookshop, serving: Serving
+) -> None:
+    await neighbour.apply(btpAppName=shop.namespace)
+    made = [(await shop.client.get(CAPApplication, "shop", each.namespace), each) for each in (shop, neighbour)]
+    older, younger = (
+        each for _, each in sorted(made, key=lambda pair: (pair[0].metadata.creation_timestamp, str(pair[0].key)))
+    )
+    await younger.bind(clientid=f"sb-{older.namespace}")
+    await younger.secret("uaa-binding", {"xsappname": older.app_name})
+    await shop.client.delete(Secret, "registry-binding", older.namespace)
+    await serving.settled(shop.client)
+    token, path = older.token(), f"/dependencies/provider/{shop.namespace}/"
+    reply = await shop.subscribe(token=token)
+    assert (reply.status, reply.message) == REFUSED
+    assert (await shop.send("GET", path, token=token)).status == 401
+    assert not await younger.tenants()
+    await older.bind()
+    await serving.settled(shop.client)
+    assert (await shop.subscribe(token=token)).status == 202
+    assert await older.tenants()
+    assert not await younger.tenants()
 
 
 @pytest.mark.req("R-705")

@@ -19,9 +19,10 @@ from stellwerk.operators.cap.kinds.application import (
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainSpec
 from stellwerk.operators.cap.subscription import plan
 from stellwerk.operators.cap.subscription.payloads import Subscription
-from stellwerk.operators.cap.subscription.plan import DomainUnknown
+from stellwerk.operators.cap.subscription.plan import Authorization, DomainUnknown
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
+GRANTED, REFUSED, UNKNOWN = Authorization.GRANTED, Authorization.REFUSED, Authorization.UNKNOWN
 SUBSCRIPTION = Subscription(
     guid="guid-1", tenant_id="acme", subdomain="acme", provider_subaccount_id="provider", app_name="shop"
 )
@@ -62,9 +63,11 @@ def meant(
     candidates: Iterable[CAPApplication], provider: str, app: str, account: str = "", *callable: CAPApplication
 ) -> CAPApplication | None:
     """The application that is meant by a caller that may act for some, or by default for all."""
-    return plan.application_of(
-        candidates, provider, app, account, may_be_called=lambda each: not callable or each in callable
-    )
+
+    def authorization(each: CAPApplication) -> Authorization:
+        return Authorization.GRANTED if not callable or each in callable else Authorization.REFUSED
+
+    return plan.application_of(candidates, provider, app, account, authorization=authorization)
 
 
 def test_an_application_is_known_by_subaccount_and_name() -> None:
@@ -100,15 +103,37 @@ def test_an_application_that_the_caller_may_act_for_precedes_an_older_one_of_ano
     assert meant(candidates, "provider", "shop", "", application("absent")) is foreign
 
 
+@pytest.mark.req("R-705")
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ((UNKNOWN, GRANTED), 0),
+        ((REFUSED, UNKNOWN, GRANTED), 1),
+        ((REFUSED, GRANTED, UNKNOWN), 1),
+        ((UNKNOWN, UNKNOWN), 0),
+        ((UNKNOWN, REFUSED), 0),
+        ((REFUSED, UNKNOWN), 1),
+        ((REFUSED, REFUSED), 0),
+    ],
+)
+def test_only_an_application_that_refuses_the_caller_for_certain_is_skipped(
+    answers: tuple[Authorization, ...], expected: int
+) -> None:
+    listed = [application(namespace=f"team{number}", age=9 - number) for number in range(len(answers))]
+    known = {each.key: answer for each, answer in zip(listed, answers, strict=True)}
+    chosen = plan.application_of(listed[::-1], "provider", "shop", authorization=lambda each: known[each.key])
+    assert chosen is listed[expected]
+
+
 def test_a_caller_is_compared_with_one_application_of_each_namespace() -> None:
     crowd = [application(f"copy{number}", "elsewhere", age=number) for number in range(100)]
     compared: list[CAPApplication] = []
 
-    def refuse(each: CAPApplication) -> bool:
+    def refuse(each: CAPApplication) -> Authorization:
         compared.append(each)
-        return False
+        return Authorization.REFUSED
 
-    plan.application_of([application(), *crowd], "provider", "shop", may_be_called=refuse)
+    plan.application_of([application(), *crowd], "provider", "shop", authorization=refuse)
     assert compared == [crowd[-1], application()]
 
 

@@ -21,6 +21,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription import plan
 from stellwerk.operators.cap.subscription.callbacks import promise
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
+from stellwerk.operators.cap.subscription.plan import Authorization
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.process.manager import Manager
 
@@ -86,11 +87,11 @@ class Directory:
         app_name: str,
         global_account: str = "",
         *,
-        may_be_called: Callable[[CAPApplication], bool],
+        authorization: Callable[[CAPApplication], Authorization],
     ) -> CAPApplication | None:
-        """The application that a request names, by whether its caller may act for one."""
+        """The application that a request names, by whether its caller may act for each."""
         candidates = self.applications.store.by(_BY_IDENTITY, app_name)
-        return plan.application_of(candidates, provider, app_name, global_account, may_be_called=may_be_called)
+        return plan.application_of(candidates, provider, app_name, global_account, authorization=authorization)
 
     def all_domains(self) -> list[AnyDomain]:
         """The domains of all namespaces and of the cluster."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable
+from enum import Enum, auto
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
@@ -27,19 +28,29 @@ class DomainUnknown(ValueError):
     """The domain of a subscription is that of no Domain or ClusterDomain."""
 
 
+class Authorization(Enum):
+    """May a caller act for an application?"""
+
+    GRANTED = auto()
+    REFUSED = auto()
+    UNKNOWN = auto()
+    """The credentials of the application cannot be read, or have not been read yet."""
+
+
 def application_of(
     candidates: Iterable[CAPApplication],
     provider_subaccount_id: str,
     app_name: str,
     global_account_id: str = "",
     *,
-    may_be_called: Callable[[CAPApplication], bool],
+    authorization: Callable[[CAPApplication], Authorization],
 ) -> CAPApplication | None:
     """The application that a request names. Of several, the oldest; one that is being deleted comes last.
 
-    An application that the caller may act for precedes all others: any user may create an older one with the same
-    values. `may_be_called` is asked about the oldest one of each namespace only, so that many applications of one
-    namespace cost a request little.
+    One that refuses the caller is skipped, unless all do: any user may create an older one with the same values. One
+    of which this is unknown is not skipped: while its credentials cannot be read, a younger one with a copy of their
+    public names would get its subscriptions. `authorization` is asked about the oldest one of each namespace only, so
+    that many applications of one namespace cost a request little.
 
     An application without a subaccount is known by its global account. Values are compared and not only their hash,
     because two pairs of values may have the same one.
@@ -57,7 +68,8 @@ def application_of(
     for each in sorted(filter(is_meant, candidates), key=_age):
         by_namespace.setdefault(each.metadata.namespace, each)
     listed = [*by_namespace.values()]
-    return next(filter(may_be_called, listed), listed[0] if listed else None)
+    possible = (each for each in listed if authorization(each) is not Authorization.REFUSED)
+    return next(possible, listed[0] if listed else None)
 
 
 def _age(obj: CAPApplication | CAPTenant) -> tuple[bool, str, str]:

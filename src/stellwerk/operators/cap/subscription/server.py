@@ -31,6 +31,7 @@ from stellwerk.operators.cap.subscription.callers.tokens import Claims, TokenRef
 from stellwerk.operators.cap.subscription.directory import Directory
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.cap.subscription.payloads import PayloadInvalid, Subscription
+from stellwerk.operators.cap.subscription.plan import Authorization
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.operators.cap.subscription.subscriptions import CannotSubscribe, Subscriptions
 from stellwerk.runtime.clock import Clock
@@ -284,7 +285,7 @@ class SubscriptionRoutes:
         try:
             caller = await authenticate(request)
             application = self.directory.application(
-                provider, app_name, provider, may_be_called=partial(self._may_act, caller)
+                provider, app_name, provider, authorization=partial(self._authorization, caller)
             )
             if application is None:
                 raise Refused(400, NOT_FOUND)
@@ -349,19 +350,31 @@ class SubscriptionRoutes:
 
     def _is_allowed(self, caller: Caller, tenant: CAPTenant) -> bool:
         application = self.directory.application_of(tenant)
-        return application is not None and self._may_act(caller, application)
+        return application is not None and self._authorization(caller, application) is Authorization.GRANTED
 
-    def _may_act(self, caller: Caller, application: CAPApplication) -> bool:
+    def _authorization(self, caller: Caller, application: CAPApplication) -> Authorization:
         trust = self.bindings.of(application)
         if isinstance(caller, Claims):
-            return trust.token is not None and tokens.is_for(caller, trust.token)
-        return trust.certificate is not None and client_certificates.is_for(caller, trust.certificate)
+            protocol, is_granted = Protocol.SAAS, trust.token is not None and tokens.is_for(caller, trust.token)
+        else:
+            rules = trust.certificate
+            protocol, is_granted = Protocol.SMS, rules is not None and client_certificates.is_for(caller, rules)
+        if is_granted:
+            return Authorization.GRANTED
+        return Authorization.REFUSED if self.bindings.are_known(application, protocol) else Authorization.UNKNOWN
 
     def _authorize(self, caller: Caller, application: CAPApplication) -> None:
-        """Raises NotAuthorized where the caller may not act for the application."""
-        if not self._may_act(caller, application):
-            _log.info("a caller may not act for CAPApplication %s", application.key)
-            raise NotAuthorized(406, NOT_AUTHORIZED)
+        """Raises NotAuthorized where the caller may not act for the application, or that is unknown."""
+        match self._authorization(caller, application):
+            case Authorization.GRANTED:
+                return
+            case Authorization.REFUSED:
+                _log.info("a caller may not act for CAPApplication %s", application.key)
+            case Authorization.UNKNOWN:
+                _log.warning(
+                    "a request is refused: the credentials of CAPApplication %s are not known", application.key
+                )
+        raise NotAuthorized(406, NOT_AUTHORIZED)
 
     # ---- small things
 
@@ -370,7 +383,7 @@ class SubscriptionRoutes:
             subscription.provider_subaccount_id,
             subscription.app_name,
             subscription.global_account_id,
-            may_be_called=partial(self._may_act, caller),
+            authorization=partial(self._authorization, caller),
         )
 
     def _client(self, request: Request) -> str:

@@ -24,7 +24,7 @@ from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInf
 from stellwerk.operators.cap.pods import vcap
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.subscription import registries
-from stellwerk.operators.cap.subscription.callers import tokens
+from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
 from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
 from stellwerk.operators.cap.subscription.callers.tokens import TokenRules
 from stellwerk.operators.cap.subscription.registries import Protocol
@@ -65,6 +65,7 @@ class Bindings:
     release: Callable[[Informer[PartialObjectMetadata]], None]
     _trust: dict[ObjectKey, Trust] = field(default_factory=dict)
     _stale: set[ObjectKey] = field(default_factory=set)
+    _reading: set[ObjectKey] = field(default_factory=set)
     _failed: set[ObjectKey] = field(default_factory=set)
     _watched: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
     uaa_domains: frozenset[str] = field(default=frozenset(), init=False)
@@ -79,6 +80,11 @@ class Bindings:
     def of(self, application: CAPApplication) -> Trust:
         """What callers have to show for an application."""
         return self._trust.get(application.key, Trust())
+
+    def are_known(self, application: CAPApplication, protocol: Protocol) -> bool:
+        """Whether what callers have to show is known from its Secrets as they are now, so that a refusal is certain."""
+        is_current = not any(application.key in keys for keys in (self._stale, self._reading, self._failed))
+        return are_decisive(application, protocol, self.of(application) if is_current else Trust())
 
     async def up_to_date(self) -> None:
         """Read what has changed; return after two seconds at most."""
@@ -102,8 +108,8 @@ class Bindings:
             await self._flights.close()
 
     async def _refresh(self) -> None:
-        stale, self._stale = self._stale, set()
-        for key in stale:
+        self._reading, self._stale = self._stale, set()
+        for key in [*self._reading]:
             application = self.applications.store.get(key)
             try:
                 if application is None:
@@ -114,8 +120,9 @@ class Bindings:
                 _log.warning("the binding Secrets of CAPApplication %s cannot be read: %s", key, error)
                 self._failed.add(key)
             except BaseException:
-                self._stale |= stale  # cancelled: the next request begins again
+                self._stale |= self._reading  # cancelled: the next request begins again
                 raise
+            self._reading.discard(key)
         rules = (trust.token for trust in self._trust.values())
         self.uaa_domains = frozenset(each.uaa_domain for each in rules if each is not None)
         self.issuers = frozenset[str]().union(*(trust.issuers for trust in self._trust.values()))
@@ -188,6 +195,18 @@ def trust_of(registry: Mapping[Protocol, JsonObject], xsuaa: JsonObject | None) 
         timeouts={protocol: registries.callback_timeout(protocol, found) for protocol, found in registry.items()},
         registry_urls={protocol: registries.registry_url(protocol, found) for protocol, found in registry.items()},
     )
+
+
+def are_decisive(application: CAPApplication, protocol: Protocol, trust: Trust) -> bool:
+    """Whether callers that do not fit are refused for certain: by rules, or because there is no such service (pure).
+
+    Without rules although there is a service, its Secret is absent or cannot be read, for example while it is replaced.
+    """
+    if registries.service_of(application, protocol) is None:
+        return True
+    if protocol is Protocol.SMS:
+        return trust.certificate is not None and client_certificates.are_readable(trust.certificate)
+    return registries.xsuaa_of(application) is None or (trust.token is not None and bool(trust.token.app_name))
 
 
 def _secrets_of(application: CAPApplication) -> Iterable[str]:

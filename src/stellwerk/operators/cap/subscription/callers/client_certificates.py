@@ -91,6 +91,11 @@ def is_for(certificate: ClientCertificate, rules: CertificateRules) -> bool:
     return _has(certificate.issuer, rules.issuer) and _has(certificate.subject, rules.subject)
 
 
+def are_readable(rules: CertificateRules) -> bool:
+    """Whether a certificate can have the names that the credentials of an application ask for."""
+    return _rule(rules.issuer) is not None and _rule(rules.subject) is not None
+
+
 def _has(name: x509.Name, rule: str) -> bool:
     """Whether a name has exactly these attributes; their order does not count, and `*` is any one value."""
     expected = _rule(rule)

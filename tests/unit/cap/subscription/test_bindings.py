@@ -1,0 +1,125 @@
+"""When a caller that does not fit is refused for certain, and when the credentials only cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import Changed, Synced
+from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServices, CAPApplication, ServiceInfo
+from stellwerk.operators.cap.subscription.callers.bindings import Bindings, Trust, are_decisive
+from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
+from stellwerk.operators.cap.subscription.callers.tokens import TokenRules
+from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.runtime.process.manager import Manager
+
+RULES = TokenRules(uaa_domain="uaa.example.com", client_id="sb-shop", app_name="shop!t1")
+NAMES = json.dumps({"CN": "registry"})
+
+
+def application(*classes: str, version: int = 1) -> CAPApplication:
+    services = tuple(ServiceInfo(name=each, class_name=each, secret=f"{each}-binding") for each in classes)
+    spec = ApplicationSpec(btp_app_name="shop", btp=BtpServices(services=services))
+    return CAPApplication(
+        metadata=ObjectMeta(name="shop", namespace="home", uid="1", resource_version=str(version)), spec=spec
+    )
+
+
+@pytest.mark.req("R-705")
+@pytest.mark.parametrize(
+    ("classes", "trust", "expected"),
+    [
+        (("saas-registry", "xsuaa"), Trust(token=RULES), True),
+        (("saas-registry", "xsuaa"), Trust(), False),
+        (("saas-registry", "xsuaa"), Trust(token=replace(RULES, app_name="")), False),
+        (("xsuaa",), Trust(), True),
+        (("saas-registry",), Trust(), True),
+    ],
+)
+def test_a_token_is_refused_for_certain_by_rules_or_without_the_services(
+    classes: Sequence[str], trust: Trust, expected: bool
+) -> None:
+    assert are_decisive(application(*classes), Protocol.SAAS, trust) is expected
+
+
+@pytest.mark.req("R-705")
+@pytest.mark.parametrize(
+    ("classes", "trust", "expected"),
+    [
+        (("subscription-manager",), Trust(certificate=CertificateRules(NAMES, NAMES)), True),
+        (("subscription-manager",), Trust(), False),
+        (("subscription-manager",), Trust(certificate=CertificateRules(NAMES, "")), False),
+        (("subscription-manager",), Trust(certificate=CertificateRules("{", NAMES)), False),
+        (("saas-registry", "xsuaa"), Trust(), True),
+    ],
+)
+def test_a_certificate_is_refused_for_certain_by_rules_or_without_the_service(
+    classes: Sequence[str], trust: Trust, expected: bool
+) -> None:
+    assert are_decisive(application(*classes), Protocol.SMS, trust) is expected
+
+
+class Secrets:
+    """Answers the reads of Secrets, at once or when it is let."""
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.asked = asyncio.Event()
+        self.problem: ApiError | None = None
+
+    async def find(self, kind: type[Secret], name: str, namespace: str) -> Secret:
+        self.asked.set()
+        await self.may_answer.wait()
+        if self.problem is not None:
+            raise self.problem
+        credentials = {"uaadomain": "uaa.example.com", "clientid": "sb-shop", "xsappname": "shop!t1"}
+        data = {"credentials": base64.b64encode(json.dumps(credentials).encode()).decode()}
+        return Secret(metadata=ObjectMeta(name=name, namespace=namespace), data=data)
+
+
+@pytest.mark.req("R-705")
+async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusal() -> None:
+    manager, secrets = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid"))), Secrets()
+    applications = manager.informer(CAPApplication)
+    bindings = Bindings(
+        client=cast("Client", secrets),
+        clock=manager.clock,
+        applications=applications,
+        secrets=lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),
+        release=manager.release,
+    )
+
+    def is_known() -> bool:
+        return bindings.are_known(first, Protocol.SAAS)
+
+    first = application("saas-registry", "xsuaa")
+    applications.take(Synced((first,), "1"))
+    assert not is_known(), "it has not been read"
+    await bindings.up_to_date()
+    assert is_known()
+
+    secrets.may_answer.clear()
+    secrets.asked.clear()
+    applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
+    assert not is_known(), "it has changed"
+    reading = asyncio.create_task(bindings.up_to_date())
+    await secrets.asked.wait()
+    assert not is_known(), "it is being read"
+    secrets.problem = ApiError("no answer")
+    secrets.may_answer.set()
+    await reading
+    assert not is_known(), "it could not be read"
+    assert bindings.of(first).token == RULES, "what was known goes on"
