@@ -8,15 +8,13 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.api.events import Event
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import StatusError
-from stellwerk.kube.types.identifiers import GroupVersionKind
-from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, View, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap.api import DEFINITIONS
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -26,8 +24,7 @@ from stellwerk.testing import cluster as clusters
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.checks.secret_leak_scan import Canary
 from stellwerk.testing.eventually import eventually
-from tests import pages
-from tests.cluster.cap import world
+from tests.cluster.cap import security_page, world
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
 
@@ -179,18 +176,9 @@ async def test_workloads_with_names_that_nothing_can_have_are_named(running: Run
 
 
 async def test_the_policy_of_the_security_page_keeps_namespaces_from_cluster_domains(admin: Client, shop: Shop) -> None:
-    (policy, binding) = next(
-        [*yaml.safe_load_all(block.text)]
-        for block in pages.blocks("docs/security.md")
-        if "cluster-domains-by-label" in block.text
-    )
     shared: list[JsonValue] = [{"kind": "ClusterDomain", "name": "shared"}]
     await shop.apply(domainRefs=shared)
-    binding["spec"]["matchResources"]["namespaceSelector"]["matchLabels"] = {
-        "kubernetes.io/metadata.name": shop.namespace
-    }
     target = metadata_of(CAPApplication)
-    made: list[tuple[View[Unstructured], str]] = []
 
     async def change(**spec: JsonValue) -> None:
         await admin.patch(target, "shop", shop.namespace, MergePatch({"spec": {**spec}}), dry_run=True)
@@ -202,11 +190,7 @@ async def test_the_policy_of_the_security_page_keeps_namespaces_from_cluster_dom
             return "may refer to its own Domains only" in str(error)
         return False
 
-    try:
-        for body in (policy, binding):
-            view = unstructured(await admin.mapper.resource(GroupVersionKind.parse(body["apiVersion"], body["kind"])))
-            await admin.create(view, body)
-            made.append((view, body["metadata"]["name"]))
+    async with security_page.policies(admin, shop.namespace):
         await eventually(lambda: is_refused(btpAppName="other"), describe="the policy is in force")
         assert await is_refused(domainRefs=[], domains={"primary": "a.example.com"})
         await change(domainRefs=[{"kind": "Domain", "name": "primary"}])
@@ -220,6 +204,3 @@ async def test_the_policy_of_the_security_page_keeps_namespaces_from_cluster_dom
             return not await is_refused(btpAppName="other")
 
         await eventually(is_allowed, describe="the label of the namespace counts")
-    finally:
-        for view, name in made:
-            await admin.delete(view, name)

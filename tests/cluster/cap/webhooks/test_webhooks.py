@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.cluster import permissions
 from tests.cluster import rights as audited
+from tests.cluster.cap import security_page
 from tests.cluster.cap.shop import OPERATOR, Shop, job, router
 from tests.cluster.cap.shop import server as server_of
 
@@ -23,6 +24,7 @@ from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -191,6 +193,37 @@ async def test_domains_that_are_written_into_an_application_become_objects_and_a
     shown = await refused(shop.client.apply(CAPApplication, second))
     assert problem in shown or re.search(other_problem, shown), shown  # where the cache does not show it yet
     await shop.client.delete(metadata_of(Domain), "foreign", "default")
+
+
+async def test_an_application_that_the_policies_of_the_security_page_refuse_leaves_no_cluster_domain(
+    serving: Serving, shop: Shop, admin: Client
+) -> None:
+    host = f"{shop.namespace}.example.com"
+    spec: JsonObject = {"btpAppName": "shop", "providerSubaccountId": "subaccount", "btp": {"services": []}}
+    body: JsonObject = {
+        "metadata": {"name": "shop", "namespace": shop.namespace},
+        "spec": {**spec, "domains": shop.inline_domains(host)},
+    }
+    problem = "no ClusterDomain is created for this namespace"
+
+    async def probe(namespace: str) -> None:
+        metadata: JsonObject = {"name": host, "annotations": {names.MIGRATED_ANNOTATION: f"{namespace}/shop"}}
+        domain: JsonObject = {"domain": f"probe.{host}", "ingressSelector": {"istio": "gateway"}}
+        await admin.apply(ClusterDomain, {"metadata": metadata, "spec": domain}, dry_run=True)
+
+    async def is_refused() -> bool:
+        try:
+            await probe(shop.namespace)
+        except StatusError as error:
+            return problem in str(error)
+        return False
+
+    async with security_page.policies(admin, shop.namespace):
+        await eventually(is_refused, describe="the policy is in force")
+        await probe(security_page.LISTED)
+        assert problem in await refused(admin.apply(CAPApplication, body))
+    left = [each for each in (await admin.list(ClusterDomain)).items if each.spec.domain.endswith(host)]
+    assert not left
 
 
 @pytest.mark.req("CAP-51")
