@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp.config_overrides import Tunables
+from stellwerk.operators.btp.errors import ModuleUnreadable
 from stellwerk.operators.btp.module import release
 from stellwerk.operators.btp.settings import TABLE, ModuleSource, Settings
 from stellwerk.runtime.cache.informer import Delta
@@ -66,3 +68,26 @@ def test_without_the_config_map_the_flags_are_in_force_again(tmp_path: Path) -> 
     followed.take(Delta(change.new, None))
 
     assert followed.settings == before
+
+
+def test_a_folder_of_the_users_own_counts_as_soon_as_it_is_filled(tmp_path: Path) -> None:
+    followed = tunables(tmp_path)
+
+    followed.take(changed_to(ResourcesPath="./module-v2", ManagerResourcesPath="./policies-v2", ChartPath="./chart-v2"))
+    for shipped, own in (
+        ("module-resources", "module"),
+        ("manager-resources", "policies"),
+        ("module-chart/chart", "chart"),
+    ):
+        shutil.copytree(release.SHIPPED / shipped, tmp_path / f"{own}-v2")
+
+    places = release.Places.of(followed.settings)
+    assert places == release.Places(tmp_path / "module-v2", tmp_path / "policies-v2", tmp_path / "chart-v2")
+    assert release.load(places).network_policies
+
+
+def test_a_folder_that_is_nowhere_is_named_in_the_working_directory(tmp_path: Path) -> None:
+    found = release.in_force(Settings(resources_path="./module-v2"), tmp_path)
+
+    with pytest.raises(ModuleUnreadable, match=re.escape(str(tmp_path / "module-v2" / "apply"))):
+        release.load(release.Places.of(found))

@@ -84,7 +84,8 @@ def in_force(settings: Settings, working_directory: Path) -> Settings:
     """The settings with the module's folders resolved.
 
     Relative ones lie in the working directory, as with the original. Each folder that is not there is taken from the
-    module that we ship, whichever of the others are there. What we ship is no chart: if a chart is asked for and not
+    module that we ship, whichever of the others are there. One that we do not ship either stays in the working
+    directory: it may be filled later, and errors name it. What we ship is no chart: if a chart is asked for and not
     there, the error names the place in the working directory.
     """
 
@@ -92,7 +93,8 @@ def in_force(settings: Settings, working_directory: Path) -> Settings:
         return str(working_directory / folder) if folder else ""
 
     def first(folder: str) -> str:
-        return own(folder) if folder and Path(own(folder)).is_dir() else str(SHIPPED / folder)
+        is_taken_from_us = (SHIPPED / folder).is_dir() and not (folder and Path(own(folder)).is_dir())
+        return str(SHIPPED / folder) if is_taken_from_us else own(folder)
 
     here = replace(
         settings,
