@@ -66,6 +66,29 @@ async def test_a_sweep_that_is_refused_in_one_namespace_asks_for_all_others_befo
         assert proxy.history.count(requests("deletecollection", kind, namespace=namespace)) == 1
 
 
+async def test_a_sweep_that_is_refused_in_one_namespace_becomes_soft_only_when_all_others_were_answered(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    first, second = await given.a_namespace("sweep-a"), await given.a_namespace("sweep-b")
+    for namespace in (first, second):
+        await given.service_instance("db", namespace, "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    refused, late = (requests("deletecollection", INSTANCES, namespace=namespace) for namespace in (first, second))
+
+    with proxy.on_requests(refused, AnswerInstead(500, message="no sweep here"), always):
+        with proxy.on_requests(late, AnswerInstead(504), always):
+            await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+            await proxy.history.write_seen(2, refused)
+        assert "SoftDeleting" not in {shown.reason for shown in then.history.of()}
+        await then.is_gone()
+
+    sweeps = proxy.history.all(requests("deletecollection", INSTANCES))
+    asked = [exchange.request.namespace for exchange in sweeps]
+    assert asked[:4] == [first, second, second, first], "what refused comes last"
+    await then.event("HardDeletionGivenUp", saying=["no sweep here"])
+
+
 @pytest.mark.parametrize("slow", [AnswerInstead(504), CutConnection()], ids=["answers late", "does not answer"])
 async def test_a_sweep_for_which_the_api_server_is_too_slow_is_tried_again_and_stays_hard(
     running: Running, given: Given, then: Then, proxy: FaultProxy, slow: RequestFault

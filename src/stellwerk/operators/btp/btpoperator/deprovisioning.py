@@ -85,6 +85,8 @@ class Removal:
     """Secrets that bindings name and that stay, not reported yet."""
     _resisted: set[str] = field(default_factory=set)
     """Objects of users, by uid, that the last pass could not cut."""
+    _refused: set[tuple[str, str]] = field(default_factory=set)
+    """Kinds and namespaces of which the API server refused the deletion when it was last asked."""
     _memory: ObservedState = field(default_factory=ObservedState)
     """Objects of which the API server has taken the deletion: a cache that is behind must not ask again."""
 
@@ -116,8 +118,8 @@ class Removal:
         """Delete all bindings, and all instances where these do not wait for bindings any more.
 
         Returns whether every request was answered in time; what was not is for the next pass. Raises ApiError for what
-        the API server refuses, when everything was asked for: a refusal in one namespace must not leave the services of
-        all others behind. Where it refuses bindings, instances need not wait for them.
+        the API server refuses, when everything was asked for and answered: a refusal in one namespace must not leave
+        the services of all others behind. Where it refuses bindings, instances need not wait for them.
         """
         refusals: list[ApiError] = []
         answered = True
@@ -128,19 +130,24 @@ class Removal:
                     answered &= await self._sweep(ServiceInstance, refusals)
         except TimeoutError:
             answered = False
-        if refusals:
+        if refusals and answered:
             raise refusals[0]
         return answered
 
     async def _sweep(self, kind: type[User], refusals: list[ApiError]) -> bool:
         users, answered = self.observer.caches.of_users(kind), True
-        for namespace in sorted({user.metadata.namespace for user in users if not user.metadata.is_terminating}):
+        plural = kind.resource.plural
+        namespaces = {user.metadata.namespace for user in users if not user.metadata.is_terminating}
+        # Those that refused come last: they may refuse slowly, and must not use up the time of all others.
+        for namespace in sorted(namespaces, key=lambda name: ((plural, name) in self._refused, name)):
             try:
                 await self.client.delete_collection(metadata_of(kind), namespace)
+                self._refused.discard((plural, namespace))
             except (Unreachable, ServerTimeout):
                 answered = False  # slow, not refused: a soft deletion would leave services behind for no reason
             except ApiError as error:
                 refusals.append(error)
+                self._refused.add((plural, namespace))
         return answered
 
     async def resisting(self) -> Sequence[str]:
