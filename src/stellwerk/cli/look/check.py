@@ -24,7 +24,7 @@ from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 
 @with_cluster
-async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no_objects: bool) -> int:
+async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no_objects: bool, no_rights: bool) -> int:
     """Print what was found about the operators. Returns the exit code.
 
     If none is named: about those that the cluster has, or about all of them if it has none.
@@ -37,7 +37,8 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
         installed = installations.by_process(spec, deployments)
         unnoted = ClusterReader(cluster.client)  # what it may not read adds a detail, and its absence is no finding
         seen = [] if pre else [one for some in installed.values() for one in await _deployed(unnoted, some)]
-        seen += await _prepared(reader, spec, installed)
+        seen += await _definitions(reader, spec, installed)
+        seen += [] if no_rights else await _rights(reader, spec, installed)
         seen += _other_projects(spec, {resource.group for resource in await cluster.client.mapper.all()})
         seen += [] if pre else await _webhooks(reader, unnoted, spec, installed)
         if not pre and (leader := await installations.leader(reader, spec)) is not None:
@@ -131,29 +132,44 @@ def _own(deployments: Sequence[OperatorDeployment]) -> OperatorDeployment | None
     return next((each for each in deployments if not each.is_original), None)
 
 
-async def _prepared(
+async def _definitions(
     reader: ClusterReader, spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]
 ) -> list[Found]:
-    """Kinds and rights, compared with what an installation brings."""
-    ours = [each for some in installed.values() for each in some if not each.is_original]
-    install = ours[0].upgrade(spec.name) if ours else f"stellwerk install {spec.name}"
-    found, absent, lacking, count = list[Found](), list[str](), list[str](), 0
-    only_original = bool(installed[spec.name]) and all(each.is_original for each in installed[spec.name])
+    """Kinds, compared with those that an installation brings."""
+    install, found = _install(spec, installed), list[Found]()
     for definition in spec.installation().definitions:
         live, is_hidden = await _live(reader, definition.body())
         if not is_hidden:
             about = check_rules.of_definition(definition.body(), live.body if live else None, install)
-            is_older = only_original and about.verdict == "warning"
+            is_older = _has_only_original(spec, installed) and about.verdict == "warning"
             found.append(replace(about, verdict="unsure", fix="") if is_older else about)
-    if only_original:
-        return [*found, Found("rights", "unsure", "those of the original")]
+    return found
+
+
+async def _rights(
+    reader: ClusterReader, spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]
+) -> list[Found]:
+    """Accounts and roles, compared with those that an installation brings."""
+    if _has_only_original(spec, installed):
+        return [Found("rights", "unsure", "those of the original")]
+    absent, lacking, count = list[str](), list[str](), 0
     for body in _accounts(spec, installed):
         live, is_hidden = await _live(reader, body)
         if not is_hidden:
             count += 1
             absent += [str(Unstructured.of(body).ref)] if live is None else []
             lacking += [lack] if live is not None and (lack := check_rules.lack_of(body, live.body)) else []
-    return [*found, check_rules.of_rights(absent, lacking, count, install)] if count else found
+    return [check_rules.of_rights(absent, lacking, count, _install(spec, installed))] if count else []
+
+
+def _install(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> str:
+    """The command that brings what is missing."""
+    ours = (own for some in installed.values() if (own := _own(some)) is not None)
+    return next((own.upgrade(spec.name) for own in ours), f"stellwerk install {spec.name}")
+
+
+def _has_only_original(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> bool:
+    return bool(installed[spec.name]) and _own(installed[spec.name]) is None
 
 
 def _accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> list[JsonObject]:

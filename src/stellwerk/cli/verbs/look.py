@@ -16,6 +16,9 @@ from stellwerk.cli.completion.completers import complete_kind, complete_kind_or_
 @OPERATOR_NAMES
 @click.option("--pre", is_flag=True, help="Only what must be there before an operator starts: kinds and rights.")
 @click.option("--no-objects", is_flag=True, help="Leave out the objects of users: only what was installed.")
+@click.option(
+    "--no-rights", is_flag=True, help="Leave out accounts and roles, where you grant rights by roles of your own."
+)
 @options.all_of
 def check() -> None:
     """Check whether a cluster has what operators need, and whether they do their work.
