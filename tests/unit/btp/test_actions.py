@@ -86,5 +86,5 @@ async def test_force_has_an_effect_in_one_namespace_alone(selection: str, namesp
         assert obstacle is None
     else:
         assert obstacle is not None
-        assert obstacle[0].endswith(f"only on a BtpOperator in the namespace {home}")
+        assert f"only on a BtpOperator in the namespace {home}, if the operator's flags" in obstacle[0]
         assert "stellwerk instance list" in obstacle[1]

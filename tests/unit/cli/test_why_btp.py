@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from textwrap import dedent
+from typing import cast
 
 import pytest
 
+from stellwerk.api.core import ConfigMap
 from stellwerk.apply.readiness.deployment_diagnosis import Surroundings
 from stellwerk.cli.objects import findings, health
 from stellwerk.cli.objects.object_summary import ObjectSummary
 from stellwerk.cli.shell.text import Style
 from stellwerk.delivery.workloads import Workload
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.btp.insight import why as btp
 from stellwerk.operators.btp.insight.why import BtpSurroundings, RequiredSecret
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.runtime.insight.diagnosis import root_causes
+from stellwerk.runtime.insight.diagnosis import ClusterReader, root_causes
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 STANDARD = ObjectKey("kyma-system", "btpoperator")
@@ -132,6 +135,30 @@ def test_the_older_one_that_leads_is_named() -> None:
     assert diagnosis.next_step == "delete this one, which has no effect: kubectl delete btpoperator second -n default"
 
 
+def test_a_released_one_that_another_client_holds_is_not_named_as_the_leader() -> None:
+    redundant = an_operator("OlderCRExists", key=ObjectKey("default", "second"), created="2026-05-01T11:00:00Z")
+    leader = an_operator(
+        "ReconcileSucceeded", "Ready", ready=True, key=ObjectKey("default", "a"), created="2026-05-01T10:30:00Z"
+    )
+    released = an_operator("HardDeleting", "Deleting", created="2026-05-01T10:00:00Z", deleted=True)
+
+    diagnosis = btp.explain(a_graph(redundant, operators=(redundant, leader, released)))
+
+    assert [cause.text for cause in root_causes(diagnosis.findings)] == ["BtpOperator default/a is older and leads"]
+
+
+def test_of_two_that_are_equally_old_the_one_in_the_standard_place_leads() -> None:
+    first, standard = an_operator("OlderCRExists", key=ObjectKey("a", "a")), an_operator("ReconcileSucceeded", "Ready")
+
+    diagnosis = btp.explain(a_graph(first, operators=(first, standard)))
+
+    assert [cause.text for cause in root_causes(diagnosis.findings)] == [
+        "BtpOperator kyma-system/btpoperator is older and leads"
+    ]
+    diagnosis = btp.explain(a_graph(first, operators=(first, an_operator(key=ObjectKey("a", "b")))))
+    assert "the operator has not looked again" in next(root_causes(diagnosis.findings)).text
+
+
 def test_a_blocked_deletion_names_what_is_left_bindings_first() -> None:
     operator = an_operator("ServiceInstancesAndBindingsNotCleaned", message="All must be removed", deleted=True)
     graph = a_graph(
@@ -160,6 +187,15 @@ def test_a_blocked_deletion_outside_of_the_modules_namespace_is_not_told_to_use_
     assert diagnosis.next_step == (
         "delete the service instances and bindings, bindings first: stellwerk instance list -A"
     )
+
+
+def test_a_blocked_deletion_of_the_fixed_one_is_told_to_use_the_label_though_the_module_is_elsewhere() -> None:
+    fixed = an_operator("ServiceInstancesAndBindingsNotCleaned", message="left", deleted=True)
+    operand_key = ObjectKey("module", OPERAND.name)
+    graph = a_graph(fixed, instances=(a_service("ServiceInstance", "db"),), operand_key=operand_key)
+
+    assert "force-delete=true" in btp.explain(replace(graph, fixed=True)).next_step
+    assert "force-delete=true" not in btp.explain(replace(graph, home="module")).next_step
 
 
 def test_of_many_blockers_ten_are_named_and_all_are_counted() -> None:
@@ -320,10 +356,36 @@ def test_a_reason_that_nobody_knows_is_passed_on() -> None:
     assert [cause.text for cause in root_causes(diagnosis.findings)] == ["the pump leaks"]
 
 
+class Tunables(ClusterReader):
+    """A cluster with the ConfigMap of tunables and nothing else."""
+
+    def __init__(self, **data: str) -> None:
+        super().__init__(cast("Client", None))
+        self._data = data
+
+    async def find(self, resource: Resource, name: str, namespace: str) -> Unstructured | None:
+        body: JsonObject = {"kind": "ConfigMap", "metadata": {"name": name}, "data": {**self._data}}
+        return Unstructured.of(body) if resource == ConfigMap.resource else None
+
+    async def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> list[Unstructured]:
+        return []
+
+
+@pytest.mark.parametrize(("selection", "home"), [("oldest", "module"), ("fixed", "kyma-system")])
+async def test_which_one_decides_for_all_is_read_from_the_tunables(selection: str, home: str) -> None:
+    reader = Tunables(ChartNamespace="module", CrSelection=selection)
+
+    seen = await btp.observe(reader, an_operator(), NOW)
+
+    assert (seen.home, seen.fixed, seen.operand_key.namespace) == (home, selection == "fixed", "module")
+
+
 def test_it_looks_where_the_operator_looks_also_when_a_tunable_is_junk() -> None:
-    assert btp.places({}) == (OPERAND, SECRET)
-    assert btp.places({"ChartNamespace": "elsewhere", "SecretName": "other"}) == (
+    assert btp.places(btp.settings_of({})) == (OPERAND, SECRET)
+    assert btp.places(btp.settings_of({"ChartNamespace": "elsewhere", "SecretName": "other"})) == (
         ObjectKey("elsewhere", OPERAND.name),
         ObjectKey("elsewhere", "other"),
     )
-    assert btp.places({"ChartNamespace": "No Namespace At All"}) == (OPERAND, SECRET)
+    assert btp.places(btp.settings_of({"ChartNamespace": "No Namespace At All"})) == (OPERAND, SECRET)

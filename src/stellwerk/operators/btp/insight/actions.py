@@ -20,11 +20,18 @@ def _forced(operator: Unstructured) -> JsonObject:
 
 
 async def _obstacle(client: Client, operator: Unstructured) -> tuple[str, str] | None:
-    """The label counts in one namespace only: in any other one, tenants may edit a BtpOperator."""
+    """The label counts in one namespace only: in any other one, tenants may edit a BtpOperator.
+
+    Flags of the operator decide as well, and are not seen, so the cause names them.
+    """
     home = await why.home_namespace(client)
     if operator.metadata.namespace == home:
         return None
-    return f"the label {FORCE_DELETE_LABEL} counts only on a BtpOperator in the namespace {home}", why.WITHOUT_FORCE
+    cause = (
+        f"the label {FORCE_DELETE_LABEL} counts only on a BtpOperator in the namespace {home}, if the operator's flags "
+        "--cr-selection and --chart-namespace, which are not known here, name no other one"
+    )
+    return cause, why.WITHOUT_FORCE
 
 
 RECONCILE = Reconcilable(request=reconcile_request.request, was_handled=reconcile_request.was_handled)

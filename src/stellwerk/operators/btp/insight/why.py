@@ -25,12 +25,13 @@ from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Kind, Unstructured, dig
 from stellwerk.operators.btp import api
-from stellwerk.operators.btp.api import State
+from stellwerk.operators.btp.api import BtpOperator, State
+from stellwerk.operators.btp.btpoperator import plan
 from stellwerk.operators.btp.credentials.credentials import REQUIRED_KEYS, is_for_us
 from stellwerk.operators.btp.errors import NOT_READY_IN_TIME, WAITED_FOR
 from stellwerk.operators.btp.insight.help_topics import CATALOGUE
 from stellwerk.operators.btp.reasons import Reason
-from stellwerk.operators.btp.settings import TABLE, Settings
+from stellwerk.operators.btp.settings import TABLE, CrSelection, Settings
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class BtpSurroundings:
     operators: tuple[Unstructured, ...] = ()
     secret: RequiredSecret | None = None
     operand_key: ObjectKey
+    home: str = api.STANDARD_NAMESPACE
+    """The namespace whose BtpOperator may ask for what concerns all users (`Settings.home_namespace`)."""
+    fixed: bool = False
+    """Whether only the CR in the standard place may lead."""
     operand: Workload | None = None
     instances: tuple[Unstructured, ...] = ()
     bindings: tuple[Unstructured, ...] = ()
@@ -109,11 +114,12 @@ diagnostician = BtpDiagnostician()
 
 async def observe(reader: ClusterReader, subject: Unstructured, now: datetime) -> BtpSurroundings:
     """Read the neighbourhood of a BtpOperator, as much at a time as can be."""
-    operand_key, secret_key = places(await _tunables(reader))
+    settings = await _settings(reader)
+    operand_key, secret_key = places(settings)
     secret, operand, operators, instances, bindings = await asyncio.gather(
         _secret(reader, secret_key),
         _operand_at(reader, operand_key),
-        reader.list(api.BtpOperator.resource),
+        reader.list(BtpOperator.resource),
         reader.list(ServiceInstance.resource),
         reader.list(ServiceBinding.resource),
     )
@@ -122,6 +128,8 @@ async def observe(reader: ClusterReader, subject: Unstructured, now: datetime) -
         operators=tuple(operators),
         secret=secret,
         operand_key=operand_key,
+        home=settings.home_namespace,
+        fixed=settings.cr_selection is CrSelection.FIXED,
         operand=operand,
         instances=tuple(instances),
         bindings=tuple(bindings),
@@ -130,17 +138,20 @@ async def observe(reader: ClusterReader, subject: Unstructured, now: datetime) -
     )
 
 
-def places(tunables: Mapping[str, str]) -> tuple[ObjectKey, ObjectKey]:
-    """Where the operand's Deployment and the required Secret lie, as the operator reads its tunables (pure)."""
-    settings = TABLE.overridden(Settings(), Settings(), tunables).settings
+def settings_of(tunables: Mapping[str, str]) -> Settings:
+    """The settings as the operator reads its tunables; flags of the operator are not seen (pure)."""
+    return TABLE.overridden(Settings(), Settings(), tunables).settings
+
+
+def places(settings: Settings) -> tuple[ObjectKey, ObjectKey]:
+    """Where the operand's Deployment and the required Secret lie (pure)."""
     namespace = settings.chart_namespace
     return ObjectKey(namespace, settings.deployment_name), ObjectKey(namespace, settings.secret_name)
 
 
 async def home_namespace(client: Client) -> str:
     """`Settings.home_namespace`, as far as the user may read the tunables; else the default. Raises ApiError."""
-    tunables = await _tunables(ClusterReader(client))
-    return TABLE.overridden(Settings(), Settings(), tunables).settings.home_namespace
+    return (await _settings(ClusterReader(client))).home_namespace
 
 
 async def _operand_at(reader: ClusterReader, key: ObjectKey) -> Workload | None:
@@ -148,10 +159,10 @@ async def _operand_at(reader: ClusterReader, key: ObjectKey) -> Workload | None:
     return await workloads.read(reader, deployment) if deployment else None
 
 
-async def _tunables(reader: ClusterReader) -> Mapping[str, str]:
+async def _settings(reader: ClusterReader) -> Settings:
     found = await reader.find(ConfigMap.resource, api.TUNABLES_NAME, api.STANDARD_NAMESPACE)
     data = found.at("data") if found else None
-    return {key: str(value) for key, value in data.items()} if isinstance(data, dict) else {}
+    return settings_of({key: str(value) for key, value in data.items()} if isinstance(data, dict) else {})
 
 
 async def _secret(reader: ClusterReader, key: ObjectKey) -> RequiredSecret | None:
@@ -175,7 +186,7 @@ _Answer = tuple[tuple[Finding, ...], str]
 """The findings below the condition, and the next step."""
 
 
-_BTP_OPERATOR = api.BtpOperator.resource.kind.lower()
+_BTP_OPERATOR = BtpOperator.resource.kind.lower()
 """How kubectl names the kind."""
 _LOOK_AT_OPERATOR = "check that the operator runs: stellwerk status"
 
@@ -225,9 +236,8 @@ def _required_secret(seen: BtpSurroundings) -> _Answer:
 
 
 def _older_leads(seen: BtpSurroundings) -> _Answer:
-    others = [other for other in seen.operators if other.key != seen.subject.key]
-    leader = min(others, key=_age, default=None)
-    if leader is None:
+    leader = plan.leader([BtpOperator(metadata=each.metadata) for each in seen.operators], fixed=seen.fixed)
+    if leader is None or leader.key == seen.subject.key:
         text = "the BtpOperator that led is gone, and the operator has not looked again"
         return (_root(text),), _LOOK_AT_OPERATOR
     step = f"delete this one, which has no effect: kubectl delete {_BTP_OPERATOR} {_on_the_line(seen.subject.key)}"
@@ -248,7 +258,7 @@ def _blocked(seen: BtpSurroundings) -> _Answer:
     if len(left) > NAMED:
         named.append(Finding(f"and {len(left) - NAMED} more"))
     step = WITHOUT_FORCE
-    if seen.subject.key.namespace == seen.operand_key.namespace:
+    if seen.subject.key.namespace == seen.home:
         step = (
             "delete them, bindings first; or have them deleted with all their data: "
             f"kubectl label {_BTP_OPERATOR} {_on_the_line(seen.subject.key)} {api.FORCE_DELETE_LABEL}=true"
@@ -315,10 +325,6 @@ _EXPLAINERS: Mapping[str, Callable[[BtpSurroundings], _Answer]] = {
 
 def _root(text: str) -> Finding:
     return Finding(text, is_root_cause=True)
-
-
-def _age(operator: Unstructured) -> tuple[str, ObjectKey]:
-    return str(operator.at("metadata", "creationTimestamp") or ""), operator.key
 
 
 def _on_the_line(key: ObjectKey) -> str:
