@@ -74,6 +74,10 @@ def seen(of: BtpOperator, **changes: object) -> Snapshot:
 # ---- provisioning
 
 
+def test_where_none_leads_any_more_nothing_is_done() -> None:
+    assert plan.next_step(seen(operator(), leader=None)) == plan.Rest()
+
+
 def test_a_new_cr_is_given_a_finalizer_first_and_a_state_then() -> None:
     assert plan.next_step(seen(operator(finalizers=()))) == plan.Adopt()
     assert plan.next_step(seen(operator())) == plan.SetStatus(Reason.Initialized)

@@ -299,7 +299,8 @@ def _aside(seen: Snapshot) -> Step:
         return Rest()  # it is going; this may also be the former leader, whose module is gone
     if seen.fixed:
         return NotLeader(Reason.WrongNamespaceOrName, "", release)
-    assert seen.leader is not None, "without a fixed place the oldest CR leads, so there is one"
+    if seen.leader is None:
+        return Rest()  # the only CR has gone, or cannot be decoded any more, since this pass read it
     return NotLeader(Reason.OlderCRExists, older_cr_message(seen.leader, seen.operator), release)
 
 
