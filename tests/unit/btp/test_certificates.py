@@ -33,6 +33,7 @@ NO_CERTIFICATE = SecretKeyPair(ends=None, is_complete=False)
 WRONG_KEY = replace(GOOD, key_fits=False)
 ENDING = SecretKeyPair(ends=NOW + timedelta(days=6, hours=23))
 FRESH_ENOUGH = SecretKeyPair(ends=NOW + timedelta(days=7))
+EARLY = replace(GOOD, begins=NOW + timedelta(seconds=1))
 EXPIRED = SecretKeyPair(ends=NOW - timedelta(seconds=1))
 
 
@@ -42,7 +43,7 @@ def decide(
     return certificates.decide(authority, webhook, chain_holds=chain_holds, now=NOW, settings=WEEK)
 
 
-@pytest.mark.parametrize("authority", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EXPIRED])
+@pytest.mark.parametrize("authority", [None, NO_CERTIFICATE, NO_KEY, UNREADABLE, WRONG_KEY, ENDING, EARLY, EXPIRED])
 @pytest.mark.parametrize("webhook", [None, GOOD, UNREADABLE, ENDING])
 def test_a_flaw_of_the_authority_renews_both(authority: SecretKeyPair | None, webhook: SecretKeyPair | None) -> None:
     assert decide(authority, webhook).secrets == BOTH
@@ -54,7 +55,9 @@ def test_a_flaw_of_the_webhooks_certificate_renews_it_alone(webhook: SecretKeyPa
 
 
 def test_a_certificate_of_another_authority_renews_both() -> None:
-    assert decide(GOOD, GOOD, chain_holds=False).secrets == BOTH
+    assert decide(GOOD, GOOD, chain_holds=False) == RenewalDecision(
+        BOTH, "webhook-server-cert is not signed by ca-server-cert"
+    )
 
 
 def test_good_certificates_are_left_alone() -> None:
@@ -72,6 +75,13 @@ def test_certificates_that_are_not_valid_yet_are_renewed(made_in: timedelta, ren
     decision = certificates.judged(authority, certs.issue(authority, wish), now=NOW, settings=WEEK)
 
     assert decision.secrets == renewed
+    assert decision.why == ("ca-server-cert is not valid before 2026-01-30T22:00:00Z" if renewed else "")
+
+
+@pytest.mark.parametrize(("authority", "webhook"), [(EARLY, GOOD), (GOOD, EARLY)])
+def test_one_certificate_that_is_not_valid_yet_renews_both(authority: SecretKeyPair, webhook: SecretKeyPair) -> None:
+    assert decide(authority, webhook).secrets == BOTH
+    assert decide(replace(authority, begins=NOW), replace(webhook, begins=NOW)).secrets == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -79,6 +89,7 @@ def test_certificates_that_are_not_valid_yet_are_renewed(made_in: timedelta, ren
     [
         (None, GOOD, "ca-server-cert is absent"),
         (GOOD, NO_KEY, "webhook-server-cert lacks its certificate or its key"),
+        (GOOD, EARLY, "webhook-server-cert is not valid before 2026-01-01T00:00:01Z"),
         (GOOD, ENDING, "webhook-server-cert is about to expire"),
         (EXPIRED, GOOD, "ca-server-cert is expired"),
         (WRONG_KEY, GOOD, "ca-server-cert holds a key that is not its certificate's"),

@@ -19,6 +19,7 @@ from functools import lru_cache
 from stellwerk.api.core import Secret
 from stellwerk.apply.objects.desired import Document
 from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.certificates import certs
@@ -38,6 +39,8 @@ class SecretKeyPair:
     """Both fields are there and not empty."""
     ends: datetime | None
     """notAfter; None where the certificate cannot be read."""
+    begins: datetime | None = None
+    """notBefore; None where the certificate cannot be read."""
     key_fits: bool = True
     """The key can be read and is the certificate's."""
 
@@ -64,7 +67,8 @@ def in_secret(pair: certs.KeyPair | None) -> SecretKeyPair | None:
     if pair is None:
         return None
     facts = certs.facts(pair)
-    return SecretKeyPair(is_complete=bool(pair.certificate and pair.key), ends=facts.ends, key_fits=facts.key_fits)
+    is_complete = bool(pair.certificate and pair.key)
+    return SecretKeyPair(is_complete=is_complete, begins=facts.begins, ends=facts.ends, key_fits=facts.key_fits)
 
 
 def decide(
@@ -80,12 +84,15 @@ def decide(
     `chain_holds`: the webhook's certificate verifies against the CA, both are valid at `now`, the CA is one, and the
     certificate is none.
     """
-    if why := _flaw(authority, now, boundary_of(settings.ca_certificate_expiration, settings)):
+    boundary = boundary_of(settings.ca_certificate_expiration, settings)
+    if why := _flaw(authority, now, boundary) or _too_early(authority, now):
         return RenewalDecision(api.CERTIFICATE_SECRETS, f"{api.CA_SECRET_NAME} {why}")
     if why := _flaw(webhook, now, boundary_of(settings.webhook_certificate_expiration, settings)):
         return RenewalDecision((api.WEBHOOK_SECRET_NAME,), f"{api.WEBHOOK_SECRET_NAME} {why}")
+    if why := _too_early(webhook, now):
+        return RenewalDecision(api.CERTIFICATE_SECRETS, f"{api.WEBHOOK_SECRET_NAME} {why}")
     if not chain_holds:
-        why = f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}, or one of them is not valid yet"
+        why = f"{api.WEBHOOK_SECRET_NAME} is not signed by {api.CA_SECRET_NAME}"
         return RenewalDecision(api.CERTIFICATE_SECRETS, why)
     return RenewalDecision()
 
@@ -111,6 +118,13 @@ def _flaw(pair: SecretKeyPair | None, now: datetime, boundary: timedelta) -> str
     if now - boundary > pair.ends:  # a certificate may end at any date that there is, so none is reckoned from it
         return "is about to expire" if now <= pair.ends else "is expired"
     return "" if pair.key_fits else "holds a key that is not its certificate's"
+
+
+def _too_early(pair: SecretKeyPair | None, now: datetime) -> str:
+    """From when on a pair is valid; empty where it has begun."""
+    if pair is None or pair.begins is None or pair.begins <= now:
+        return ""
+    return f"is not valid before {rfc3339(pair.begins)}"
 
 
 def service_names(namespace: str) -> tuple[str, ...]:
