@@ -246,13 +246,18 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
 def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Caches) -> None:
     """A version goes on when its objects, its application, its domains or the Secrets of its services change.
 
-    One that is being deleted waits for the tenants that use it.
+    One that is being deleted waits for the tenants that use it. Of the Secrets with credentials only those that are
+    gone matter: the version itself writes them.
     """
 
     def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
         versions = seen.versions.store.by(BY_APPLICATION, str(delta.latest.application_key))
         return [each.key for each in versions if each.metadata.is_terminating]
 
+    def of_lost(delta: Delta[PartialObjectMetadata]) -> Sequence[ObjectKey]:
+        return owners(CAPApplicationVersion.resource)(delta) if delta.new is None else ()
+
+    controller.watches(seen.credentials, of_lost)
     controller.watches(seen.content_jobs, owners(CAPApplicationVersion.resource))
     controller.watches(seen.deployments, owners(CAPApplicationVersion.resource))
     for informer in seen.version_objects.values():

@@ -142,6 +142,32 @@ async def test_a_deployment_whose_secret_lost_its_label_or_is_gone_gets_changed_
 
 
 @pytest.mark.req("CAP-54")
+async def test_a_secret_that_is_deleted_after_a_rollout_is_back_at_once_and_its_deployment_restarts_once(
+    quick: Running, shop: Shop
+) -> None:
+    await opened(shop)
+    (first,) = await credentials(shop)
+    await rotate(shop, "other")
+
+    async def replaced(former: Secret) -> Secret:
+        only, *others = await credentials(shop) or [former]
+        assert not others
+        assert only.metadata.name != former.metadata.name
+        assert secrets_read(await deployment(shop, "app")) == {only.metadata.name}
+        return only
+
+    lost = await eventually(lambda: replaced(first), within=60)
+    await quick.settled(shop.client)
+    before = await deployment(shop, "app")
+    await shop.client.delete(metadata_of(Secret), lost.metadata.name, shop.namespace)
+
+    successor = await eventually(lambda: replaced(lost), within=60)
+    await quick.settled(shop.client)
+    assert (await deployment(shop, "app")).metadata.generation == before.metadata.generation + 1
+    assert [each.metadata.uid for each in await credentials(shop)] == [successor.metadata.uid]
+
+
+@pytest.mark.req("CAP-54")
 async def test_a_secret_that_gets_its_label_back_restarts_nothing_where_its_content_is_the_same(
     quick: Running, shop: Shop
 ) -> None:

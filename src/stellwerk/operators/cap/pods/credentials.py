@@ -55,6 +55,10 @@ _BY_MARK = "mark"
 Metadata = Informer[PartialObjectMetadata]
 
 
+class SecretInTheWay(CredentialsUnusable):
+    """A Secret that is being deleted, or is not the owner's, has the name. Caches may not show when it goes."""
+
+
 @dataclass(slots=True)
 class BindingSecrets:
     """The values of binding Secrets, each read once per version."""
@@ -184,9 +188,11 @@ class CredentialSecrets:
         except AlreadyExists:
             existing = await self.client.find(metadata_of(Secret), name, namespace)
             if existing is None or not existing.metadata.is_controlled_by(owner.metadata):
-                raise CredentialsUnusable(
+                raise SecretInTheWay(
                     f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
                 ) from None
+            if existing.metadata.is_terminating:
+                raise SecretInTheWay(f"Secret {namespace}/{name} is being deleted") from None
             made = existing
         self.cache.expect(made.key, made.metadata.resource_version)
         return name

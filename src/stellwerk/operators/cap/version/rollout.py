@@ -7,7 +7,8 @@ touched: each one reads its credentials when it starts.
 
 A Secret that a Deployment reads may be unknown: early releases of the original put no label on it, or it was deleted by
 hand. The first one gets the label. The other one is created again under its name, so that pods that start
-meanwhile have credentials, and counts as outdated: pods that run may have former ones.
+meanwhile have credentials, and counts as outdated: pods that run may have former ones. So the Deployment restarts once,
+and reads a Secret of another name then.
 
 Everything is decided from what the caches show, so that a crash between two of these writes is made good by the next
 pass. A restart of the operator begins the delay again.
@@ -41,6 +42,7 @@ from stellwerk.operators.cap.pods import vcap, workload_pods
 from stellwerk.operators.cap.pods.credentials import (
     UNKNOWN_VERSIONS,
     CredentialSecrets,
+    SecretInTheWay,
     consumed,
     is_named_for,
     mark_of,
@@ -49,6 +51,9 @@ from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.version.resources import VersionObjects
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
+
+IN_THE_WAY_SECONDS = 30.0
+"""How soon to look again at a Secret that is being deleted, or is another's: no watch may show that it goes."""
 
 _CONTAINERS = ("containers", "initContainers")
 _log = logging.getLogger(__name__)
@@ -82,7 +87,7 @@ class CredentialRollout:
                 pause = await self._keep(objects, workload, name, outdated, restarted)
             except CredentialsUnusable as error:
                 _log.warning("Deployment %s keeps its credentials: %s", name, error)
-                continue
+                pause = IN_THE_WAY_SECONDS if isinstance(error, SecretInTheWay) else None
             if pause is not None:
                 pauses.append(pause)
         return restarted, min(pauses, default=None)
@@ -117,13 +122,16 @@ class CredentialRollout:
         if (same := await self._with_content(secrets, text)) is not None:
             await self._mark(same, {"annotations": {names.BINDINGS_ANNOTATION: wanted}})
         else:
-            await self.credentials.create(version, name, application, workload, text, distinction=wanted)
+            # Bindings alone may lead to the name of one that was deleted by hand and created again.
+            distinction = "".join((wanted, *sorted(each.metadata.uid for each in secrets)))
+            await self.credentials.create(version, name, application, workload, text, distinction)
         return 0.0
 
     async def _recover(self, objects: VersionObjects, workload: Workload, name: str) -> bool:
         """Have the label on the Secrets that a Deployment reads, or create them again. Returns whether any was written.
 
-        A workload that consumes no service needs none. Raises CredentialsUnusable, ApiError.
+        A workload that consumes no service needs none. Raises CredentialsUnusable, as SecretInTheWay where one of that
+        name is being deleted or is another's, and ApiError.
         """
         version, application = objects.version, objects.application
         namespace = version.metadata.namespace
@@ -139,7 +147,7 @@ class CredentialRollout:
                 text = await self.credentials.variable(application, workload, namespace)
                 await self.credentials.create(version, name, application, workload, text, lost=secret)
             elif not existing.metadata.is_controlled_by(version.metadata) or existing.metadata.is_terminating:
-                raise CredentialsUnusable(f"Secret {secret} is being deleted or does not belong to {version.ref}")
+                raise SecretInTheWay(f"Secret {secret} is being deleted or does not belong to {version.ref}")
             else:
                 await self._mark(existing, {"labels": {names.SECRET_OWNER_HASH_LABEL: mark_of(version, name)}})
         return bool(read)
