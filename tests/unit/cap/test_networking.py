@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -12,11 +12,15 @@ from tests.unit.cap.given import application, deployment, tenant, version
 
 from stellwerk.api.istio import VirtualServiceSpec
 from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import exposures
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.hashed_objects import HashedObjects
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainStatus
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
@@ -24,6 +28,9 @@ from stellwerk.operators.cap.routing import objects
 from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.operators.cap.tenant import networking
 from stellwerk.operators.cap.tenant.networking import lacking_metadata, routed_hosts, unrouted
+from stellwerk.operators.cap.watches import Caches
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.testing.clock import FakeClock
 
 REFERRING = application(domainRefs=[{"kind": "Domain", "name": "primary"}])
 
@@ -217,6 +224,16 @@ def test_the_object_of_an_exposure_keeps_its_generated_name(host: str) -> None:
         "a.b.primary.example.com": "bookshopfirst",
         "b.primary.example.com": "bookshopother",
     }
+
+
+async def test_what_is_remembered_of_the_object_of_an_exposure_goes_with_the_exposure() -> None:
+    address = exposures.address_of(exposure("api"))
+    memory = ObservedState(confirmations={address: cast("Any", "of the last write")})
+    client = Client.connect(ClusterConfig(server="https://127.0.0.1:1"))
+    writer = HashedObjects(client=client, clock=FakeClock(), informers={}, on_throttled=lambda _: None)
+    kept = exposures.ServiceNetworking(caches=Caches(Manager(client)), objects=writer, operator_namespace="cap-system")
+    assert not await kept.keep(REFERRING, exposing(), memory)
+    assert not memory.confirmations
 
 
 def test_only_labels_and_annotations_that_are_absent_are_added() -> None:

@@ -526,6 +526,44 @@ async def test_exposed_services_are_reached_under_their_subdomains_and_no_longer
     await eventually(is_back)
 
 
+async def test_the_routes_of_an_exposure_that_another_client_deletes_again_and_again_are_counted_and_named(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(host="shop.example.com")
+    service = server("api", "Service", ports=[{"name": "api", "port": 8080}])
+    exposures: list[JsonValue] = [{"subDomain": "api", "routes": [{"workloadName": "api", "port": 8080}]}]
+    await shop.release("1", service, serviceExposures=exposures)
+    await shop.shows_application("VersionExists", state="Consistent")
+    await running.settled(shop.client)
+    assert running.sample("stellwerk_drift_throttled_total", {}) == 0
+
+    async def delete() -> str:
+        (only,) = (await shop.client.list(VirtualService, shop.namespace)).items
+        await shop.client.delete(metadata_of(VirtualService), only.metadata.name, shop.namespace)
+        return only.metadata.uid
+
+    async def is_restored() -> bool:
+        return [each.metadata.uid for each in (await shop.client.list(VirtualService, shop.namespace)).items] not in (
+            [deleted],
+            [],
+        )
+
+    deleted = await delete()
+    await eventually(is_restored)
+    deleted = await delete()
+
+    application = await shop.shows_application("ServiceVirtualServiceModificationFailed", state="Error")
+    shown = conditions.find(application.status.conditions, "Ready")
+    assert shown is not None
+    assert "again and again" in shown.message
+    assert running.sample("stellwerk_drift_throttled_total", {}) != 0
+
+    await running.clock.skip(seconds=10)
+    await eventually(is_restored, within=60)
+    await shop.shows_application("VersionExists", state="Consistent")
+
+
 async def test_an_application_of_the_first_releases_is_served_with_the_domains_that_are_written_into_it(
     running: Running, shop: Shop
 ) -> None:

@@ -26,16 +26,17 @@ class ServiceNetworking:
     objects: HashedObjects
     operator_namespace: str
 
-    async def keep(self, application: CAPApplication, version: CAPApplicationVersion) -> bool:
+    async def keep(self, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState) -> bool:
         """Have a VirtualService for each subdomain that the version exposes, and no other.
 
-        Returns whether anything was written. Raises Unroutable, ApiError.
+        `memory` is the application's. Returns whether anything was written. Raises Unroutable, ApiError.
         """
         live = self.caches.virtual_services.store.by(BY_OWNER, application.metadata.uid)
         wanted = routes(application, version, live, self.caches.domain, self.operator_namespace)
         shown = {address: each for each in live if (address := address_of(each)) in wanted}
         written = Written()
-        await self.objects.apply(owner_of(application), wanted, shown, ObservedState(), written)
+        memory.keep_only(wanted)
+        await self.objects.apply(owner_of(application), wanted, shown, memory, written)
         for each in live:
             if address_of(each) not in wanted:
                 written.is_changed = True

@@ -11,6 +11,7 @@ import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.apply.objects.desired import Desired
+from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import REFUSED, AlreadyExists
@@ -58,6 +59,14 @@ class ApplicationMemo:
 
     counts: ShownCounts = field(default_factory=ShownCounts)
     refusals: Refusals = field(default_factory=Refusals)
+
+
+@dataclass(slots=True)
+class ApplicationMemo:
+    """What is remembered of an application while it exists."""
+
+    counts: ShownCounts = field(default_factory=ShownCounts)
+    exposures: ObservedState = field(default_factory=ObservedState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +217,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         """Have the subdomains of the version's service exposures lead to its workloads."""
         action = "ReconcileServiceNetworking"
         try:
-            is_changed = await self.networking.keep(application, version)
+            is_changed = await self.networking.keep(application, version, self.memos.of(application.key).exposures)
         except Unroutable as error:
             reason = VersionReason.ServiceVirtualServiceModificationFailed
             self._send(version, Notice(reason, str(error), Severity.WARNING, action))
