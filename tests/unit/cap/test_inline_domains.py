@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
@@ -10,7 +12,7 @@ from tests.unit.cap import given
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden, Status
-from stellwerk.kube.types.model import JsonValue, Unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion, conversion, create
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -96,6 +98,39 @@ def test_a_host_that_a_domain_of_another_namespace_has_is_refused_and_that_domai
     assert found is not None
     assert (found.references, found.created) == ((), ())
     assert found.problem.startswith("Domain elsewhere/foreign has the host shop.example.org that spec.domains asks for")
+
+
+@dataclass
+class Server:
+    """An API server that has one ClusterDomain, and remembers which objects were created."""
+
+    existing: Unstructured
+    created: list[str] = field(default_factory=list[str])
+
+    async def find(self, _: object, name: str, namespace: str) -> Unstructured | None:
+        return self.existing if (name, namespace) == (self.existing.metadata.name, "") else None
+
+    async def create(self, _: object, body: JsonObject) -> None:
+        self.created.append(str(dig(body, "spec", "domain")))
+
+
+@pytest.mark.parametrize("host", ["shop.example.org", "another.example.com"])
+async def test_a_cluster_domain_that_a_pod_of_the_former_release_has_just_created_is_used(host: str) -> None:
+    """No cache shows it. One with another host, whose name begins alike, is none of ours."""
+    former = "cap-operator-domains-" + hashlib.sha1(b"shop.example.org", usedforsecurity=False).hexdigest()[:5]
+    server = Server(Unstructured.of({"metadata": {"name": former}, "spec": {"domain": host}}))
+    found = conversion(application(), (), ())
+    assert found is not None
+    first, _, third = found.references
+
+    references = await create(cast("Client", server), found)
+
+    if host == "shop.example.org":
+        assert references == (first, DomainRef(kind="ClusterDomain", name=former), third)
+        assert server.created == ["shop.example.com", "shop.example.net"]
+    else:
+        assert references == found.references
+        assert server.created == ["shop.example.com", "shop.example.org", "shop.example.net"]
 
 
 class Refusing:

@@ -48,8 +48,9 @@ OWN = (
     grant(
         GROUP,
         "domains clusterdomains",
-        "create",
+        "get create",
         "domains that are written into a CAPApplication are not served",
+        get="a CAPApplication has spec.domains",
         create="a CAPApplication has spec.domains",
     ),
     grant(

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import REFUSED, AlreadyExists
@@ -90,20 +92,49 @@ def _created(application: CAPApplication, inline: InlineDomains, host: str) -> D
     return Desired.named(resource, key, {"annotations": {names.MIGRATED_ANNOTATION: str(own)}}, spec=spec)
 
 
-async def create(client: Client, found: DomainConversion) -> None:
-    """Create the domains that do not exist. Raises ConversionRefused, ApiError."""
+async def create(client: Client, found: DomainConversion) -> tuple[DomainRef, ...]:
+    """Create the domains that do not exist. Returns what the application refers to. Raises ConversionRefused, ApiError.
+
+    Pods of the former release give ClusterDomains shorter names, and run during an update. The caches may not show what
+    these created a moment ago, and two domains with one host would be an error of both.
+    """
     if found.problem:
         raise ConversionRefused(found.problem)
+    names_in_use: dict[str, str] = {}
     for desired in found.created:
-        target, key = unstructured(desired.resource), desired.key
-        try:
-            await client.create(target, desired.body)
-        except AlreadyExists:
-            existing = await client.find(target, key.name, key.namespace)
-            if existing is None or existing.at("spec", "domain") != dig(desired.body, "spec", "domain"):
-                raise ConversionRefused(
-                    f"{desired.ref} exists with another host than spec.domains asks for: refer to the domains that "
-                    "are needed by spec.domainRefs"
-                ) from None
-        except REFUSED as refused:
-            raise ConversionRefused(f"{desired.ref} cannot be created: {refused}") from refused
+        former = _former_name(desired)
+        if former and await _has_host_of(client, desired, former):
+            names_in_use[desired.key.name] = former
+        else:
+            await _create(client, desired)
+    return tuple(
+        msgspec.structs.replace(reference, name=names_in_use.get(reference.name, reference.name))
+        if reference.kind == ClusterDomain.resource.kind
+        else reference
+        for reference in found.references
+    )
+
+
+async def _create(client: Client, desired: Desired) -> None:
+    try:
+        await client.create(unstructured(desired.resource), desired.body)
+    except AlreadyExists:
+        if not await _has_host_of(client, desired, desired.key.name):
+            raise ConversionRefused(
+                f"{desired.ref} exists with another host than spec.domains asks for: refer to the domains that "
+                "are needed by spec.domainRefs"
+            ) from None
+    except REFUSED as refused:
+        raise ConversionRefused(f"{desired.ref} cannot be created: {refused}") from refused
+
+
+def _former_name(desired: Desired) -> str:
+    """The name that a host's ClusterDomain had in the former release; empty for a Domain, which keeps its name."""
+    is_secondary = desired.resource == ClusterDomain.resource
+    return names.derived(_SECONDARY, str(dig(desired.body, "spec", "domain"))) if is_secondary else ""
+
+
+async def _has_host_of(client: Client, desired: Desired, name: str) -> bool:
+    """Whether the object of this name exists and has the host of `desired`."""
+    existing = await client.find(unstructured(desired.resource), name, desired.key.namespace)
+    return existing is not None and existing.at("spec", "domain") == dig(desired.body, "spec", "domain")

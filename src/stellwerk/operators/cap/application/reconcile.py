@@ -199,11 +199,11 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     async def _convert(self, application: CAPApplication, conversion: DomainConversion) -> None:
         """Create the domains, then refer to them. Raises ApplicationFailed where that is refused."""
         try:
-            await inline_domains.create(self.client, conversion)
+            referred = await inline_domains.create(self.client, conversion)
         except ConversionRefused as error:
             raise ApplicationFailed(str(error), ApplicationReason.ProcessingDomainReferences) from error
         metadata = application.metadata
-        references = [msgspec.to_builtins(reference) for reference in conversion.references]
+        references = [msgspec.to_builtins(reference) for reference in referred]
         patch = MergePatch(
             {
                 "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},

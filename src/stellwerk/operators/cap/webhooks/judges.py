@@ -127,12 +127,13 @@ class Judges:
         is_new = admission.old is None or admission.old.spec.domains != new.spec.domains
         if found.problem:
             return _refused_conversion(found.problem, is_new=is_new)
+        referred = found.references
         if not admission.dry_run:
             try:
-                await inline_domains.create(self.client, found)
+                referred = await inline_domains.create(self.client, found)
             except ConversionRefused as refused:
                 return _refused_conversion(str(refused), is_new=is_new)
-        references = [msgspec.to_builtins(reference) for reference in found.references]
+        references = [msgspec.to_builtins(reference) for reference in referred]
         patch = JsonPatch((add(("spec", "domainRefs"), references), remove(("spec", "domains"))))
         return Patched(patch, (_DEPRECATED, _CONVERTED))
 

@@ -30,7 +30,7 @@ GRANTS = (
         "domains clusterdomains",
         "get list watch create",
         "two domains may have the same host, and domains that are written into a CAPApplication are not converted",
-        get="a domain that a CAPApplication needs exists already",
+        get="a CAPApplication has spec.domains",
         create="a CAPApplication has spec.domains",
     ),
     grant_on(
