@@ -15,6 +15,8 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import FINALIZER
+from stellwerk.operators.component.reasons import Cause
+from stellwerk.operators.component.status_report import reason_of
 from stellwerk.testing.eventually import eventually
 from tests.cluster.component.aggregated import WidgetServer
 from tests.cluster.component.given import Given, config_map
@@ -95,9 +97,10 @@ async def test_an_instance_whose_conditions_cannot_be_read_is_an_error_of_its_co
     )
     await given.annotated("comp", poke="again")
     key = then.key("mine")
-    await then.shows(
+    shown = await then.shows(
         "Error", "Error", saying=f"cannot read the status of Gadget {key}: status.conditions is not a list"
     )
+    assert reason_of(shown.status) is Cause.ApplyFailed  # the cluster answers
     await given.client.patch(view, "mine", then.namespace, MergePatch({"status": None}), subresource="status")
     await then.ready()
 

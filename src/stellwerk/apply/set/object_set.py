@@ -38,7 +38,7 @@ from stellwerk.apply.set.plan.plan_object import drifted
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, Undecodable
+from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import kubernetes_time
@@ -309,9 +309,9 @@ class _Pass:
 
 def _refused(refused: Unready) -> WriteFailure:
     if refused.obstacle is Obstacle.UNREADABLE:
+        # Not `Undecodable`: the server answers, and the object is what its schema promises.
         fix = "its controller has to correct it"
-        error = Undecodable(refused.why)
-        return WriteFailure(refused.ref, "read the status of", Obstacle.UNREADABLE, refused.why, fix, error)
+        return conflict(refused.ref, "read the status of", refused.why, obstacle=Obstacle.UNREADABLE, fix=fix)
     fix = "remove it from one of the two, or set its adoption policy to Always"
     return conflict(refused.ref, "apply", refused.why, obstacle=Obstacle.OWNED, fix=fix)
 
