@@ -90,12 +90,17 @@ class UntrackedSet:
             client=self.client,
             owner=self.owner,
             policies=Policies(missing_namespaces=MissingNamespacesPolicy.DO_NOT_CREATE),
-            options=ApplyOptions(self.reclaims, need_order.apply_wave, repairs_drift=True),
+            options=apply_options(self.reclaims),
             memory=self.memory,
             namespace_exists=lambda _: None,
             now=self.now,
             clock=self.clock,
         )
+
+
+def apply_options(reclaims: Claims) -> ApplyOptions:
+    """How such sets are applied. Their operators judge readiness themselves, and only of the objects that matter."""
+    return ApplyOptions(reclaims, need_order.apply_wave, repairs_drift=True, needs_readable_status=False)
 
 
 def _delete_order(unwanted: Iterable[Address]) -> Callable[[Resource], int]:

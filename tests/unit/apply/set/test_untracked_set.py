@@ -22,9 +22,9 @@ from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.apply.set.plan import plan_apply, plan_prune
 from stellwerk.apply.set.plan.actions import Create, Remove, Update
 from stellwerk.apply.set.plan.inventory_update import of_live, of_wanted
-from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanInput
+from stellwerk.apply.set.plan.plan_input import LiveObject, PlanInput
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
-from stellwerk.apply.set.untracked_set import DIRECTIVE, EVERYTHING
+from stellwerk.apply.set.untracked_set import DIRECTIVE, EVERYTHING, apply_options
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, Unstructured
 from stellwerk.kube.types.object_meta import FieldManager
@@ -40,7 +40,7 @@ def state(
     """The set as it looks now."""
     return PlanInput(
         owner=OWNER,
-        options=ApplyOptions(reclaims, need_order.apply_wave, repairs_drift=True),
+        options=apply_options(reclaims),
         seen={ObjectIdentity.of(address.ref): LiveObject(address, obj) for address, obj in live.items()},
         resources={ObjectIdentity.of(address.ref): address.resource for address in live},
         confirmations=(memory or ObservedState()).confirmations,
@@ -547,3 +547,12 @@ def test_a_memory_forgets_what_left_the_set() -> None:
     memory = memory_of({o.address: applied(o) for o in (one, two)}, one, two)
     memory.keep_only([one.address])
     assert list(memory.confirmations) == [one.address]
+
+
+def test_a_status_that_cannot_be_read_is_waited_for_and_is_no_failure() -> None:
+    (deployment,) = labelled("{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}")
+    odd = applied(deployment, more={"status": {"conditions": {}}})
+    memory = memory_of({deployment.address: odd}, deployment)
+    stage = plan([deployment], state({deployment.address: odd}, memory))
+    assert stage.refused == ()
+    assert [each.why for each in stage.waits] == ["status.conditions is not a list"]

@@ -47,6 +47,8 @@ class ApplyOptions:
     """Among objects that may be written now, lower ones are written first."""
     repairs_drift: bool = False
     """Whether what others change is taken back at once; otherwise it waits for the reapply interval."""
+    needs_readable_status: bool = True
+    """Whether a status that cannot be read is a failure of its object. Otherwise the set waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -392,7 +392,8 @@ def _assessed(
         readiness = readiness_grace.readiness_of(obj, entry, live, last, state)
     except UnreadableStatus as error:
         further = entry.now(entry.phase, EntryStatus.UNKNOWN)
-        return ObjectDecision(further, waits=str(error), obstacle=Obstacle.UNREADABLE)
+        obstacle = Obstacle.UNREADABLE if state.options.needs_readable_status else None
+        return ObjectDecision(further, waits=str(error), obstacle=obstacle)
     if readiness.verdict is StatusVerdict.CURRENT:
         return ObjectDecision(entry.now(Phase.READY, EntryStatus.CURRENT))
     further = entry.now(entry.phase, EntryStatus(readiness.verdict.value))
