@@ -285,11 +285,26 @@ def test_a_pod_without_a_node_fails_after_fifteen_seconds_and_says_when_to_look_
 
 
 @pytest.mark.parametrize(
-    "listed", ["x", 5, {}, [5], [{"type": "Ready"}], [{"status": "True"}], [{"type": 1, "status": 2}]]
+    "listed",
+    ["x", 5, {}, [5], ["x"], [[]], [{"type": 1, "status": "True"}], [{"type": "Ready", "status": True}]],
 )
 def test_conditions_that_are_none_are_an_error(listed: JsonValue) -> None:
     with pytest.raises(UnreadableStatus, match=r"status\.conditions"):
         assess(live("x/v1 Thing", {"conditions": listed}), now=NOW)
+
+
+@pytest.mark.parametrize(
+    "odd", [{}, {"type": "SyncError", "message": "x"}, {"phase": "Succeeded"}, {"type": None, "status": None}]
+)
+def test_a_condition_without_type_or_status_is_passed_over(odd: JsonObject) -> None:
+    assert assess(live("x/v1 Thing", {"conditions": [odd]}), now=NOW).is_ready
+    assert assess(live("x/v1 Thing", {"conditions": [odd, {"type": "Ready", "status": "True"}]}), now=NOW).is_ready
+    unready: JsonObject = {"conditions": [odd, {"type": "Ready", "status": "False", "message": "late"}]}
+    assert assess(live("x/v1 Thing", unready), now=NOW) == Readiness(WAITING, "late")
+
+
+def test_a_condition_ready_without_a_status_is_waited_for() -> None:
+    assert assess(live("x/v1 Thing", {"conditions": [{"type": "Ready"}]}), now=NOW).verdict is WAITING
 
 
 def test_conditions_of_hints_are_asked_for_besides_the_status() -> None:

@@ -74,7 +74,7 @@ def judge(status: ObjectStatus) -> Readiness:
 
 @dataclass(frozen=True, slots=True)
 class StatusCondition:
-    """A condition of any kind of any author: only type and status can be relied on."""
+    """A condition of any kind of any author; empty texts where it has none."""
 
     type: str
     status: str
@@ -154,12 +154,14 @@ def conditions_of(body: JsonObject) -> dict[str, StatusCondition]:
 
 
 def _condition(item: JsonValue) -> StatusCondition:
-    if not isinstance(item, dict) or not isinstance(item.get("type"), str) or not isinstance(item.get("status"), str):
+    if not isinstance(item, dict) or not all(isinstance(item.get(name), str | None) for name in ("type", "status")):
         raise UnreadableStatus("status.conditions holds something that is not a condition")
-    texts = {name: value if isinstance(value := item.get(name), str) else "" for name in ("reason", "message")}
-    return StatusCondition(
-        str(item["type"]), str(item["status"]), **texts, observed_generation=_number(item.get("observedGeneration"))
-    )
+    # What is missing is empty: some kinds have conditions without a status (Argo CD), or without a type (OLM).
+    texts = {
+        name: value if isinstance(value := item.get(name), str) else ""
+        for name in ("type", "status", "reason", "message")
+    }
+    return StatusCondition(**texts, observed_generation=_number(item.get("observedGeneration")))
 
 
 def container_statuses(pod: Unstructured) -> list[JsonObject]:
