@@ -22,7 +22,7 @@ from stellwerk.apply.set.checks.adoption import existing
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.checks.resource_lookup import resources_of
 from stellwerk.apply.set.model.confirmation import Live, live_view
-from stellwerk.apply.set.model.desired_set import API_SERVICE, DesiredObject, prepared, promised
+from stellwerk.apply.set.model.desired_set import API_SERVICE, DesiredObject, prepared, promised, remembered
 from stellwerk.apply.set.model.inventory import Inventory, ManagedType, ObjectIdentity, is_managed
 from stellwerk.apply.set.model.policy import MissingNamespacesPolicy, Policies, UpdatePolicy
 from stellwerk.apply.set.object_set import ObjectSet, SetProgress
@@ -80,9 +80,10 @@ class Engine:
 
     async def wanted(self, release: Release, documents: Sequence[Document]) -> tuple[DesiredObject, ...]:
         """The objects as they would be applied. Raises InvalidSet, ApiError."""
+        served = await discover.served(documents, self.client.mapper, promised(documents))
         return prepared(
             documents,
-            await discover.served(documents, self.client.mapper, promised(documents)),
+            remembered(documents, served, lambda: release.inventory),
             namespace=release.key.namespace,
             owner=release.owner,
             policies=self._policies,

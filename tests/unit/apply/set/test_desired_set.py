@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
@@ -22,9 +24,9 @@ from tests.unit.apply.set.given import (
 
 from stellwerk.apply.errors import InvalidSet
 from stellwerk.apply.objects.desired import MAX_OBJECTS, Document
-from stellwerk.apply.objects.manifests import Origin
-from stellwerk.apply.set.model.desired_set import prepared
-from stellwerk.apply.set.model.inventory import ManagedType
+from stellwerk.apply.objects.manifests import Origin, read_text
+from stellwerk.apply.set.model.desired_set import prepared, remembered
+from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ManagedType, Phase
 from stellwerk.apply.set.model.policy import AdoptionPolicy
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, dig
@@ -180,6 +182,37 @@ def test_too_many_objects_are_refused_whole() -> None:
             policies=SSA,
             set_digest="s",
         )
+
+
+MEASURE = GroupVersionKind("metrics.example.org", "v1", "Measure")
+WITHOUT_MEASURE = {gvk: resource for gvk, resource in RESOURCES.items() if gvk != MEASURE}
+
+
+@pytest.mark.parametrize("namespace", ["", "there"])
+def test_an_object_of_a_silent_api_service_is_the_one_that_the_set_had(namespace: str) -> None:
+    documents = read_text(api_service() + document("Measure", "m"))
+    had = InventoryEntry(
+        gvk=GroupVersionKind(MEASURE.group, "v1beta1", MEASURE.kind),
+        key=ObjectKey(namespace, "m"),
+        digest="d",
+        phase=Phase.COMPLETED,
+    )
+    guessed = InventoryEntry(gvk=MEASURE, key=ObjectKey("" if namespace else "there", "m"))
+    for entries in ((had,), (guessed, had), (had, guessed)):
+        served = remembered(documents, WITHOUT_MEASURE, partial(Inventory, entries))
+        _, measure = prepared(documents, served, namespace="there", owner=US, policies=SSA, set_digest="s1")
+        assert measure.identity == had.identity
+        assert not measure.is_served
+
+
+def test_nothing_is_remembered_of_kinds_that_are_served_or_that_the_set_does_not_bring() -> None:
+    def unread() -> Inventory:
+        raise AssertionError("not needed")
+
+    assert remembered(read_text(api_service() + document("Measure", "m")), RESOURCES, unread) == RESOURCES
+    assert remembered(read_text(document("Measure", "m")), WITHOUT_MEASURE, unread) == WITHOUT_MEASURE
+    documents = read_text(api_service() + document("Measure", "m"))
+    assert remembered(documents, WITHOUT_MEASURE, Inventory) == WITHOUT_MEASURE
 
 
 def test_an_empty_set_is_a_set() -> None:

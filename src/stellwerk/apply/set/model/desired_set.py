@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from stellwerk.apply.errors import InvalidSet, Problem
 from stellwerk.apply.objects import json_edit
-from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set
+from stellwerk.apply.objects.desired import Address, Desired, Document, desired_set, kinds_of
 from stellwerk.apply.set.model import owner as owners
-from stellwerk.apply.set.model.inventory import APPLIED_ONCE, ManagedType, ObjectIdentity
+from stellwerk.apply.set.model.inventory import APPLIED_ONCE, Inventory, ManagedType, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Ownership
 from stellwerk.apply.set.model.policy import Directive, InvalidDirective, Policies, ReconcilePolicy, directive
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
@@ -90,6 +90,26 @@ def promised(documents: Iterable[Document]) -> set[tuple[str, str]]:
     return {(_text(dig(spec, "group")), _text(dig(spec, "version"))) for spec in services}
 
 
+def remembered(
+    documents: Sequence[Document], served: Mapping[GroupVersionKind, Resource], inventory: Callable[[], Inventory]
+) -> dict[GroupVersionKind, Resource]:
+    """What is served, and the kinds that APIServices among the documents bring and that the set had before. Pure.
+
+    While such an APIService does not answer, only the set's own objects show whether its kinds have namespaces. With
+    another scope they would be other objects: those that are there would be unwanted, and completed ones made again.
+    The inventory, which may be large, is only read where such a kind is not served.
+    """
+    groups = promised(documents)
+    unserved = [gvk for gvk in kinds_of(documents) if gvk not in served and (gvk.group, gvk.version) in groups]
+    if not unserved:
+        return dict(served)
+    # Wanted ones last, so that they count: what is unwanted may be here under a guess that was wrong.
+    entries = sorted(inventory(), key=lambda entry: entry.is_wanted)
+    scopes = {(entry.gvk.group, entry.gvk.kind): bool(entry.key.namespace) for entry in entries}
+    known = [gvk for gvk in unserved if (gvk.group, gvk.kind) in scopes]
+    return {**served, **{gvk: _unserved(gvk, namespaced=scopes[gvk.group, gvk.kind]) for gvk in known}}
+
+
 def uniform(
     desired: Iterable[Desired], owner: Ownership, asked: Directive, digest_of: Callable[[Desired], str] | None = None
 ) -> tuple[DesiredObject, ...]:
@@ -149,8 +169,8 @@ def _or_promised(
 ) -> Callable[[GroupVersionKind], Resource | None]:
     """What is served, and what APIServices among the documents will bring: of that neither path nor scope is known.
 
-    Such a kind is taken to be namespaced, as nearly all are. If it is not, its object has another key when it is
-    served, and the entry under the wrong one is dropped (`plan_prune`).
+    Such a kind is taken to be namespaced, as nearly all are, unless the set had it before (`remembered`). If it is not,
+    its object has another key when it is served, and the entry under the wrong one is dropped (`plan_prune`).
     """
     look_up = resource_of.get if isinstance(resource_of, Mapping) else resource_of
     groups = promised(documents)
@@ -159,9 +179,13 @@ def _or_promised(
 
     def resource(gvk: GroupVersionKind) -> Resource | None:
         is_promised = (gvk.group, gvk.version) in groups
-        return look_up(gvk) or (Resource(*gvk, plural="", namespaced=True) if is_promised else None)
+        return look_up(gvk) or (_unserved(gvk, namespaced=True) if is_promised else None)
 
     return resource
+
+
+def _unserved(gvk: GroupVersionKind, *, namespaced: bool) -> Resource:
+    return Resource(*gvk, plural="", namespaced=namespaced)
 
 
 def _wanted(desired: Desired, asked: Directive, owner: Owner, set_digest: str) -> DesiredObject:

@@ -19,7 +19,7 @@ from stellwerk.apply.objects.desired import kinds_of
 from stellwerk.apply.set.checks import permission_precheck
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.desired_set import DesiredObject, promised
+from stellwerk.apply.set.model.desired_set import DesiredObject, promised, remembered
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress
@@ -241,13 +241,14 @@ class Deployer:
         # Unlike an object, a hook has to be served now: whether it can run is checked below.
         pending = promised(documents) - {(gvk.group, gvk.version) for gvk in kinds_of(of_hooks)}
         served = await discover.served((*documents, *of_hooks), target.client.mapper, pending)
-        identity = (rendered.digest, content.digest, terms, tuple(served.values()))
+        resources = remembered(documents, served, lambda: inventory_codec.read(component.status.inventory))
+        identity = (rendered.digest, content.digest, terms, tuple(resources.values()))
         known = self._prepared.get(identity)
         if known is None:
             delete_hooks.check(hooks, served, terms)
             weight = _SET_BYTES + rendered.size
             is_large = len(documents) > _LARGE_SET or weight > _LARGE_SET_BYTES
-            prepare = partial(terms.desired, documents, served, content.digest)
+            prepare = partial(terms.desired, documents, resources, content.digest)
             known = _Prepared(await threads.run(prepare) if is_large else prepare(), is_large)
             self._prepared.put(identity, known, weight, component.metadata.namespace)
         return known

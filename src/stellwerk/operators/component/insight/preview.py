@@ -24,7 +24,7 @@ from stellwerk.apply.errors import ApplyError
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.desired_set import DesiredObject, promised
+from stellwerk.apply.set.model.desired_set import DesiredObject, promised, remembered
 from stellwerk.apply.set.model.owner import Owner
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.delivery.template_lookup import answer
@@ -112,7 +112,8 @@ class ComponentPreviewInput:
         owner = Owner(RECONCILER, digests.owner_id(home.metadata.uid, component.key))
         served = await discover.served(documents, self.client.mapper, promised(documents))
         terms = Terms(component.target.namespace, owner, status_plan.policies(component.spec))
-        return terms.desired(documents, served, content.digest)
+        resources = remembered(documents, served, lambda: inventory_codec.read(component.status.inventory))
+        return terms.desired(documents, resources, content.digest)
 
     async def _lookup(self, query: TemplateQuery) -> JsonValue | Missing:
         if self.client is None or query.where == "kubeconfig":
