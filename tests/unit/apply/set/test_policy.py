@@ -243,7 +243,19 @@ PATTERNS = st.lists(
 def test_many_patterns_mean_what_each_of_them_means(patterns: list[TypePattern], group: str, kind: str) -> None:
     together, meaning = TypePatterns(patterns), [each for each in patterns if each.matches(group, kind)]
     assert together.matches(group, kind) is bool(meaning)
-    assert together.first([(group, kind)]) == (meaning[0] if meaning else None)
+    assert together.first(group, kind) == (meaning[0] if meaning else None)
     may_mean = together.of_group(group)
     assert (may_mean is not None) is any(each.matches(group, each.kind) for each in patterns)
     assert may_mean is None or may_mean in patterns
+
+
+@for_all(PATTERNS, st.lists(st.tuples(GROUPS, KINDS), max_size=6))
+def test_kinds_come_under_their_first_pattern_in_the_order_of_the_patterns(
+    patterns: list[TypePattern], kinds: list[tuple[str, str]]
+) -> None:
+    groups = TypePatterns(patterns).grouped(kinds, lambda kind: kind)
+    assert [pattern for pattern, _ in groups] == sorted((pattern for pattern, _ in groups), key=patterns.index)
+    expected = [
+        (first, kind) for kind in kinds if (first := next((p for p in patterns if p.matches(*kind)), None)) is not None
+    ]
+    assert sorted((pattern, kind) for pattern, found in groups for kind in found) == sorted(expected)

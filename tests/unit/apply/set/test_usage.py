@@ -16,7 +16,7 @@ from stellwerk.apply.set.checks.crd_usage import CrdUsage, will_not_answer
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.policy import TypePattern, TypePatterns
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Undiscovered
+from stellwerk.kube.types.errors import Forbidden, Status, Undiscovered
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import HasMetadata, Listing, PartialObjectMetadata, View
 from stellwerk.kube.types.object_meta import Condition
@@ -58,6 +58,7 @@ class Server:
     served: list[Resource]
     used: tuple[str, ...] = ()
     silent: list[tuple[str, str]] = field(default_factory=list)
+    refused: tuple[str, ...] = ()
     asked: list[str] = field(default_factory=list)
 
     @property
@@ -72,6 +73,8 @@ class Server:
 
     async def pages(self, view: View[HasMetadata], **_: object) -> AsyncIterator[Listing[PartialObjectMetadata]]:
         self.asked.append(view.resource.kind)
+        if view.resource.kind in self.refused:
+            raise Forbidden(Status(code=403))
         yield Listing([PartialObjectMetadata()] if view.resource.kind in self.used else [], "1")
 
 
@@ -88,8 +91,18 @@ async def test_a_type_that_others_use_is_named_as_the_first_pattern_that_means_i
     server = Server([kind("One"), kind("Two"), kind("Three", "b.org")], used=("Two", "Three"))
     patterns = (TypePattern("*.org", "One"), TypePattern("*.example.com", "*"), TypePattern("b.org", "*"))
     assert await obstacle(server, *patterns) == "type *.*.example.com is still in use (instances exist)"
-    assert sorted(server.asked) == ["One", "Three", "Two"]
+    assert sorted(server.asked) == ["One", "Two"]
     assert await obstacle(Server(server.served), *patterns) == ""
+
+
+@pytest.mark.req("R-112")
+async def test_a_kind_that_cannot_be_listed_hides_no_use_of_an_earlier_pattern() -> None:
+    kinds = [kind("Two"), kind("One")]
+    patterns = (TypePattern("a.example.com", "One"), TypePattern("a.example.com", "Two"))
+    used = await obstacle(Server(kinds, used=("One",), refused=("Two",)), *patterns)
+    assert used == "type One.a.example.com is still in use (instances exist)"
+    with pytest.raises(Forbidden):
+        await obstacle(Server(kinds, refused=("Two",)), *patterns)
 
 
 async def test_kinds_of_a_silent_api_service_that_a_pattern_may_mean_are_not_taken_for_unused() -> None:

@@ -67,16 +67,17 @@ class CrdUsage:
         return _one_version_each(brought)
 
     async def _used_of(self, patterns: TypePatterns) -> TypePattern | None:
-        """The first pattern of whose kinds others have instances. One request for each kind that is served."""
+        """The first pattern of whose kinds others have instances. At most one request for each kind that is served.
+
+        In the order of the patterns: what blocks is known though a later kind cannot be listed, and ends the search.
+        """
         served = await self.client.mapper.all()
-        asked = _one_version_each(each for each in served if patterns.matches(each.group, each.kind))
-        answers = await together(asked, self._has_foreign)
-        used = [(each.group, each.kind) for each, is_used in zip(asked, answers, strict=True) if is_used]
-        if (first := patterns.first(used)) is not None:
-            return first
+        for pattern, kinds in patterns.grouped(_one_version_each(served), lambda each: (each.group, each.kind)):
+            if await self._any_foreign(kinds):
+                return pattern
         for group, version in self.client.mapper.undiscovered():
-            if (pattern := patterns.of_group(group)) is not None:
-                raise _unknown(f"type {pattern}", group, version)
+            if (may_mean := patterns.of_group(group)) is not None:
+                raise _unknown(f"type {may_mean}", group, version)
         return None
 
     async def _any_foreign(self, resources: Sequence[Resource]) -> bool:

@@ -20,6 +20,8 @@ from stellwerk.kube.types import duration
 REAPPLY_SECONDS = 3600.0
 LOWEST_ORDER, HIGHEST_ORDER = -32768, 32767
 
+T = TypeVar("T")
+
 
 class AdoptionPolicy(Enum):
     """What happens to an object that exists and is not ours."""
@@ -121,10 +123,18 @@ class TypePatterns:
         """Whether a kind is meant."""
         return bool(self) and any(pattern in self._places for pattern in _meaning(group, kind))
 
-    def first(self, kinds: Iterable[tuple[str, str]]) -> TypePattern | None:
-        """The first of the patterns that means one of these groups and kinds."""
-        found = (pattern for kind in kinds for pattern in _meaning(*kind) if pattern in self._places)
+    def first(self, group: str, kind: str) -> TypePattern | None:
+        """The first of the patterns that means a kind."""
+        found = (pattern for pattern in _meaning(group, kind) if pattern in self._places)
         return min(found, key=self._places.__getitem__, default=None)
+
+    def grouped(self, items: Iterable[T], kind_of: Callable[[T], tuple[str, str]]) -> list[tuple[TypePattern, list[T]]]:
+        """The items whose kinds are meant, under the first pattern that means each, in the order of the patterns."""
+        groups: dict[TypePattern, list[T]] = {}
+        for item in items:
+            if (pattern := self.first(*kind_of(item))) is not None:
+                groups.setdefault(pattern, []).append(item)
+        return sorted(groups.items(), key=lambda group: self._places[group[0]])
 
     def of_group(self, group: str) -> TypePattern | None:
         """A pattern that may mean kinds of this group; None where there is none."""
