@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.component.api import Blueprint
+from stellwerk.testing.faults import AnswerInstead, FaultProxy, requests
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
@@ -62,6 +65,22 @@ async def test_a_missing_secret_and_a_missing_source_are_named_at_once(
     await then.shows("Pending", "Retrying", saying=f"error resolving references: {secret}; {source}")
     await given.source({"one.yaml": config("one", "{{ .value }}")})
     await then.shows("Pending", "Retrying", saying=f"error resolving references: {secret}")
+    await given.secret("values", values="value: a")
+    await then.ready()
+
+
+async def test_a_blueprint_that_cannot_be_read_hides_no_missing_secret(
+    proxy: FaultProxy, behind: Running, given: Given, then: Then
+) -> None:
+    metadata: JsonObject = {"name": "print", "namespace": given.namespace}
+    files: JsonObject = {"one.yaml": config("one", "{{ .value }}")}
+    await given.client.apply(Blueprint, {"metadata": metadata, "spec": {"files": files}}, force=True)
+    with proxy.on_requests(requests("get", Blueprint.resource.group_resource), AnswerInstead(403)):
+        await behind.start()
+        await given.component(valuesFrom=[{"name": "values"}], sourceRef={"blueprint": {"name": "print"}})
+        secret = f"/valuesFrom/0: error loading secret {then.key('values')}: not found"
+        await then.shows("Pending", "Retrying", saying=f"error resolving references: {secret}")
+        assert "Error" not in {page.state for page in then.history.pages["comp"]}
     await given.secret("values", values="value: a")
     await then.ready()
 

@@ -27,7 +27,7 @@ from stellwerk.delivery.sets import set_reports, workload_causes
 from stellwerk.delivery.sets.workload_causes import WorkloadCauses
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Forbidden, is_refused_by_admission
+from stellwerk.kube.types.errors import ApiError, Forbidden, is_refused_by_admission
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.component import errors
 from stellwerk.operators.component.api import FINALIZER, SUSPEND_REASON_ANNOTATION, Component
@@ -248,9 +248,10 @@ class ComponentPass:
         return await self.services.artifacts.offer(self.component, source, resolved.login)
 
     async def _with_source(self, failure: errors.ComponentFailed) -> errors.ComponentFailed:
-        """The failure of references, with the cause why the source is not ready either. Raises ApiError.
+        """The failure of references, with the cause why the source is not ready either.
 
-        Only where a watch shows that: a web server is not asked for a Component that cannot be applied.
+        Only where a watch shows that: a web server is not asked for a Component that cannot be applied. Any other
+        failure of the source must not hide what is missing; it is reported when nothing is.
         """
         found = sources.given(self.component)
         if len(found) != 1 or found[0].repository is not None:
@@ -259,6 +260,8 @@ class ComponentPass:
             await self._offer(found[0], Resolved())
         except errors.SourceNotReady as source:
             return errors.ReferencesUnresolved(f"{failure.why}; {source.why}")
+        except (ApiError, errors.ComponentFailed):
+            return failure
         return failure
 
     async def _files(self, source: sources.Source, artifact: Artifact, resolved: Resolved) -> Files:
