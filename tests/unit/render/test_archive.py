@@ -552,6 +552,17 @@ def test_a_folder_that_an_archive_names_exists_though_it_is_empty(path: str) -> 
         found.below("deploy/ap")
 
 
+def test_an_empty_folder_exists_in_a_part_of_the_archive_as_well() -> None:
+    folders = [Member(f"{name}/", type=tarfile.DIRTYPE) for name in ("chart", "chart/crds", "chart/crds/old", "other")]
+    for file in (Member("chart/Chart.yaml", b"name: a"), Member("README.md", b"text")):
+        found = unpack(tar_gz([*folders, file]))
+        for part, path in ((found.under("chart"), "crds"), (found.below("chart"), "chart/crds")):
+            assert len(part.below(path)) == len(part.below(f"{path}/old")) == len(part.under(f"{path}/old")) == 0
+            with pytest.raises(PathNotFound):
+                part.below("other")
+        assert found.under("chart/crds").under("old") == Files.of({})
+
+
 def test_a_path_that_is_a_file_is_said_to_be() -> None:
     with pytest.raises(NotADirectory) as caught:
         FILES.under("a.yaml")

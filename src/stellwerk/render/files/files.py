@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from stellwerk.render.errors import BadArchive, NotADirectory, PathNotFound
@@ -33,7 +33,7 @@ class Files(Mapping[str, bytes]):
         """`contents` and `folders` must have clean paths, as `of` makes sure for files."""
         self._contents = {path: contents[path] for path in sorted(contents)}
         self._views: dict[str, Files] = {}
-        self._empty = sorted(folder for folder in folders if not self._below(f"{folder}/"))
+        self._empty = sorted(folder for folder in folders if not _below(self._names, folder))
         """Folders that have no files."""
 
     @classmethod
@@ -100,7 +100,8 @@ class Files(Mapping[str, bytes]):
         if not folder:
             return self
         start = len(folder) + 1
-        return Files({name[start:]: content for name, content in below.items()})
+        empty = [each[start:] for each in below._empty if each != folder]
+        return Files({name[start:]: content for name, content in below.items()}, empty)
 
     def below(self, path: str) -> Files:
         """The files below a folder, under full paths."""
@@ -111,20 +112,15 @@ class Files(Mapping[str, bytes]):
             raise PathNotFound(path)
         if folder in self._views:
             return self._views[folder]
-        names = self._below(f"{folder}/")
-        if not names:
-            if any(f"{empty}/".startswith(f"{folder}/") for empty in self._empty):
-                return NOTHING
+        names = _below(self._names, folder)
+        empty = [*_below(self._empty, folder), *([folder] if folder in self._empty else [])]
+        if not names and not empty:
             raise NotADirectory(path) if folder in self._contents else PathNotFound(path)
-        view = self if len(names) == len(self) else Files({name: self._contents[name] for name in names})
+        is_all = len(names) == len(self) and len(empty) == len(self._empty)
+        view = self if is_all else Files({name: self._contents[name] for name in names}, empty)
         if view is not self and len(self._views) < _MOST_VIEWS:
             self._views[folder] = view  # its digest is asked for in every pass
         return view
-
-    def _below(self, prefix: str) -> list[str]:
-        first = bisect_left(self._names, prefix)
-        # "0" is the character after "/".
-        return self._names[first : bisect_left(self._names, f"{prefix[:-1]}0")]
 
     @cached_property
     def _names(self) -> list[str]:
@@ -132,6 +128,12 @@ class Files(Mapping[str, bytes]):
 
 
 NOTHING = Files({})
+
+
+def _below(paths: Sequence[str], folder: str) -> Sequence[str]:
+    """Those of the sorted paths that are below a folder."""
+    # "0" is the character after "/".
+    return paths[bisect_left(paths, f"{folder}/") : bisect_left(paths, f"{folder}0")]
 
 
 def clean_path(path: str) -> str | None:
