@@ -29,6 +29,7 @@ from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import EntryStatus, Inventory, Phase
 from stellwerk.apply.set.model.policy import TypePattern
+from stellwerk.apply.set.plan import plan_apply
 from stellwerk.apply.set.plan.actions import Create, LookUp, Remove, Update
 from stellwerk.apply.set.plan.stage import Stage
 from stellwerk.kube.types.model import JsonObject
@@ -283,6 +284,18 @@ def test_a_purged_object_is_not_made_again_until_it_changes() -> None:
     assert stage.done
     assert made(world) == ["hook", "hook"]
     assert phases(inventory) == {"hook": "Completed"}
+
+
+def test_a_purged_object_of_a_kind_that_is_not_served_yet_is_looked_for_again_soon() -> None:
+    objects = wanted(document("Measure", "hook", purge_order=0))
+    world = calm_world()
+    inventory = Inventory(tuple(replace(entry, phase=Phase.COMPLETING) for entry in registered(objects)))
+    state = world.state(inventory)
+    silent = {identity: replace(resource, plural="") for identity, resource in state.resources.items()}
+    stage = plan_apply.next_stage(objects, inventory, replace(state, resources=silent))
+    assert [str(each) for each in stage.waits] == ["Measure there/hook: its kind is not served yet"]
+    assert (stage.actions, stage.again_at) == ((), world.clock + 1)
+    assert phases(stage.inventory) == {"hook": "Completing"}
 
 
 def test_a_purged_object_that_has_become_another_ones_is_not_deleted() -> None:

@@ -33,7 +33,7 @@ from stellwerk.apply.set.model.inventory import (
 )
 from stellwerk.apply.set.plan import plan_prune
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove
-from stellwerk.apply.set.plan.plan_input import PlanInput
+from stellwerk.apply.set.plan.plan_input import UNSERVED, UNSERVED_SECONDS, PlanInput
 from stellwerk.apply.set.plan.plan_object import decide
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready, grouped
 from stellwerk.kube.types.identifiers import GroupVersionKind
@@ -79,16 +79,21 @@ def _completions(inventory: Inventory, state: PlanInput) -> Stage | None:
     actions: list[Action] = []
     changes: dict[ObjectIdentity, InventoryEntry | None] = {}
     waits: list[Unready] = []
+    again_at: float | None = None
     for entry in completing:
         if _is_over(entry, state):
             changes[entry.identity] = replace(entry.now(Phase.COMPLETED, EntryStatus.NONE), uid="")
             continue
         changes[entry.identity] = entry.now(Phase.COMPLETING, EntryStatus.TERMINATING)
+        if _is_unserved(entry, state):  # no watch shows when it is served again
+            waits.append(Unready(entry.ref, UNSERVED))
+            again_at = state.clock + UNSERVED_SECONDS
+            continue
         waits.append(Unready(entry.ref, "has done its work and is being deleted"))
         if (action := _end(entry, state)) is not None:
             actions.append(action)
     groups = (tuple(actions),) if actions else ()
-    return Stage(inventory.changed(changes), groups=groups, waits=tuple(waits), again=not waits)
+    return Stage(inventory.changed(changes), groups=groups, waits=tuple(waits), again=not waits, again_at=again_at)
 
 
 def _is_over(entry: InventoryEntry, state: PlanInput) -> bool:
@@ -99,12 +104,16 @@ def _is_over(entry: InventoryEntry, state: PlanInput) -> bool:
     return not state.proves(entry, seen.live)
 
 
+def _is_unserved(entry: InventoryEntry, state: PlanInput) -> bool:
+    """Whether an object is not seen, and cannot be looked up as long as its kind is not served."""
+    return entry.identity not in state.seen and not state.resources[entry.identity].plural
+
+
 def _end(entry: InventoryEntry, state: PlanInput) -> Remove | LookUp | None:
     """What it takes to end an object that has done its work; None where it is going."""
     seen = state.seen.get(entry.identity)
     if seen is None:
-        resource = state.resources[entry.identity]
-        return LookUp(Address(resource, entry.key)) if resource.plural else None
+        return LookUp(Address(state.resources[entry.identity], entry.key))
     metadata = seen.live.metadata
     if metadata.is_terminating:
         return None
