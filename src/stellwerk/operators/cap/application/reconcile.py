@@ -55,17 +55,10 @@ class ApplicationFailed(ReconcileError):
 
 @dataclass(slots=True)
 class ApplicationMemo:
-    """What is remembered of an application."""
-
-    counts: ShownCounts = field(default_factory=ShownCounts)
-    refusals: Refusals = field(default_factory=Refusals)
-
-
-@dataclass(slots=True)
-class ApplicationMemo:
     """What is remembered of an application while it exists."""
 
     counts: ShownCounts = field(default_factory=ShownCounts)
+    refusals: Refusals = field(default_factory=Refusals)
     exposures: ObservedState = field(default_factory=ObservedState)
 
 
