@@ -22,7 +22,7 @@ from stellwerk.cli.objects.wait_result import Ending
 from stellwerk.cli.shell import progress_line, settings
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.text import escaped
-from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.errors import ApiError, ServerFault, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured, dig, unstructured
 from stellwerk.kube.watch.watch import Watcher
@@ -94,9 +94,11 @@ async def until(
     except TimeoutError:
         pass
     if not is_watched:
-        seen = await cluster.client.find(unstructured(resource), obj.key.name, obj.key.namespace)
-        if holds(seen):
-            return seen
+        with contextlib.suppress(Unreachable, ServerFault, TimeoutError):  # then the time is up all the same
+            async with asyncio.timeout(wait_result.LOOK_SECONDS):
+                seen = await cluster.client.find(unstructured(resource), obj.key.name, obj.key.namespace)
+            if holds(seen):
+                return seen
     ignored = not was_noticed(seen) and patience.seconds >= SILENT_SECONDS
     leader = await _leader_of_ignored(cluster, obj) if ignored else None
     raise await _too_late(cluster, obj, seen, wanted, patience.seconds, leader)
