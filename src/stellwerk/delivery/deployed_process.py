@@ -1,4 +1,4 @@
-"""What a Deployment runs: an operator of ours is found by its command, its settings by its flags and variables."""
+"""What a Deployment or a pod runs: an operator of ours is found by its command, its settings by flags and variables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,15 @@ class DeployedProcess:
 
 def of_deployment(deployment: Unstructured) -> Iterator[DeployedProcess]:
     """The processes of its containers. What is no list or no text in it is passed over."""
-    containers = deployment.at("spec", "template", "spec", "containers")
+    return _of_containers(deployment.at("spec", "template", "spec", "containers"))
+
+
+def of_pod(pod: Unstructured) -> Iterator[DeployedProcess]:
+    """The processes of its containers, as those of a Deployment."""
+    return _of_containers(pod.at("spec", "containers"))
+
+
+def _of_containers(containers: JsonValue) -> Iterator[DeployedProcess]:
     for container in containers if isinstance(containers, list) else ():
         words = [str(word) for part in ("command", "args") for word in _listed(dig(container, part))]
         variables = {

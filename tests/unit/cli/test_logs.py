@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -15,10 +15,11 @@ import pytest
 from stellwerk.cli.look import logs
 from stellwerk.cli.look.logs import File, LogFilter, LoggedDeployment, LoggedPod, LogLine
 from stellwerk.cli.main import run
+from stellwerk.cli.shell.errors import Exit
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 
 CONSOLE = """\
 13:45:01.123 INFO    Component shop/web: reconciled revision=r1
@@ -98,13 +99,30 @@ DEPLOYMENTS: list[JsonObject] = [
 ]
 
 
+PODS: list[JsonObject] = [
+    {
+        "metadata": {"name": name, "namespace": "system"},
+        "spec": {"containers": [{"name": "proxy"}, {"name": "manager", "command": [command], "args": ["run", "cap"]}]},
+    }
+    for name, command in (("operator-1", "stellwerk"), ("web-0", "server"))
+]
+
+
 class _Cluster(BaseHTTPRequestHandler):
     """The pods of an operator, as far as this verb asks for them. The first has not started."""
+
+    refusals: Mapping[str, int] = {}
+    """Codes by the ends of paths."""
 
     def do_GET(self) -> None:
         place, code = urlsplit(self.path), 200
         query = parse_qs(place.query)
-        if place.path == "/api/v1/namespaces/system/pods":
+        if refused := [each for end, each in self.refusals.items() if place.path.endswith(end)]:
+            code = refused[0]
+            body = json.dumps({"kind": "Status", "status": "Failure", "message": "it is refused", "code": code})
+        elif place.path == "/api/v1/pods":
+            body = json.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": PODS})
+        elif place.path == "/api/v1/namespaces/system/pods":
             labels = query["labelSelector"][0]
             metadata = [{"name": name, "namespace": "system"} for name in ("operator-0", "operator-1")]
             items = [{"metadata": each} for each in metadata] if labels == "app=operator" else []
@@ -132,8 +150,10 @@ class _Cluster(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server() -> Iterator[str]:
-    found = ThreadingHTTPServer(("127.0.0.1", 0), _Cluster)
+def server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A cluster; its parameter: what it refuses."""
+    handler = type("Refusing", (_Cluster,), {"refusals": getattr(request, "param", {})})
+    found = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=found.serve_forever, daemon=True)
     thread.start()
     try:
@@ -178,15 +198,72 @@ async def test_a_pod_that_has_no_log_yet_is_named_once(server: str, capsys: pyte
     assert capsys.readouterr().err.count("ContainerCreating") == 1
 
 
-def test_the_pods_of_an_original_are_found_by_the_name_of_its_deployment() -> None:
-    template: JsonObject = {"spec": {"containers": [{"name": "operator", "command": ["/manager"]}]}}
+@pytest.mark.parametrize("follow", [[], ["--follow"]])
+@pytest.mark.parametrize("server", [{"/log": 401}, {"/log": 403}, {"operator-0/log": 401}], indirect=True, ids=repr)
+def test_where_no_log_may_be_read_it_fails(server: str, follow: list[str]) -> None:
+    assert run(["logs", "--server", server, *follow]) == Exit.FORBIDDEN
+
+
+@pytest.mark.parametrize("server", [{"operator-0/log": 403}], indirect=True)
+def test_a_pod_whose_log_may_not_be_read_is_named_and_the_others_are_read(
+    server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["logs", "--server", server]) == 0
+    captured = capsys.readouterr()
+    assert "started" in captured.out
+    assert captured.err.startswith("Left out, Pod system/operator-0: ")
+
+
+@pytest.mark.parametrize("server", [{"/deployments": 403}], indirect=True)
+def test_pods_are_found_by_their_command_where_no_deployment_may_be_listed(
+    server: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["logs", "--server", server]) == 0
+    captured = capsys.readouterr()
+    assert "started" in captured.out
+    assert captured.err == "", "the pod of another program is not asked"
+
+
+@pytest.mark.parametrize("server", [{"/deployments": 403, "/pods": 403}], indirect=True)
+def test_where_no_pod_may_be_listed_it_fails(server: str) -> None:
+    assert run(["logs", "--server", server]) == Exit.FORBIDDEN
+
+
+def _original(labels: JsonObject, annotations: JsonObject, *containers: str) -> Unstructured:
+    named: list[JsonValue] = [{"name": name, "command": ["/manager"]} for name in containers]
     body: JsonObject = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "r-component-operator", "namespace": "home"},
-        "spec": {"selector": {"matchLabels": {"app": "it"}}, "template": template},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"annotations": annotations}, "spec": {"containers": named}},
+        },
     }
-    assert logs.logged([Unstructured.of(body)]) == [LoggedDeployment("home", "app=it", "operator")]
+    return Unstructured.of(body)
+
+
+DEFAULT = "kubectl.kubernetes.io/default-container"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "containers", "container"),
+    [
+        ({}, ["operator"], "operator"),
+        ({}, ["proxy", "manager"], "manager"),
+        ({DEFAULT: "operator"}, ["proxy", "manager", "operator"], "operator"),
+        ({DEFAULT: "absent"}, ["proxy", "operator"], "proxy"),
+    ],
+)
+def test_the_pods_of_an_original_are_found_by_the_name_of_its_deployment(
+    annotations: JsonObject, containers: list[str], container: str
+) -> None:
+    original = _original({"app": "it"}, annotations, *containers)
+    assert logs.logged([original]) == [LoggedDeployment("home", "app=it", container)]
+
+
+def test_a_deployment_without_labels_of_its_pods_is_left_out() -> None:
+    assert logs.logged([_original({}, {}, "operator")]) == []
 
 
 def test_where_no_operator_is_found_that_is_said(server: str, capsys: pytest.CaptureFixture[str]) -> None:

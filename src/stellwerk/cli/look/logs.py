@@ -1,7 +1,8 @@
 """`stellwerk logs`: what the operators logged, all of it or about one object.
 
 The operators of the local system write files; those of a cluster are the pods of the Deployments that `stellwerk check`
-finds, whatever labels the values of a chart give them. Both forms of lines are read, JSON and the one for terminals,
+finds, whatever labels the values of a chart give them. A user may be allowed to read pods and their logs alone: then
+those of our operators are found by their command. Both forms of lines are read, JSON and the one for terminals,
 and printed in one form.
 """
 
@@ -27,7 +28,7 @@ from stellwerk.cli.shell.output import print_value
 from stellwerk.cli.shell.text import escaped
 from stellwerk.delivery import deployed_process, workloads
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import NotFound, StatusError
+from stellwerk.kube.types.errors import BadRequest, Forbidden, NotFound, ServerFault, TooManyRequests
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.local.cluster import at_address
@@ -37,6 +38,8 @@ _PAUSE_SECONDS = 1.0
 _MOST_BYTES = 16 << 20
 _MOST_LINES = 100_000
 """Of one file and of one pod; what is older is left out."""
+_LABELLED = "app.kubernetes.io/name,app.kubernetes.io/instance"
+"""The labels that the chart gives to every pod; values change their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +93,21 @@ async def logs(
         lines = [line for line in parsed((await source.new()).splitlines()) if wanted.takes(line)]
         found += len(lines)
         _print(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :], cluster.settings.output)
+    _require_one(sources)
     if not found and not follow:
         settings.say("No line is about that; the log of an operator begins with its start.")
     while follow:
         await asyncio.sleep(_PAUSE_SECONDS)
         for source in sources:
             _print(filter(wanted.takes, parsed((await source.new()).splitlines())), cluster.settings.output)
+        _require_one(sources)
+
+
+def _require_one(sources: Sequence[File | LoggedPod]) -> None:
+    """Raise Forbidden where the user may read the log of none."""
+    refusals = [source.forbidden for source in sources if isinstance(source, LoggedPod)]
+    if refusals and refusals[0] is not None and None not in refusals:
+        raise refusals[0]
 
 
 async def _wanted(cluster: ClusterSession, subject: ObjectArgument | None, level: str) -> LogFilter:
@@ -176,7 +188,7 @@ async def _sources(cluster: ClusterSession) -> Sequence[File | LoggedPod]:
     if not found:
         raise Failure(
             "no log of an operator was found",
-            cause="you see no pod of a Deployment that runs one in this cluster, and it is no local system",
+            cause="you see no pod that runs one in this cluster, and it is no local system",
             fix="see whether the operators run: stellwerk check",
         )
     return found
@@ -208,24 +220,39 @@ def logged(deployments: Sequence[Unstructured]) -> list[LoggedDeployment]:
         for each in some
     ]
     return sorted(
-        {LoggedDeployment(body.key.namespace, workloads.selector(body), _container(body)) for body in found},
+        {
+            LoggedDeployment(body.key.namespace, labels, _container(body))
+            for body in found
+            if (labels := workloads.selector(body))  # without any, it would be all pods of the namespace
+        },
         key=lambda each: (each.namespace, each.labels),
     )
 
 
 def _container(deployment: Unstructured) -> str:
-    """The container of the operator: the one with our program, else the first."""
+    """The container of the operator: the one with our program, else the default of the pod, `manager`, or the first."""
     processes = [*deployed_process.of_deployment(deployment)]
-    return next((each.container for each in processes if each.runs()), processes[0].container if processes else "")
+    names = [each.container for each in processes]
+    default = deployment.at("spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/default-container")
+    preferred = [*(each.container for each in processes if each.runs()), default, "manager", *names]
+    return next((str(name) for name in preferred if name in names), "")
 
 
 async def _pods(cluster: ClusterSession) -> list[LoggedPod]:
+    """Raises Forbidden where the user may list no pods."""
     deployments = logged(await installations.deployments(cluster))
     pods = {
         pod.key: LoggedPod(cluster.client, pod.key, each.container)
         for each in deployments
         for pod in await cluster.list(Pod.resource, each.namespace, labels=each.labels)
     }
+    if not pods:
+        pods = {
+            pod.key: LoggedPod(cluster.client, pod.key, process.container)
+            for pod in await installations.in_sight(cluster, Pod.resource, labels=_LABELLED)
+            for process in deployed_process.of_pod(pod)
+            if process.runs()
+        }
     return [pod for _, pod in sorted(pods.items())]
 
 
@@ -256,12 +283,15 @@ class LoggedPod:
     key: ObjectKey
     container: str = ""
     """Without a name, a pod with several containers has no log."""
+    forbidden: Forbidden | None = None
+    """The answer to the last call, where the user may not read the log."""
     _last: str = ""
     _refused: str = ""
 
     async def new(self) -> str:
-        """What it wrote since the last call. Where the API server refuses that, a message reports it once."""
+        """What it wrote since the last call. Where this pod's log cannot be read, a message reports it once."""
 
+        self.forbidden = None
         path = f"/api/v1/namespaces/{self.key.namespace}/pods/{self.key.name}/log"
         params = {"timestamps": "true", "tailLines": str(_MOST_LINES)}
         params |= {"container": self.container} if self.container else {}
@@ -270,7 +300,9 @@ class LoggedPod:
             answer = await self.client.raw("GET", path, params=params, accept="*/*")
         except NotFound:  # the pod is gone, and so is its log
             return ""
-        except StatusError as error:  # its container has not started, or its node does not answer: others have logs
+        except (BadRequest, Forbidden, ServerFault, TooManyRequests) as error:
+            # Its container has not started, or its node does not answer, or rights end at namespaces: others have logs.
+            self.forbidden = error if isinstance(error, Forbidden) else None
             if (refused := str(error)) != self._refused:
                 settings.say(f"Left out, Pod {self.key}: {escaped(refused)}")
             self._refused = refused

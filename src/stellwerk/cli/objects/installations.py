@@ -51,12 +51,21 @@ _KINDS = (
 
 async def deployments(cluster: ClusterSession) -> list[Unstructured]:
     """The Deployments of all namespaces; where the user may not list these, of the namespace of the call."""
-    for namespace in ("", cluster.namespace):
-        try:
-            return (await cluster.client.list(unstructured(_DEPLOYMENTS), namespace, skip_unreadable=True)).items
-        except Forbidden:
-            continue
-    return []
+    try:
+        return await in_sight(cluster, _DEPLOYMENTS)
+    except Forbidden:
+        return []
+
+
+async def in_sight(cluster: ClusterSession, resource: Resource, *, labels: str = "") -> list[Unstructured]:
+    """Those of all namespaces; where the user may not list these, of the namespace of the call. Raises Forbidden."""
+    view = unstructured(resource)
+    try:
+        return (await cluster.client.list(view, labels=labels, skip_unreadable=True)).items
+    except Forbidden:
+        if not cluster.namespace:
+            raise
+    return (await cluster.client.list(view, cluster.namespace, labels=labels, skip_unreadable=True)).items
 
 
 async def leader(reader: ClusterReader, operator: OperatorSpec) -> Found | None:
