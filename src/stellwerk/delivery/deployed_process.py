@@ -46,6 +46,25 @@ def _of_containers(containers: JsonValue) -> Iterator[DeployedProcess]:
         yield DeployedProcess(words, variables, str(dig(container, "name") or ""))
 
 
+def mounted_secret(deployment: Unstructured, container: str, file: str) -> tuple[str, str]:
+    """The name of the Secret that a container sees as a file, and the key; empty where the file is of no Secret."""
+    spec = deployment.at("spec", "template", "spec")
+    folder, _, name = file.rpartition("/")
+    volumes = [
+        dig(mount, "name")
+        for each in _listed(dig(spec, "containers"))
+        for mount in _listed(dig(each, "volumeMounts"))
+        if dig(each, "name") == container and str(dig(mount, "mountPath") or "").rstrip("/") == folder
+    ]
+    for volume in _listed(dig(spec, "volumes")):
+        secret = dig(volume, "secret", "secretName")
+        if dig(volume, "name") in volumes and isinstance(secret, str):
+            items = _listed(dig(volume, "secret", "items"))
+            keys = [dig(item, "key") for item in items if dig(item, "path") == name] if items else [name]
+            return (secret, str(keys[0])) if keys else ("", "")
+    return "", ""
+
+
 def is_original(deployment: Unstructured, name: str) -> bool:
     """Whether it runs the original of an operator: none of ours, and of this name, in front of which Helm may put the
     name of a release. An empty name is that of none."""

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from stellwerk.cli.objects import check_rules
+from stellwerk.cli.objects.check_rules import OperatorDeployment
 from stellwerk.cli.shell.text import Style
 from stellwerk.delivery.grants import OperatorAccount, cluster_role, grant, rule
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.operators.btp.api import DEFINITION
+from stellwerk.operators.cap.webhooks.installation import INSTALLATION
 from stellwerk.runtime.certificates import certs
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -142,6 +144,43 @@ def test_webhooks_are_good_while_api_servers_can_trust_them(
     found = check_rules.of_webhooks(configuration(*bundles), served, NOW, "a fix")
     assert (found.verdict, found.fix) == (verdict, "" if verdict == "good" else "a fix")
     assert words in found.detail
+
+
+MOUNTED = ["--tls-enabled=true", "--tls-cert=/certs/tls.crt", "--tls-key=/certs/tls.key"]
+RENAMED: JsonObject = {"secretName": "issued", "items": [{"key": "chain", "path": "tls.crt"}]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "volume", "expected"),
+    [
+        ([], {}, {}, ("own-tls", "tls.crt")),
+        (MOUNTED, {}, {"secret": {"secretName": "issued"}}, ("issued", "tls.crt")),
+        (
+            [],
+            {"TLS_ENABLED": "true", "TLS_CERT": "/certs/tls.crt"},
+            {"secret": {"secretName": "issued"}},
+            ("issued", "tls.crt"),
+        ),
+        ([], {"TLS_CERT": "/certs/tls.crt"}, {"secret": {"secretName": "issued"}}, ("own-tls", "tls.crt")),
+        (MOUNTED, {}, {"secret": RENAMED}, ("issued", "chain")),
+        (MOUNTED, {}, {"hostPath": {"path": "/etc"}}, ("", "")),
+    ],
+)
+def test_the_certificate_of_a_webhook_server_is_the_one_that_its_pods_read(
+    arguments: list[str], variables: dict[str, str], volume: JsonObject, expected: tuple[str, str]
+) -> None:
+    container: JsonObject = {
+        "name": "it",
+        "command": ["stellwerk", "run", "cap-webhooks", *arguments],
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "files", "mountPath": "/certs/"}],
+    }
+    pod: JsonObject = {"containers": [container], "volumes": [{"name": "tmp"}, {"name": "files", **volume}]}
+    body = Unstructured.of({"metadata": {"name": "w", "namespace": "n"}, "spec": {"template": {"spec": pod}}})
+    webhooks = INSTALLATION.webhooks
+    assert webhooks is not None
+    found = check_rules.served_certificate(OperatorDeployment(body), "cap-webhooks", webhooks, "own-tls")
+    assert found == expected
 
 
 def test_a_fix_stands_below_what_needs_it() -> None:

@@ -104,7 +104,7 @@ async def _webhooks(
         for body in webhooks.configurations(lambda _: {}, namespace):
             live, is_hidden = await _live(reader, body)
             if live is not None:
-                served = await _served(unnoted, webhooks, live)
+                served = await _served(unnoted, process.name, webhooks, live, ours) if ours else ""
                 logs = f"kubectl logs deployment/{ours.body.key.name} -n {namespace}" if ours else "stellwerk logs"
                 fix = f"see why the webhook server does not renew it: {logs}"
                 found.append(check_rules.of_webhooks(live, served, datetime.now(UTC), fix))
@@ -114,7 +114,9 @@ async def _webhooks(
     return found
 
 
-async def _served(reader: ClusterReader, webhooks: Webhooks, live: Unstructured) -> str:
+async def _served(
+    reader: ClusterReader, process: str, webhooks: Webhooks, live: Unstructured, ours: OperatorDeployment
+) -> str:
     """The certificate of the webhook server, in base64; empty where its Secret has none, or the user may not read it.
 
     Secret and Service have the same name but for its end, under whichever name the chart installs them.
@@ -124,8 +126,10 @@ async def _served(reader: ClusterReader, webhooks: Webhooks, live: Unstructured)
     name, namespace = dig(service, "name"), dig(service, "namespace")
     if not (isinstance(name, str) and isinstance(namespace, str)):
         return ""
-    secret = await reader.find(Secret.resource, name + webhooks.secret.removeprefix(webhooks.service), namespace)
-    return str(secret.at("data", "tls.crt") or "") if secret is not None else ""
+    own = name + webhooks.secret.removeprefix(webhooks.service)
+    served, key = check_rules.served_certificate(ours, process, webhooks, own)
+    secret = await reader.find(Secret.resource, served, namespace) if served else None
+    return str(secret.at("data", key) or "") if secret is not None else ""
 
 
 def _own(deployments: Sequence[OperatorDeployment]) -> OperatorDeployment | None:

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -26,6 +26,9 @@ from stellwerk.runtime.conditions import first_of
 
 with lazy_imports(__name__):
     from stellwerk.runtime.certificates import certs
+
+if TYPE_CHECKING:
+    from stellwerk.delivery.installation import Webhooks
 
 INSTALLER = "stellwerk"
 """The label `app.kubernetes.io/managed-by` of what `stellwerk install` applies."""
@@ -250,6 +253,18 @@ def of_webhooks(configuration: Unstructured, served: str, now: datetime, fix: st
         if ends - now < _EXPIRES_SOON:
             return Found("webhooks", "warning", f"{ref}: {name} expires in {text.age(now, ends)}", fix)
     return Found("webhooks", "good", str(ref))
+
+
+def served_certificate(deployment: OperatorDeployment, process: str, webhooks: Webhooks, own: str) -> tuple[str, str]:
+    """The Secret with the certificate that a webhook server presents, and its key there; empty where it is not known.
+
+    `own`: the Secret of the certificate that the server makes itself, unless it is to serve another.
+    """
+    for each in deployed_process.of_deployment(deployment.body):
+        if each.runs(process):
+            file = webhooks.certificate_file(each.words, each.variables)
+            return deployed_process.mounted_secret(deployment.body, each.container, file) if file else (own, "tls.crt")
+    return "", ""
 
 
 def _end_of(encoded: str) -> datetime | None:

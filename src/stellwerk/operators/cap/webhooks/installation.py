@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from stellwerk.delivery.installation import Installation, Port, Webhooks
 from stellwerk.operators.cap.installation import NAMESPACE
 from stellwerk.operators.cap.webhooks import registration, rights, settings
 
 _PORT = Port(name="webhook", flag="webhook-port", number=settings.TABLE.defaults.webhook_port)
+
+
+def _certificate_file(arguments: Sequence[str], variables: Mapping[str, str]) -> str:
+    found = settings.TABLE.of_process(arguments, variables)
+    return found.tls_cert if found.tls_enabled else ""
+
 
 INSTALLATION = Installation(
     namespace=NAMESPACE,
@@ -24,6 +32,7 @@ INSTALLATION = Installation(
             f"--tls-cert={folder}/tls.crt",
             f"--tls-key={folder}/tls.key",
         ],
+        certificate_file=_certificate_file,
         secret=registration.secret_of(settings.SERVICE),
         configurations=registration.configurations,
     ),
