@@ -48,7 +48,7 @@ class Webhooks:
     certificate_flags: Callable[[str], Sequence[str]]
     """The flags by which the process serves the certificate in a folder: `tls.crt` and `tls.key`."""
     certificate_file: Callable[[Sequence[str], Mapping[str, str]], str]
-    """The file of the certificate that a process with these arguments and variables serves; empty: it is in `secret`."""
+    """The file of the certificate that a process serves by its arguments and variables; empty: it is in `secret`."""
     secret: str
     """The Secret in the namespace of the process, under whose `ca.crt` it keeps what API servers have to trust."""
     configurations: Callable[[ClientConfig, str], Sequence[JsonObject]]

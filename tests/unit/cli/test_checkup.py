@@ -134,6 +134,7 @@ BOTH = base64.b64encode(base64.b64decode(EXPIRED) + base64.b64decode(VALID)).dec
         ([ENDING], "", "warning", "the authority in its caBundle expires in 2d"),
         ([VALID], EXPIRED, "warning", "the certificate that the webhook server presents expired 5d ago"),
         ([VALID], ENDING, "warning", "the certificate that the webhook server presents expires in 2d"),
+        ([VALID], BOTH, "warning", "the certificate that the webhook server presents expired 5d ago"),
         (["bm9uZQ=="], "", "warning", "cannot be read"),
         (["?"], "", "warning", "cannot be read"),
     ],

@@ -242,10 +242,13 @@ def of_webhooks(configuration: Unstructured, served: str, now: datetime, fix: st
     if not all(bundles):
         detail = f"{ref} has no caBundle, so API servers trust no answer and may refuse what it is about"
         return Found("webhooks", "warning", detail, fix)
-    known = [("the authority in its caBundle", bundle) for bundle in dict.fromkeys(map(str, bundles))]
-    known += [("the certificate that the webhook server presents", served)] if served else []
-    for name, encoded in known:
-        ends = _end_of(encoded)
+    # A bundle keeps the former authority for a while; of a chain, the first is the certificate of the server.
+    known = [
+        ("the authority in its caBundle", max(_ends(bundle), default=None))
+        for bundle in dict.fromkeys(map(str, bundles))
+    ]
+    known += [("the certificate that the webhook server presents", next(_ends(served), None))] if served else []
+    for name, ends in known:
         if ends is None:
             return Found("webhooks", "warning", f"{ref}: {name} cannot be read", fix)
         if ends <= now:
@@ -267,14 +270,15 @@ def served_certificate(deployment: OperatorDeployment, process: str, webhooks: W
     return "", ""
 
 
-def _end_of(encoded: str) -> datetime | None:
-    """When the last of the certificates expires: a bundle keeps the former authority for a while."""
+def _ends(encoded: str) -> Iterator[datetime]:
+    """When the certificates expire, without those that cannot be read."""
     try:
         pem = base64.b64decode(encoded)
     except ValueError:
-        return None
-    ends = [certs.facts(certs.KeyPair(each, b"")).ends for each in certs.split(pem)]
-    return max((end for end in ends if end is not None), default=None)
+        return
+    for each in certs.split(pem):
+        if (end := certs.facts(certs.KeyPair(each, b"")).ends) is not None:
+            yield end
 
 
 def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
