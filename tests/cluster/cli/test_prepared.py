@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,23 @@ def test_rights_that_a_role_lacks_are_named_with_the_command_that_grants_them(
     assert "Fix: stellwerk install component" in done.stdout
     assert stellwerk("install", "component").returncode == 0
     assert stellwerk("check", "component", "--pre").returncode == 0
+
+
+def test_a_binding_to_another_role_with_all_rights_is_good(
+    stellwerk: Stellwerk, command_line_cluster: LocalCluster
+) -> None:
+    assert stellwerk("install", "component").returncode == 0
+    change = functools.partial(kubectl, command_line_cluster.kubeconfig)
+    name, accounts = ("clusterrolebinding", "component-operator-manager"), "--group=system:serviceaccounts"
+    try:
+        for role, code in (("view", 3), ("cluster-admin", 0)):
+            change("delete", *name)
+            change("create", *name, f"--clusterrole={role}", accounts)
+            done = stellwerk("check", "component", "--pre")
+            assert done.returncode == code, done
+    finally:
+        change("delete", *name)
+        assert stellwerk("install", "component").returncode == 0
 
 
 async def test_with_an_image_it_prints_what_the_chart_renders(stellwerk: Stellwerk) -> None:

@@ -98,6 +98,42 @@ def test_a_binding_has_to_refer_to_the_role_and_to_have_the_account() -> None:
     assert check_rules.lack_of(wanted, elsewhere) == "ClusterRoleBinding mine lacks ServiceAccount home/me"
     another = WANTED.is_given_everywhere("writer", binding="mine")
     assert check_rules.lack_of(wanted, another) == "ClusterRoleBinding mine does not refer to reader"
+    assert not check_rules.lack_of(wanted, another, has_equal_role=True)
+    assert check_rules.lack_of(wanted, {**elsewhere, "roleRef": another["roleRef"]}, has_equal_role=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "is_bound"),
+    [
+        ("User", "system:serviceaccount:home:me", True),
+        ("User", "system:serviceaccount:home:other", False),
+        ("User", "me", False),
+        ("Group", "system:serviceaccounts:home", True),
+        ("Group", "system:serviceaccounts:other", False),
+        ("Group", "system:serviceaccounts", True),
+        ("Group", "system:authenticated", True),
+        ("Group", "system:masters", False),
+    ],
+)
+def test_an_account_is_bound_by_its_user_name_and_by_its_groups_too(kind: str, name: str, is_bound: bool) -> None:
+    wanted = WANTED.is_given_everywhere("reader", binding="mine")
+    live: JsonObject = {**wanted, "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}]}
+    assert (not check_rules.lack_of(wanted, live)) is is_bound
+
+
+def test_another_role_serves_a_binding_where_it_grants_as_much() -> None:
+    wanted = WANTED.is_given_everywhere("reader", binding="mine")
+    assert check_rules.other_role(wanted, copy.deepcopy(wanted)) is None
+    another = check_rules.other_role(wanted, WANTED.is_given_everywhere("admin", binding="mine"))
+    assert another is not None
+    assert str(Unstructured.of(another).ref) == "ClusterRole admin"
+    at_home = WANTED.is_given_at_home("reader", binding="mine")
+    role = check_rules.other_role(at_home, WANTED.is_given_at_home("mine", binding="mine"))
+    assert role is not None
+    assert str(Unstructured.of(role).ref) == "Role home/mine"
+    assert check_rules.grants_all(ROLE, cluster_role("admin", [rule("*", "*", "*")]))
+    assert not check_rules.grants_all(ROLE, cluster_role("writer", [rule("apps", "*", "*")]))
+    assert not check_rules.grants_all(cluster_role("collects", []), ROLE), "what it collects is not known"
 
 
 def test_rights_that_are_not_granted_are_a_warning_with_the_command_that_grants_them() -> None:

@@ -157,12 +157,13 @@ async def _rights(
     if _has_only_original(spec, installed):
         return [Found("rights", "unsure", "those of the original")]
     absent, lacking, count = list[str](), list[str](), 0
-    for body in _accounts(spec, installed):
+    wanted = _accounts(spec, installed)
+    for body in wanted:
         live, is_hidden = await _live(reader, body)
         if not is_hidden:
             count += 1
             absent += [str(Unstructured.of(body).ref)] if live is None else []
-            lacking += [lack] if live is not None and (lack := check_rules.lack_of(body, live.body)) else []
+            lacking += [lack] if live is not None and (lack := await _lack(reader, body, live, wanted)) else []
     return [check_rules.of_rights(absent, lacking, count, _install(spec, installed))] if count else []
 
 
@@ -174,6 +175,18 @@ def _install(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeploy
 
 def _has_only_original(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> bool:
     return bool(installed[spec.name]) and _own(installed[spec.name]) is None
+
+
+async def _lack(reader: ClusterReader, body: JsonObject, live: Unstructured, wanted: Sequence[JsonObject]) -> str:
+    """What a live role or binding lacks; empty where the user may not see the role that it refers to."""
+    other = check_rules.other_role(body, live.body)
+    if other is None:
+        return check_rules.lack_of(body, live.body)
+    role, is_hidden = await _live(reader, other)
+    ref = check_rules.role_of(body)
+    known = next((each for each in wanted if Unstructured.of(each).ref == Unstructured.of(ref).ref), None)
+    is_equal = role is not None and known is not None and check_rules.grants_all(known, role.body)
+    return check_rules.lack_of(body, live.body, has_equal_role=is_equal or is_hidden)
 
 
 def _accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> list[JsonObject]:

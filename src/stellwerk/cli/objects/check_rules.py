@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from stellwerk.api import rbac
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style, Tone, escaped
@@ -113,30 +114,59 @@ def of_rights(absent: Sequence[str], lacking: Sequence[str], count: int, install
     return Found("rights", "good", f"{count} objects")
 
 
-def lack_of(wanted: JsonObject, live: JsonObject) -> str:
-    """What a live role or binding lacks, with its name; empty where it grants all that is wanted, or more."""
+def lack_of(wanted: JsonObject, live: JsonObject, *, has_equal_role: bool = False) -> str:
+    """What a live role or binding lacks, with its name; empty where it grants all that is wanted, or more.
+
+    `has_equal_role`: the other role to which the binding refers grants as much, see `grants_all`.
+    """
     ref = Unstructured.of(wanted).ref
     if rules := _rules(wanted):
         needs = grants.lacking(rules, _rules(live))
         return f"{ref} lacks {first_of([str(need) for need in needs], _NAMED)}" if needs else ""
-    if (role := dig(wanted, "roleRef", "name")) != dig(live, "roleRef", "name"):
-        return f"{ref} does not refer to {role}"
-    bound = _accounts_of(live)
-    unbound = [account for account in _accounts_of(wanted) if account not in bound]
+    if other_role(wanted, live) is not None and not has_equal_role:
+        return f"{ref} does not refer to {dig(wanted, 'roleRef', 'name')}"
+    bound = _subjects(live)
+    unbound = [
+        f"{namespace}/{name}" for _, namespace, name in _subjects(wanted) if not _is_bound(namespace, name, bound)
+    ]
     return f"{ref} lacks ServiceAccount {first_of(unbound, _NAMED)}" if unbound else ""
+
+
+def other_role(wanted: JsonObject, live: JsonObject) -> JsonObject | None:
+    """The role to which a live binding refers; None where it is the wanted one."""
+    return role if (role := role_of(live)) != role_of(wanted) else None
+
+
+def role_of(binding: JsonObject) -> JsonObject:
+    """The role to which a binding refers, without its rules."""
+    kind, name = dig(binding, "roleRef", "kind"), dig(binding, "roleRef", "name")
+    namespace = dig(binding, "metadata", "namespace") if kind == "Role" else ""
+    return {"apiVersion": f"{rbac.GROUP}/v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+
+
+def grants_all(wanted: JsonObject, live: JsonObject) -> bool:
+    """Whether a live role of any name grants what the wanted one does, of which the rules are known."""
+    return bool(rules := _rules(wanted)) and not grants.lacking(rules, _rules(live))
 
 
 def _rules(role: JsonObject) -> tuple[PolicyRule, ...]:
     return msgspec.convert(role.get("rules") or (), tuple[PolicyRule, ...])
 
 
-def _accounts_of(binding: JsonObject) -> list[str]:
+def _subjects(binding: JsonObject) -> list[tuple[str, str, str]]:
+    """Kind, namespace and name of each."""
     subjects = binding.get("subjects")
     return [
-        f"{dig(subject, 'namespace')}/{dig(subject, 'name')}"
+        (str(dig(subject, "kind")), str(dig(subject, "namespace") or ""), str(dig(subject, "name")))
         for subject in (subjects if isinstance(subjects, list) else ())
-        if dig(subject, "kind") == "ServiceAccount"
     ]
+
+
+def _is_bound(namespace: str, name: str, subjects: Collection[tuple[str, str, str]]) -> bool:
+    """Whether a ServiceAccount is among the subjects: by itself, by its user name, or by one of its groups."""
+    groups = ("system:authenticated", "system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    ways = {("ServiceAccount", namespace, name), ("User", "", f"system:serviceaccount:{namespace}:{name}")}
+    return not ways.union(("Group", "", group) for group in groups).isdisjoint(subjects)
 
 
 @dataclass(frozen=True, slots=True)
