@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from stellwerk.cli.objects import check_rules
+from stellwerk import assembly
+from stellwerk.cli.look import check
+from stellwerk.cli.objects import check_rules, installations
 from stellwerk.cli.objects.check_rules import OperatorDeployment
 from stellwerk.cli.shell.text import Style
 from stellwerk.delivery.grants import OperatorAccount, cluster_role, grant, rule
-from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 from stellwerk.operators.btp.api import DEFINITION
 from stellwerk.operators.cap.webhooks.installation import INSTALLATION
 from stellwerk.runtime.certificates import certs
@@ -278,6 +280,22 @@ def test_an_installation_is_recognized_by_its_deployment(body: Unstructured, ori
     (found,) = check_rules.deployments_of("btp", "manager", [*others, body])
     assert (found.body.key, found.origin, found.is_original) == (body.key, origin, is_original)
     assert found.account == "account"
+
+
+@pytest.mark.parametrize(
+    ("others", "judged"),
+    [
+        ([], {"account", "cap-operator-subscription-server"}),
+        ([deployment("cap-operator-subscription-server", ["/server"])], {"account"}),
+    ],
+)
+def test_a_server_of_the_original_needs_none_of_our_roles(others: list[Unstructured], judged: set[str]) -> None:
+    cap = assembly.OPERATORS["cap"]
+    installed = installations.by_process(cap, [deployment("ours", ["stellwerk", "run", "cap"]), *others])
+    found = {
+        dig(body, "metadata", "name") for body in check.accounts(cap, installed) if body["kind"] == "ServiceAccount"
+    }
+    assert found == judged
 
 
 def test_roles_are_named_like_the_deployment_of_the_chart_and_otherwise_like_its_account() -> None:

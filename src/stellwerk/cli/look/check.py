@@ -157,7 +157,7 @@ async def _rights(
     if _has_only_original(spec, installed):
         return [Found("rights", "unsure", "those of the original")]
     absent, lacking, count = list[str](), list[str](), 0
-    wanted = _accounts(spec, installed)
+    wanted = accounts(spec, installed)
     for body in wanted:
         live, is_hidden = await _live(reader, body)
         if not is_hidden:
@@ -189,16 +189,18 @@ async def _lack(reader: ClusterReader, body: JsonObject, live: Unstructured, wan
     return check_rules.lack_of(body, live.body, has_equal_role=is_equal or is_hidden)
 
 
-def _accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> list[JsonObject]:
+def accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> list[JsonObject]:
     """The accounts of all processes, with their roles, under the names that the chart gives them in this installation.
 
-    Roles for users are a choice, and so are webhooks and the binding to cluster-admin.
+    Roles for users are a choice, and so are webhooks and the binding to cluster-admin. A process of the original has
+    the rights of the original. Pure.
     """
     bodies = list[JsonObject]()
     for process in spec.processes:
         installation = process.installation()
         ours = _own(installed[process.name])
-        if ours is None and installed[spec.name] and installation.webhooks is not None:
+        has_original = ours is None and bool(installed[process.name])
+        if has_original or (ours is None and installed[spec.name] and installation.webhooks is not None):
             continue
         namespace = ours.body.key.namespace if ours else installation.namespace
         roles = ours.name_of_roles if ours else installation.account
