@@ -69,6 +69,15 @@ def test_a_verb_that_asks_an_api_server_pays_for_no_web_server(tmp_path: Path) -
     assert {"asyncio", "msgspec"} == HEAVY & {*modules} - {"yaml"}
 
 
+@pytest.mark.parametrize("module", ["act.reconcile", "act.suspension", "act.wait", "look.logs"])
+def test_a_verb_that_waits_or_reads_logs_pays_for_no_server(module: str) -> None:
+    program = f"import json, sys, stellwerk.cli.{module}; print(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    loaded = {*json.loads(done.stdout)}
+    assert f"stellwerk.cli.{module}" in loaded
+    assert set() == {"prometheus_client", "http.server", "cryptography", "aiohttp"} & loaded
+
+
 @pytest.mark.parametrize(
     ("line", "heavy"),
     [

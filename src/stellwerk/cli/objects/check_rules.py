@@ -18,17 +18,18 @@ from stellwerk.api import rbac
 from stellwerk.api.rbac import PolicyRule
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style, Tone, escaped
-from stellwerk.delivery import deployed_process, grants
-from stellwerk.delivery.grants import Grant
+from stellwerk.delivery import deployed_process
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.conditions import first_of
 
-with lazy_imports(__name__):
+with lazy_imports(__name__):  # for `check` alone: the verbs that wait use these rules, too
+    from stellwerk.delivery import grants
     from stellwerk.runtime.certificates import certs
 
 if TYPE_CHECKING:
+    from stellwerk.delivery.grants import Grant
     from stellwerk.delivery.installation import Webhooks
 
 INSTALLER = "stellwerk"
