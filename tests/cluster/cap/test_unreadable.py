@@ -223,8 +223,10 @@ async def test_no_tenant_leaves_a_version_that_cannot_be_read(
     after = await shop.shows_application("VersionExists", state="Consistent")
     assert f"cannot be read: {shop.namespace}/shop-v2" in after.status.conditions[0].message
     asked, preview = await stellwerk("cap", "upgrade", "shop"), await stellwerk("diff", "ca/shop")
-    assert (asked.returncode, preview.returncode) == (2, 0), (asked, preview)
-    assert f"It may be the newest version of CAPApplication {shop.namespace}/shop" in asked.stderr
+    assert (asked.returncode, preview.returncode) == (0, 0), (asked, preview)
+    assert "spec.version" not in preview.stdout
+    stays = f"stays above version 1.0.0: CAPApplicationVersion {shop.namespace}/shop-v2 cannot be read"
+    assert (asked.stdout, stays in asked.stderr) == ("", True), asked
     statuses = {each.type: each.status for each in before.status.conditions}
     assert {each.type: each.status for each in after.status.conditions} == statuses
 

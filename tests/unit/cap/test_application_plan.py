@@ -52,10 +52,14 @@ def a_version(number: str, *, ready: bool = True) -> CAPApplicationVersion:
     return msgspec.structs.replace(version, status=msgspec.convert(status, type(version.status)))
 
 
-def a_tenant(version: str, state: str = "Ready", strategy: str = "", kind: str = "consumer") -> CAPTenant:
-    tenant = given.tenant(tenant_type=kind)
+def a_tenant(
+    version: str, state: str = "Ready", strategy: str = "", kind: str = "consumer", *, name: str = "acme", has: str = ""
+) -> CAPTenant:
+    """A tenant that is to have a version, and that `has` the version object of this name."""
+    tenant = given.tenant(name, kind)
     spec = msgspec.structs.replace(tenant.spec, version=version, version_upgrade_strategy=strategy)
     status: JsonObject = {"state": state, "conditions": [READY] if state == "Ready" else []}
+    status["currentCAPApplicationVersionInstance"] = has
     return msgspec.structs.replace(tenant, spec=spec, status=msgspec.convert(status, type(tenant.status)))
 
 
@@ -300,24 +304,31 @@ def being_deleted(version: CAPApplicationVersion) -> CAPApplicationVersion:
     return msgspec.structs.replace(version, metadata=metadata)
 
 
-def test_no_tenant_leaves_its_version_while_a_version_cannot_be_read() -> None:
-    progress: JsonObject = {"version": "2", "phase": "Paused", "upgraded": 1}
-    shown = an_application(state="Consistent", conditions=[READY], tenantUpgrade=progress)
-    acme, new = a_tenant("2"), without_version()
+def test_a_tenant_stays_at_a_version_that_cannot_be_read_and_all_others_follow() -> None:
+    shown = an_application(state="Consistent", conditions=[READY])
+    acme, new = a_tenant("2", has="bookshop-v2"), without_version()
     seen = ApplicationSnapshot(application=shown, versions=(a_version("1"),), tenants=(acme,), hidden_versions=HIDDEN)
     decision = plan.decide(seen, NOW)
 
     assert (decision.write, decision.exposes) == (None, None)
     assert decision.status is not None
-    assert (decision.status.state, decision.status.tenant_upgrade) == ("Consistent", shown.status.tenant_upgrade)
+    assert decision.status.state == "Consistent"
     assert conditions.is_true(decision.status.conditions, "Ready")
     assert conditions.find(decision.status.conditions, "LatestVersionReady") is None, "it is not known"
     assert reason(decision, "AllTenantsReady") == "AllTenantsReady"
-    message = decision.status.conditions[0].message
-    assert "cannot be read: shop/bookshop-v2; next: stellwerk why cav/bookshop-v2 -n shop" in message
-    with_new = plan.decide(replace(seen, tenants=(acme, new)), NOW)
-    assert (with_new.write, with_new.exposes) == (SetVersions([new], "1"), None)
-    assert plan.decide(replace(seen, hidden_versions=()), NOW).write == SetVersions([acme], "1")
+    assert decision.status.conditions[0].message == (
+        "version 1 is in use. 1 tenant stays above version 1: acme; CAPApplicationVersion shop/bookshop-v2 cannot be "
+        "read; next: stellwerk why cav/bookshop-v2 -n shop. They follow to a newer version, and to 1 with: stellwerk "
+        "cap upgrade bookshop --to 1 -n shop. Service exposures stay as they are: waiting for versions that cannot be "
+        "read: shop/bookshop-v2; next: stellwerk why cav/bookshop-v2 -n shop"
+    )
+    old = a_tenant("0", name="best", has="bookshop-v0")
+    others = replace(seen, tenants=(acme, old, new), versions=(a_version("0"), a_version("1")))
+    assert plan.decide(others, NOW).write == SetVersions([old, new], "1")
+    newer = plan.decide(replace(seen, versions=(a_version("1"), a_version("3"))), NOW)
+    assert (newer.write, newer.exposes) == (SetVersions([acme], "3"), None)
+    gone = plan.decide(replace(seen, hidden_versions=()), NOW)
+    assert gone.write == SetVersions([acme], "1"), "the object of its version is gone"
 
 
 def test_an_application_stays_as_it_is_while_its_only_version_cannot_be_read() -> None:
@@ -331,44 +342,63 @@ def test_an_application_stays_as_it_is_while_its_only_version_cannot_be_read() -
     assert conditions.is_true(decision.status.conditions, "Ready")
 
 
-def test_a_provider_that_has_failed_at_a_version_that_cannot_be_read_stays_an_error() -> None:
+@pytest.mark.parametrize(
+    ("current", "expected"), [("bookshop-v2", "ProviderTenantError"), ("bookshop-v1", "NewCAVTriggeredTenantUpgrade")]
+)
+def test_a_provider_stays_where_a_version_that_cannot_be_read_is_its_own(current: str, expected: str) -> None:
     application = msgspec.structs.replace(an_application(), spec=given.application().spec)
-    provider = a_tenant("2", "UpgradeError", kind="provider")
-    metadata = msgspec.structs.replace(provider.metadata, name=provider_name(application))
-    tenants = (msgspec.structs.replace(provider, metadata=metadata),)
+    provider = a_tenant("2", "UpgradeError", kind="provider", name=provider_name(application), has=current)
     seen = ApplicationSnapshot(
-        application=application, versions=(a_version("1"),), tenants=tenants, hidden_versions=HIDDEN
+        application=application, versions=(a_version("1"),), tenants=(provider,), hidden_versions=HIDDEN
     )
-    assert reason(plan.decide(seen, NOW)) == "ProviderTenantError"
+    assert reason(plan.decide(seen, NOW)) == expected
 
 
-def test_no_tenant_follows_to_an_older_version_because_its_version_is_being_deleted() -> None:
-    old, ending = a_version("1"), being_deleted(a_version("2"))
-    acme, new = a_tenant("2"), without_version()
-    decision = decided(an_application(), old, ending, tenants=(acme,))
+@pytest.mark.parametrize("higher", [being_deleted(a_version("2")), a_version("2", ready=False)])
+def test_no_tenant_follows_to_a_lower_version_than_it_has_and_all_others_follow(higher: CAPApplicationVersion) -> None:
+    low, high = a_version("1"), a_version("1.5")
+    stays = a_tenant("2", has="bookshop-v2", strategy="always")
+    decision = decided(an_application(), low, high, higher, tenants=(stays,))
 
-    assert (decision.write, decision.exposes) == (None, ending)
+    assert (decision.write, decision.exposes) == (None, higher)
     assert decision.status is not None
     assert decision.status.state == "Consistent"
-    assert "CAPApplicationVersion shop/bookshop-v2, which is being deleted, is used" in (
-        decision.status.conditions[0].message
+    assert reason(decision, "AllTenantsReady") == "AllTenantsReady"
+    cause = (
+        "is being deleted" if higher.metadata.is_terminating else "is not Ready; next: stellwerk why cav/bookshop-v2"
     )
-    with_new = decided(an_application(), old, ending, tenants=(acme, new))
-    assert (with_new.write, with_new.exposes) == (SetVersions([new], "1"), ending)
-    newer = decided(an_application(), old, ending, a_version("3"), tenants=(acme,))
-    assert (newer.write, newer.exposes) == (SetVersions([acme], "3"), a_version("3"))
+    message = decision.status.conditions[0].message
+    assert f"1 tenant stays above version 1.5: acme; CAPApplicationVersion shop/bookshop-v2 {cause}" in message
+    assert "stellwerk cap upgrade bookshop --to 1.5 -n shop" in message
+
+    pinned = a_tenant("2", strategy="never", name="best", has="bookshop-v2")
+    failed = a_tenant("2", "UpgradeError", name="cold", has="bookshop-v1")
+    old, new = a_tenant("1", name="dawn", has="bookshop-v1"), without_version()
+    all_ = (stays, pinned, failed, old, new)
+    others = decided(an_application(), low, high, higher, tenants=all_)
+    assert (others.write, others.exposes) == (SetVersions([failed, old, new], "1.5"), higher)
+    newer = decided(an_application(), low, higher, a_version("3"), tenants=(stays,))
+    assert (newer.write, newer.exposes) == (SetVersions([stays], "3"), a_version("3"))
+    asked = a_tenant("1.5", "Upgrading", has="bookshop-v2")
+    assert decided(an_application(), low, high, higher, tenants=(asked,)).exposes == high, "a user moves it"
 
 
-@pytest.mark.parametrize("ending", [a_version("0"), a_version("2", ready=False)])
-def test_a_deletion_of_an_older_or_an_unready_version_holds_no_tenant(ending: CAPApplicationVersion) -> None:
-    ending, acme = being_deleted(ending), a_tenant(ending.spec.version)
-    assert decided(an_application(), a_version("1"), ending, tenants=(acme,)).write == SetVersions([acme], "1")
+def test_tenants_that_have_no_lower_version_than_the_chosen_one_settle_while_a_higher_one_is_deleted() -> None:
+    settled, ending = a_tenant("1", strategy="always", has="bookshop-v1"), being_deleted(a_version("2"))
+    decision = decided(an_application(), a_version("1"), ending, tenants=(settled,))
+    assert (decision.exposes, reason(decision, "AllTenantsReady")) == (a_version("1"), "AllTenantsReady")
 
 
-def test_a_version_that_is_being_deleted_and_that_no_tenant_uses_holds_no_tenant() -> None:
-    acme, ending = a_tenant("0"), being_deleted(a_version("2"))
-    decision = decided(an_application(), a_version("0"), a_version("1"), ending, tenants=(acme,))
-    assert (decision.write, decision.exposes) == (SetVersions([acme], "1"), a_version("1"))
+def test_an_application_for_services_names_its_exposures_while_a_version_cannot_be_read() -> None:
+    version = given.version(given.deployment("srv", "Service"), name="bookshop-v1", version="1")
+    version = msgspec.structs.replace(version, status=a_version("1").status)
+    application = an_application(servicesOnly=True)
+    decision = plan.decide(
+        ApplicationSnapshot(application=application, versions=(version,), hidden_versions=HIDDEN), NOW
+    )
+    assert decision.status is not None
+    assert (decision.exposes, "tenant" in decision.status.conditions[0].message) == (None, False)
+    assert "Service exposures stay as they are" in decision.status.conditions[0].message
 
 
 def test_a_deletion_takes_the_provider_and_waits_for_the_others() -> None:

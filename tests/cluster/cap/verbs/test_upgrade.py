@@ -114,7 +114,10 @@ async def test_tenants_of_a_version_that_is_being_deleted_move_only_when_a_user_
     assert (kept.spec.version, kept.status.current_version) == ("2.0.0", "shop-v2")
     assert f"stellwerk cap upgrade shop --to 1.0.0 -n {shop.namespace}" in application.status.conditions[0].message
     assert asked.stdout == ""
-    assert f"acme keeps its version while CAPApplicationVersion {shop.namespace}/shop-v2" in asked.stderr
+    assert (
+        f"acme stays above version 1.0.0: CAPApplicationVersion {shop.namespace}/shop-v2 is being deleted"
+        in asked.stderr
+    )
     assert moved.returncode == 0, moved.stderr
     for name in ("acme", "best"):
         assert (await shop.tenant_shows("UpgradeCompleted", name=name)).status.current_version == "shop-v1"

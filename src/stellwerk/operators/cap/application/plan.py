@@ -17,6 +17,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 from stellwerk.operators.cap import names, preparation
+from stellwerk.operators.cap.application import staying
 from stellwerk.operators.cap.application.inline_domains import DomainConversion
 from stellwerk.operators.cap.application.waves import Wave, described, follows, has_failed_at_its_version, next_wave
 from stellwerk.operators.cap.domain import naming
@@ -41,7 +42,6 @@ from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason
 from stellwerk.operators.cap.tenant.subscription_objects import provider_name, provider_tenant
 from stellwerk.operators.cap.version.order import latest, latest_ready
-from stellwerk.operators.cap.version.plan import kept_by_tenants
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, Severity
 
@@ -81,15 +81,6 @@ class ApplicationSnapshot:
 _DELETING = "the application is being deleted"
 _NO_HOSTS = "{}"
 """What the status shows of an application without domains."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Hold:
-    """Tenants with a version keep it, because another one than the chosen version is the newest, or may be."""
-
-    why: str
-    exposes: CAPApplicationVersion | None = None
-    """The version whose service exposures have to be reached; None: they stay as they are."""
 
 
 # ---- what may be decided
@@ -300,8 +291,8 @@ class _Plan:
     def versions(self) -> Decision:
         version = latest_ready(self.seen.versions)
         if version is not None:
-            hold = self._hold(version)
-            return self._services_only(version) or self._provider(version, hold) or self._tenants(version, hold)
+            stay = staying.staying_tenants(self.seen.tenants, version, self.seen.versions, {*self.seen.hidden_versions})
+            return self._services_only(version) or self._provider(version, stay) or self._tenants(version, stay)
         if self.seen.hidden_versions:
             message = hidden_versions_message(self.seen.hidden_versions)
             return self._unread(ApplicationReason.WaitingForReadyCAPApplicationVersion, message)
@@ -310,19 +301,20 @@ class _Plan:
         waits = self._condition(LATEST_VERSION_READY, False, reason, message)
         return self._report(ApplicationState.PROCESSING, reason, message, more=(waits,))
 
-    def _hold(self, version: CAPApplicationVersion) -> _Hold | None:
-        if hidden := self.seen.hidden_versions:
-            return _Hold(f"tenants keep their versions: {hidden_versions_message(hidden)}")
-        kept = kept_by_tenants(self.seen.versions, self.seen.tenants, version)
-        if kept is None:
+    def _exposed(self, version: CAPApplicationVersion, stay: Sequence[CAPTenant]) -> CAPApplicationVersion | None:
+        """The version whose service exposures have to be reached; None: they stay as they are."""
+        if self.seen.hidden_versions:
             return None
-        key = self.application.key
-        move = f"stellwerk cap upgrade {key.name} --to {version.spec.version} -n {key.namespace}"
-        return _Hold(
-            f"tenants keep their versions while {kept.ref}, which is being deleted, is used: create a newer version, "
-            f"or move them to version {version.spec.version} with: {move}",
-            kept,
-        )
+        return staying.highest_of(stay, self.seen.versions) or version
+
+    def _remarks(self, version: CAPApplicationVersion, stay: Sequence[CAPTenant]) -> str:
+        """What does not follow to the version, as the end of a message; empty where all does."""
+        hidden, remarks = self.seen.hidden_versions, list[str]()
+        if stay:
+            remarks.append(staying.described(self.application, stay, version, self.seen.versions))
+        if hidden:
+            remarks.append(f"Service exposures stay as they are: {hidden_versions_message(hidden)}")
+        return "".join(f". {remark}" for remark in remarks)
 
     def _unread(self, reason: ApplicationReason, message: str) -> Decision:
         """Nothing is decided by what cannot be read: an application that is Ready stays so."""
@@ -347,7 +339,7 @@ class _Plan:
         notices = (notice,) if self._is_news(LATEST_VERSION_READY, reason, message) else ()
         return Decision(status=self._with(refusal), notices=notices, has_failed=True)
 
-    def _provider(self, version: CAPApplicationVersion, hold: _Hold | None) -> Decision | None:
+    def _provider(self, version: CAPApplicationVersion, stay: Sequence[CAPTenant]) -> Decision | None:
         provider = self.application.spec.provider
         if self.application.status.services_only or provider is None or provider.is_empty:
             return None
@@ -361,8 +353,7 @@ class _Plan:
             return replace(decision, write=CreateProvider(version))
         if self.seen.unowned_context is not None:
             return Decision(write=OwnContext(tenant, self.seen.unowned_context), again=True)
-        moves = hold is None or not tenant.spec.version
-        if moves and tenant.spec.version != version.spec.version and follows(tenant):
+        if tenant not in stay and tenant.spec.version != version.spec.version and follows(tenant):
             return None  # it follows like all others, also from a version that it could not reach
         if has_failed_at_its_version(tenant):
             shown = conditions.find(tenant.status.conditions, READY)
@@ -373,17 +364,16 @@ class _Plan:
             return self._report(ApplicationState.PROCESSING, reason, message)
         return None
 
-    def _tenants(self, version: CAPApplicationVersion, hold: _Hold | None) -> Decision:
+    def _tenants(self, version: CAPApplicationVersion, stay: Sequence[CAPTenant]) -> Decision:
         """The application is consistent; its tenants follow to the latest version that is Ready."""
         if self.application.status.services_only:
-            return self._consistent(version, None, hold)
-        is_held = hold is not None
+            return self._consistent(version, None, stay)
         wave = next_wave(
             self.application,
             self.seen.tenants,
             version,
             self.now,
-            only_without_version=is_held,
+            staying={each.key for each in stay},
             refused=self.seen.refused_tenants,
         )
         due = wave.tenants
@@ -391,18 +381,17 @@ class _Plan:
             reason = ApplicationReason.NewCAVTriggeredTenantUpgrade
             follow = "tenant follows" if len(due) == 1 else "tenants follow"
             named = conditions.first_of([tenant.metadata.name for tenant in due])
-            message = f"{len(due)} {follow} to version {version.spec.version}: {named}"
+            message = f"{len(due)} {follow} to version {version.spec.version}: {named}{self._remarks(version, stay)}"
             notice = Notice(reason, message, action="CheckForVersion")
             far = described(wave.progress) if wave.progress is not None else message
             waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, far)
             decision = self._report(ApplicationState.PROCESSING, reason, message, notice, more=(waits,))
             write = SetVersions(due, version.spec.version)
-            decision = replace(decision, write=write, exposes=hold.exposes if hold is not None else version)
+            decision = replace(decision, write=write, exposes=self._exposed(version, stay))
         else:
-            decision = self._consistent(version, wave, hold)
+            decision = self._consistent(version, wave, stay)
         assert decision.status is not None
-        progress = self.application.status.tenant_upgrade if self.seen.hidden_versions else wave.progress
-        status = msgspec.structs.replace(decision.status, tenant_upgrade=progress)
+        status = msgspec.structs.replace(decision.status, tenant_upgrade=wave.progress)
         notices = (*decision.notices, *self._pause(wave))
         return replace(decision, status=status, notices=notices, again_seconds=wave.again_seconds)
 
@@ -421,31 +410,38 @@ class _Plan:
         command = f"kubectl annotate ca {key.name} -n {key.namespace} {names.RESUME_ANNOTATION}={progress.version}"
         return f"{cause}. Resume it with: {command}"
 
-    def _consistent(self, version: CAPApplicationVersion, wave: Wave | None, hold: _Hold | None) -> Decision:
+    def _consistent(self, version: CAPApplicationVersion, wave: Wave | None, stay: Sequence[CAPTenant]) -> Decision:
         """`wave` is None for an application that has no tenants.
 
-        While a version cannot be read, it is not known which one is the newest, nor whether tenants have that one.
+        While a version cannot be read, it is not known which one is the newest.
         """
-        newest, more = latest(self.seen.versions) or version, list[Condition]()
-        is_newest_known = not self.seen.hidden_versions
-        if is_newest_known:
+        more = list[Condition]()
+        if not self.seen.hidden_versions:
+            newest = latest(self.seen.versions) or version
             is_ready = conditions.is_true(newest.status.conditions, READY)
             reason = ApplicationReason.LatestVersionReady if is_ready else ApplicationReason.LatestVersionNotReady
             message = f"{newest.ref} is {'' if is_ready else 'not '}Ready"
             more.append(self._condition(LATEST_VERSION_READY, is_ready, reason, message))
         if wave is not None:
-            tenants = self.seen.tenants
-            are_ready = all(_is_settled(each, newest) if is_newest_known else _is_ready(each) for each in tenants)
-            reason = ApplicationReason.AllTenantsReady if are_ready else ApplicationReason.NotAllTenantsReady
-            far = f"{sum(map(_is_ready, tenants))}/{len(tenants)} tenants are ready"
-            if wave.progress is not None:
-                far += f"; {described(wave.progress)}"
-                far += f". {self._resume(wave.progress, wave.pause_cause)}" if wave.pause_cause else ""
-            more.append(self._condition(ALL_TENANTS_READY, are_ready, reason, far))
-        message = hold.why if hold is not None else f"version {version.spec.version} is in use"
-        reason = ApplicationReason.VersionExists
+            more.append(self._tenants_ready(version, wave, stay))
+        reason, message = ApplicationReason.VersionExists, f"version {version.spec.version} is in use"
+        message += self._remarks(version, stay)
         decision = self._report(ApplicationState.CONSISTENT, reason, message, more=more, is_ready=True)
-        return replace(decision, exposes=hold.exposes if hold is not None else version)
+        return replace(decision, exposes=self._exposed(version, stay))
+
+    def _tenants_ready(self, version: CAPApplicationVersion, wave: Wave, stay: Sequence[CAPTenant]) -> Condition:
+        tenants, hidden = self.seen.tenants, self.seen.hidden_versions
+        # A version that is being deleted gets no tenants, and a hidden one may: then none is known to be awaited.
+        offered = [each for each in self.seen.versions if not each.metadata.is_terminating]
+        awaited = (version if hidden else latest(offered) or version).spec.version
+        stay_too = {each.key for each in stay}
+        are_ready = all(_is_ready(each) and (each.key in stay_too or _is_settled(each, awaited)) for each in tenants)
+        reason = ApplicationReason.AllTenantsReady if are_ready else ApplicationReason.NotAllTenantsReady
+        far = f"{sum(map(_is_ready, tenants))}/{len(tenants)} tenants are ready"
+        if wave.progress is not None:
+            far += f"; {described(wave.progress)}"
+            far += f". {self._resume(wave.progress, wave.pause_cause)}" if wave.pause_cause else ""
+        return self._condition(ALL_TENANTS_READY, are_ready, reason, far)
 
     # ---- deletion
 
@@ -558,8 +554,6 @@ def _is_ready(tenant: CAPTenant) -> bool:
     return tenant.status.state == TenantState.READY and conditions.is_true(tenant.status.conditions, READY)
 
 
-def _is_settled(tenant: CAPTenant, newest: CAPApplicationVersion) -> bool:
-    if not _is_ready(tenant):
-        return False
-    follows_always = tenant.spec.version_upgrade_strategy == UpgradeStrategy.ALWAYS
-    return not follows_always or tenant.spec.version == newest.spec.version
+def _is_settled(tenant: CAPTenant, version: str) -> bool:
+    """Whether a tenant awaits no other version than it has, where `version` is the newest."""
+    return tenant.spec.version_upgrade_strategy != UpgradeStrategy.ALWAYS or tenant.spec.version == version

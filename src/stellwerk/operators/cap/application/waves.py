@@ -49,18 +49,20 @@ def next_wave(
     version: CAPApplicationVersion,
     now: datetime,
     *,
-    only_without_version: bool = False,
+    staying: Collection[ObjectKey] = (),
     refused: Collection[ObjectKey] = (),
 ) -> Wave:
-    """Decide which tenants follow to `version` now; of those that have a version already, none on request.
+    """Decide which tenants follow to `version` now; those that are `staying` do not.
 
     Tenants whose change was `refused` come last: they would take the room of all others for ever.
     """
     number, policy = version.spec.version, application.spec.tenant_upgrade
-    due = [each for each in tenants if follows(each) and not is_new(each) and each.spec.version != number]
+    due = [
+        each
+        for each in tenants
+        if follows(each) and not is_new(each) and each.spec.version != number and each.key not in staying
+    ]
     due.sort(key=lambda each: each.key in refused)
-    if only_without_version:
-        return Wave(tenants=[each for each in due if not each.spec.version])
     if policy is None:
         return Wave(tenants=due)
     return _Upgrade(application, policy, tenants, version).wave(due, now)

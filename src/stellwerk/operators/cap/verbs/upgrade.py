@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from stellwerk.delivery.operator_verbs import AwaitedObject, Change, VerbPlan, VerbRefused, VerbRequest
 from stellwerk.kube.types import lenient
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.application import waves
+from stellwerk.operators.cap.application import staying, waves
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, UpgradePhase
+from stellwerk.operators.cap.kinds.status import see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, may_be_of
 from stellwerk.operators.cap.verbs import ends
 from stellwerk.operators.cap.verbs.declared import APP, RESUME, TENANT, TO
 from stellwerk.operators.cap.version.order import latest_ready
-from stellwerk.operators.cap.version.plan import kept_by_tenants
+from stellwerk.runtime import conditions
 
 _ALWAYS = '{"spec": {"versionUpgradeStrategy": "always"}}'
 
@@ -30,45 +33,92 @@ async def plan(request: VerbRequest) -> VerbPlan:
         return _resumed(application)
     namespace, name = application.metadata.namespace, application.metadata.name
     listed = await request.client.list(CAPApplicationVersion, namespace, skip_unreadable=True)
-    if hidden := [each for each in listed.unreadable if may_be_of(application.key, each.metadata)]:
-        raise VerbRefused(f"{hidden[0]}. It may be the newest version of {application.ref}", fix="correct the field")
-    versions = [version for version in listed.items if version.spec.application == name]
+    hidden = [each.key for each in listed.unreadable if may_be_of(application.key, each.metadata)]
+    asked = Asked(
+        application=application,
+        versions=[version for version in listed.items if version.spec.application == name],
+        hidden=hidden,
+        tenants=named or (await request.client.list(CAPTenant, namespace, skip_unreadable=True)).items,
+        are_named=bool(named),
+        number=request.texts[TO],
+    )
+    return decided(asked, datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a user wants to have upgraded."""
+
+    application: CAPApplication
+    versions: Sequence[CAPApplicationVersion]
+    """Those of the application."""
+    hidden: Sequence[ObjectKey] = ()
+    """Versions that cannot be read and may be of the application."""
+    tenants: Sequence[CAPTenant]
+    """Those that the user names, or all of the namespace."""
+    are_named: bool = False
+    number: str = ""
+    """The version that the user names; empty for the newest."""
+
+
+def decided(asked: Asked, now: datetime) -> VerbPlan:
+    """What an upgrade changes (pure). Raises VerbRefused."""
+    application, versions, hidden = asked.application, asked.versions, asked.hidden
+    namespace, name = application.metadata.namespace, application.metadata.name
     newest = latest_ready(versions)
-    version = _wanted(application, versions, request.texts[TO]) if request.texts[TO] else newest
+    version = _wanted(application, versions, hidden, asked.number) if asked.number else newest
     if version is None:
         why = f"stellwerk why ca/{name} -n {namespace}"
         raise VerbRefused(f"{application.ref} has no version that is Ready", fix=f"see why: {why}")
-    tenants = named or (await request.client.list(CAPTenant, namespace, skip_unreadable=True)).items
-    own = [each for each in tenants if each.spec.cap_application_instance == name]
-    held = kept_by_tenants(versions, own, version)
-    kept = None if request.texts[TO] else held
-    choice = _Choice(version=version, is_newest=version is newest, are_named=bool(named), kept=kept)
-    for tenant in tenants:
+    own = [each for each in asked.tenants if each.spec.cap_application_instance == name]
+    stay = staying.staying_tenants(own, version, versions, {*hidden})
+    choice = _Choice(
+        version=version,
+        is_newest=version is newest,
+        are_named=asked.are_named,
+        staying={} if asked.number else {each.key: staying.cause(each, versions) for each in stay},
+    )
+    for tenant in asked.tenants:
         if tenant.spec.cap_application_instance == name:
             choice.consider(tenant)
-        elif named:
+        elif asked.are_named:
             raise VerbRefused(f"{tenant.ref} is no tenant of {application.ref}", fix="name tenants of the application")
-    by_waves = not named and application.spec.tenant_upgrade is not None and held is None
-    obstacle = ends.standstill(application.key, version.spec.version) if by_waves else None
-    if by_waves and choice.due:
+    by_waves = not asked.are_named and application.spec.tenant_upgrade is not None
+    down = {each.key for each in stay}
+    follow = [each for each in choice.due if by_waves and each.key not in down]
+    if follow:
         choice.notes.append(_waves_note(application))
+    moved = [each for each in choice.due if not by_waves or each.key in down]
+    if by_waves and moved:
+        chosen = {each.key for each in waves.next_wave(application, own, version, now).tenants}
+        if later := [each.metadata.name for each in moved if each.key not in chosen]:
+            choice.notes.append(
+                f"{len(later)} of {len(moved)} tenants above version {version.spec.version} wait for a later wave "
+                f"(spec.tenantUpgrade): {conditions.first_of(later)}. Run the command again when those under way are "
+                "Ready, or name tenants that do not wait"
+            )
+        moved = [each for each in moved if each.key in chosen]
+    obstacle = ends.standstill(application.key, version.spec.version)
     return VerbPlan(
-        writes=[] if by_waves else [_change(tenant, version) for tenant in choice.due],
+        writes=[_change(tenant, version) for tenant in moved],
         awaited=[
-            *(replace(ends.upgraded(tenant.key, version.metadata.name), obstacle=obstacle) for tenant in choice.due),
-            *(ends.upgraded(tenant.key, version.metadata.name) for tenant in choice.under_way),
+            *(replace(ends.upgraded(tenant.key, version.metadata.name), obstacle=obstacle) for tenant in follow),
+            *(ends.upgraded(tenant.key, version.metadata.name) for tenant in (*moved, *choice.under_way)),
         ],
         notes=choice.notes or ([] if choice.due or choice.under_way else [f"{application.ref} has no tenants"]),
     )
 
 
 def _wanted(
-    application: CAPApplication, versions: Sequence[CAPApplicationVersion], number: str
+    application: CAPApplication, versions: Sequence[CAPApplicationVersion], hidden: Sequence[ObjectKey], number: str
 ) -> CAPApplicationVersion:
     """The version with this number or name. Raises VerbRefused where tenants cannot have it."""
     found = next((each for each in versions if number in (each.spec.version, each.metadata.name)), None)
     namespace = application.metadata.namespace
     if found is None:
+        if hidden:
+            fix = f"{conditions.first_of(hidden)} cannot be read; {see_why('cav', hidden[0])}"
+            raise VerbRefused(f"{application.ref} has no version {number} that can be read", fix=fix)
         known = ", ".join(sorted(each.spec.version for each in versions)) or "none"
         raise VerbRefused(f"{application.ref} has no version {number}", fix=f"choose one of its versions: {known}")
     if latest_ready([found]) is None:
@@ -84,8 +134,8 @@ class _Choice:
     version: CAPApplicationVersion
     is_newest: bool
     are_named: bool
-    kept: CAPApplicationVersion | None = None
-    """The version for which the application moves no tenant, unless a user names another one."""
+    staying: Mapping[ObjectKey, str] = field(default_factory=dict[ObjectKey, str])
+    """Tenants that have a higher version, each with the cause: they move only where a user names the version."""
     due: list[CAPTenant] = field(default_factory=list)
     under_way: list[CAPTenant] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -109,10 +159,9 @@ class _Choice:
             self.notes.append(f"{tenant.ref} never follows a version. Change that with: {always}")
         elif not waves.follows(tenant):
             self.notes.append(f"{tenant.ref} is left out while it is {tenant.status.state or 'being deleted'}")
-        elif self.kept is not None:
+        elif key in self.staying:
             self.notes.append(
-                f"{tenant.ref} keeps its version while {self.kept.ref}, which is being deleted, is used. Move it with "
-                f"{TO} {number}"
+                f"{tenant.ref} stays above version {number}: {self.staying[key]}. Move it with {TO} {number}"
             )
         elif not self.is_newest:
             raise VerbRefused(

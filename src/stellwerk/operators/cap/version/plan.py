@@ -24,9 +24,8 @@ from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProg
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
-from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.content import recorded_as
-from stellwerk.operators.cap.version.order import latest, latest_ready
+from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.jobs import AwaitJob, JobStepFailed, RestartJob, StepDecision
 
@@ -273,27 +272,6 @@ def uses(tenant: CAPTenant, version: CAPApplicationVersion, versions: Sequence[C
         return True
     has_it = any((each.metadata.name, each.spec.version) == (current, tenant.spec.version) for each in versions)
     return tenant.spec.version == version.spec.version and not has_it
-
-
-def kept_by_tenants(
-    versions: Sequence[CAPApplicationVersion], tenants: Sequence[CAPTenant], chosen: CAPApplicationVersion
-) -> CAPApplicationVersion | None:
-    """The highest version above `chosen` that is Ready and whose deletion waits for tenants; None where there is none.
-
-    Tenants are not moved for its sake: the Jobs of an older version would run on data that the newer one has changed,
-    and the deletion may be a mistake.
-    """
-    border = precedence(chosen.spec.version)
-    return latest(
-        [
-            each
-            for each in versions
-            if each.metadata.is_terminating
-            and conditions.is_true(each.status.conditions, READY)
-            and precedence(each.spec.version) > border
-            and any(uses(tenant, each, versions) for tenant in tenants)
-        ]
-    )
 
 
 # ---- the status

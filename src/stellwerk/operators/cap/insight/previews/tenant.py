@@ -33,7 +33,13 @@ async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
     found = await surroundings.around(client, namespace, subject.spec.cap_application_instance)
     operations = await surroundings.listed(client, CAPTenantOperation, namespace)
     owned = [each for each in operations if each.metadata.is_controlled_by(subject.metadata)]
-    seen = TenantSnapshot(tenant=subject, application=found.application, versions=found.versions, operations=owned)
+    seen = TenantSnapshot(
+        tenant=subject,
+        application=found.application,
+        versions=found.versions,
+        hidden_versions=found.hidden_versions,
+        operations=owned,
+    )
     decision = plan.decide(seen)
     if isinstance(decision, plan.Prepare):
         outcome.changed[subject.ref] = METADATA
