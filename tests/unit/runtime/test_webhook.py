@@ -125,6 +125,35 @@ async def test_an_object_of_a_wrong_shape_is_denied_with_the_field() -> None:
     assert "metadata.generation" in str(dig(said, "status", "message"))
 
 
+ODD: JsonObject = {"metadata": {"name": "a"}, "data": 7}
+
+
+@pytest.mark.parametrize(
+    ("new", "allowed"),
+    [
+        ({"metadata": {"name": "a"}, "data": {"k": "v"}}, True),
+        ({**ODD, "metadata": {"name": "a", "labels": {"team": "a"}}}, True),
+        ({**ODD, "status": {"seen": 1}}, True),
+        ({**ODD, "data": 8}, False),
+    ],
+    ids=["corrected", "labelled", "another status", "wrong again"],
+)
+async def test_a_stored_object_of_a_wrong_shape_may_be_corrected_and_labelled(new: JsonObject, allowed: bool) -> None:
+    seen: list[Admission[ConfigMap]] = []
+
+    def look(admission: Admission[ConfigMap]) -> Decision:
+        seen.append(admission)
+        return Allowed()
+
+    assert (await answer(look, asked(new, ODD, operation="UPDATE")))["allowed"] is allowed
+    corrected = [(each.old, each.is_correction) for each in seen]
+    assert corrected == ([(None, True)] if new["data"] == {"k": "v"} else [])
+
+
+async def test_a_deletion_of_an_object_of_a_wrong_shape_is_not_judged_unseen() -> None:
+    assert (await answer(allow, asked(None, ODD, operation="DELETE")))["allowed"] is False
+
+
 async def test_each_denial_starts_with_the_prefix_of_the_webhook() -> None:
     webhook = Webhook("/v", ConfigMap, lambda _: Denied("it is wrong"), denial_prefix="denied by us: ")
     decided = await response(webhook, asked({"metadata": {}}))

@@ -4,7 +4,8 @@ A decision is a plain function from an `Admission` to Allowed, Denied or Patched
 envelope, so it is tested by table, and the same function can judge an object before it is sent. Everything that can
 go wrong on the way has its place:
 
-- A user's mistake is a denial, which the user reads. That includes an object that is not of its kind's shape.
+- A user's mistake is a denial, which the user reads. That includes an object that is not of its kind's shape, where
+  the write brings that: a stored one may be corrected, and get other labels or finalizers.
 - A question that is none (not JSON, no AdmissionReview, a kind that no handler judges) is a 400: a user has
   registered us wrongly, or is not an API server.
 - A bug of ours is a 500, and the webhook's failurePolicy decides about the write. Answering "denied" would block
@@ -32,7 +33,7 @@ from stellwerk.kube.client.client import Target, view_of
 from stellwerk.kube.client.patch import JsonPatch
 from stellwerk.kube.types.errors import Status, StatusCause, StatusDetails
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
-from stellwerk.kube.types.model import HasMetadata, View, encode_json
+from stellwerk.kube.types.model import UNREADABLE, HasMetadata, JsonObject, View, encode_json
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
 from stellwerk.runtime.serving.http_messages import JSON, Request, Response, refusal
@@ -86,7 +87,10 @@ Decision: TypeAlias = Allowed | Denied | Patched
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission(Generic[T]):
-    """A write that waits for a decision. `new` is missing on a delete, `old` on a create."""
+    """A write that waits for a decision. `new` is missing on a delete, `old` on a create.
+
+    `old` is missing as well where an update corrects an object: it is judged as if it were created.
+    """
 
     operation: str
     """CREATE, UPDATE, DELETE or CONNECT."""
@@ -97,6 +101,11 @@ class Admission(Generic[T]):
     """Nothing will be stored: a decision that writes elsewhere must not."""
     new: T | None = None
     old: T | None = None
+
+    @property
+    def is_correction(self) -> bool:
+        """Whether an update corrects an object that was not of its kind's shape."""
+        return self.operation == "UPDATE" and self.old is None
 
 
 Decide: TypeAlias = Callable[[Admission[T]], "Decision | Awaitable[Decision]"]
@@ -146,7 +155,7 @@ class Webhook(Generic[T]):
         try:
             admission = admission_of(self._view, request)
         except msgspec.DecodeError as error:
-            return _wrong_shape(self.gvk, error)
+            return Allowed() if _keeps_content(request) else _wrong_shape(self.gvk, error)
         decision = self._decide(admission)
         return await decision if inspect.isawaitable(decision) else decision
 
@@ -256,15 +265,24 @@ def question(body: bytes) -> AdmissionRequest:
 
 
 def admission_of(view: View[T], request: AdmissionRequest) -> Admission[T]:
-    """The request with its objects read. Raises msgspec.DecodeError where an object is not of the view's shape."""
+    """The request with its objects read.
+
+    Raises msgspec.DecodeError where the new object, or that of a deletion, is not of the view's shape.
+    """
+    new, old = _read(view, request.object), None
+    try:
+        old = _read(view, request.old_object)
+    except msgspec.DecodeError:
+        if new is None:
+            raise
     return Admission(
         operation=request.operation,
         key=ObjectKey(request.namespace, request.name),
         user=request.user_info,
         subresource=request.sub_resource,
         dry_run=request.dry_run,
-        new=_read(view, request.object),
-        old=_read(view, request.old_object),
+        new=new,
+        old=old,
     )
 
 
@@ -294,6 +312,22 @@ def _read(view: View[T], raw: msgspec.Raw) -> T | None:
     except (RecursionError, UnicodeDecodeError) as error:  # msgspec lets both through
         said = "it is nested too deeply" if isinstance(error, RecursionError) else "it is not UTF-8"
         raise msgspec.DecodeError(said) from None
+
+
+def _keeps_content(request: AdmissionRequest) -> bool:
+    """Whether an update changes only metadata, or the status."""
+    new, old = (_content(bytes(raw)) for raw in (request.object, request.old_object))
+    return new is not None and new == old
+
+
+def _content(data: bytes) -> JsonObject | None:
+    try:
+        decoded = msgspec.json.decode(data or b"null")
+    except UNREADABLE:
+        return None
+    if not isinstance(decoded, dict):
+        return None
+    return {field: value for field, value in decoded.items() if field not in ("metadata", "status")}
 
 
 def _wrong_shape(gvk: GroupVersionKind, error: msgspec.DecodeError) -> Denied:

@@ -14,17 +14,20 @@ from tests.cluster import rights as audited
 from tests.cluster.cap import security_page
 from tests.cluster.cap.shop import OPERATOR, Shop, job, router
 from tests.cluster.cap.shop import server as server_of
+from tests.cluster.component.world import free_definition
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.http import warnings
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import StatusError
+from stellwerk.kube.types.errors import Invalid, StatusError
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.api import DEFINITIONS
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -250,6 +253,48 @@ async def test_a_domain_whose_deletion_is_blocked_gets_no_host_of_another_one(se
     await serving.stop()
     await shop.client.patch(target, name, shop.namespace, released)
     assert await shop.client.find(target, name, shop.namespace) is None
+
+
+@pytest.fixture
+async def odd(shop: Shop, admin: Client) -> AsyncIterator[JsonObject]:
+    """The spec of a version that cannot be read any more, because the definition once took any."""
+    view, resource = unstructured(CustomResourceDefinition.resource), CAPApplicationVersion.resource
+    await shop.bind()
+    await shop.apply()
+    await shop.release("1", server_of("srv"), router(), job("mtxs"))
+    spec = (await admin.get(unstructured(resource), "shop-v1", shop.namespace)).at("spec")
+    assert isinstance(spec, dict)
+    await admin.apply(view, free_definition(resource), force=True)
+
+    async def is_taken() -> bool:
+        change = MergePatch({"metadata": {"finalizers": ["example.com/blocked"]}, "spec": {"workloads": 7}})
+        with contextlib.suppress(Invalid):
+            return bool(await admin.patch(metadata_of(CAPApplicationVersion), "shop-v1", shop.namespace, change))
+        return False
+
+    await eventually(is_taken, within=30, describe="the API server takes the version")
+    yield spec
+    for definition in DEFINITIONS:
+        await admin.apply(view, definition.body(), force=True)
+
+
+@pytest.mark.req("R-510")
+async def test_a_version_that_cannot_be_read_can_be_corrected_and_its_finalizer_removed(
+    odd: JsonObject, serving: Serving, shop: Shop
+) -> None:
+    target = metadata_of(CAPApplicationVersion)
+
+    async def change(**fields: JsonValue) -> None:
+        await shop.client.patch(target, "shop-v1", shop.namespace, MergePatch(fields))
+
+    with pytest.raises(StatusError, match="this is not a valid CAPApplicationVersion"):
+        await change(spec={"workloads": 8})
+    await change(metadata={"finalizers": None})
+    assert (await shop.client.get(target, "shop-v1", shop.namespace)).metadata.finalizers == ()
+    await change(spec={"workloads": odd["workloads"]})
+    assert (await shop.client.get(CAPApplicationVersion, "shop-v1", shop.namespace)).spec.workloads
+    with pytest.raises(StatusError, match="spec cannot be modified"):
+        await change(spec={"version": "2.0.0"})
 
 
 @pytest.mark.req("R-706")

@@ -32,7 +32,7 @@ async def test_an_object_that_cannot_be_read_is_denied_as_the_original_begins_it
         assert answer.status.message.startswith(f"invalidated from webhook {kind} this is not a valid {kind}")
 
 
-async def decision(old: CAPApplication | None, new: CAPApplication) -> Allowed | Denied:
+async def decision(old: CAPApplication | None, new: CAPApplication, *, corrects: bool = False) -> Allowed | Denied:
     """About a write while a Domain of another namespace has the host."""
     manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
     judges = Judges(
@@ -44,7 +44,7 @@ async def decision(old: CAPApplication | None, new: CAPApplication) -> Allowed |
     )
     foreign = {"metadata": {"name": "theirs", "namespace": "other"}, "spec": {"domain": HOST, "ingressSelector": {}}}
     judges.domains.take(Synced((msgspec.convert(foreign, Domain),), "1"))
-    operation, key = ("UPDATE" if old is not None else "CREATE"), ObjectKey("shop", "bookshop")
+    operation, key = ("UPDATE" if old is not None or corrects else "CREATE"), ObjectKey("shop", "bookshop")
     found = await judges.complete(Admission(operation=operation, key=key, user=NOTHING, old=old, new=new))
     assert isinstance(found, Allowed | Denied)
     return found
@@ -61,3 +61,12 @@ async def test_a_host_that_another_namespace_has_is_refused_where_a_write_brings
     subject = given.application(domains={"primary": HOST})
     assert isinstance(await decision(None, subject), Denied)
     assert isinstance(await decision(given.application(domains={"primary": "b.example.com"}), subject), Denied)
+
+
+async def test_the_correction_of_an_application_that_cannot_be_read_is_not_refused_for_its_domains() -> None:
+    subject = given.application(domains={"primary": HOST})
+    assert isinstance(await decision(None, subject, corrects=True), Allowed)
+    judges = Judges(client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING)
+    for operation, expected in (("UPDATE", Allowed), ("CREATE", Denied)):
+        admission = Admission(operation=operation, key=subject.key, user=NOTHING, new=subject)
+        assert isinstance(judges.application(admission), expected)

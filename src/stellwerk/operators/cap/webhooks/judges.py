@@ -63,7 +63,8 @@ class Judges:
         """May this application be created or changed?"""
         if admission.new is None:
             return Allowed()
-        return _decision(rules.problem_of_application(admission.old, admission.new))
+        old, new = admission.old, admission.new
+        return _decision(rules.problem_of_application(old, new, is_correction=admission.is_correction))
 
     async def version(self, admission: Admission[CAPApplicationVersion]) -> Decision:
         """May this version be created or changed?"""
@@ -124,7 +125,9 @@ class Judges:
         if found is None or has_references or not new.metadata.name:
             return Allowed((_DEPRECATED,))
         # Clients must be able to change the rest of an application, and to release one that is being deleted.
-        is_new = admission.old is None or admission.old.spec.domains != new.spec.domains
+        old = admission.old
+        former = old.spec.domains if old is not None else None
+        is_new = former != new.spec.domains and not admission.is_correction
         if found.problem:
             return _refused_conversion(found.problem, is_new=is_new)
         referred = found.references

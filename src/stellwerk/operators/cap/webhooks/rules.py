@@ -25,14 +25,17 @@ from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.runtime import conditions
 
 
-def problem_of_application(old: CAPApplication | None, new: CAPApplication) -> str:
-    """Why an application is refused; empty where it is not."""
+def problem_of_application(old: CAPApplication | None, new: CAPApplication, *, is_correction: bool = False) -> str:
+    """Why an application is refused; empty where it is not.
+
+    `is_correction`: the former content cannot be read. It may have had the domains already.
+    """
     key = f"{new.metadata.namespace}.{new.metadata.name}"
     before = old.spec.provider if old is not None else None
     if old is not None and new.spec.provider is not None and new.spec.provider != before:
         return f"provider details cannot be changed for: {key}"
     has_domains = new.spec.domains is not None and not new.spec.domains.is_empty
-    if has_domains and (old is None or old.spec.domain_refs):
+    if has_domains and (old.spec.domain_refs if old is not None else not is_correction):
         return f"domains are deprecated. Use domainRefs instead in: {key}"
     former = old.metadata.annotations if old is not None else {}
     brought = {key: text for key, text in new.metadata.annotations.items() if former.get(key) != text}
