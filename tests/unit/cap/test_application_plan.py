@@ -462,3 +462,36 @@ def test_a_version_for_tenants_fails_in_an_application_for_services() -> None:
     assert decision.has_failed
     assert reason(decision, "LatestVersionReady") == "LatestVersionNotReady"
     assert [notice.severity for notice in decision.notices] == [Severity.WARNING]
+
+
+def with_a_refusal(seen: ApplicationSnapshot, *, is_new: bool = False) -> Decision:
+    """The decision where the move of a tenant to version 2 was refused."""
+    seen = replace(seen, refused_tenants={ObjectKey("shop", "acme"): "moved to version 2"})
+    return plan.with_refusals(seen, plan.decide(seen, NOW), "acme: denied", NOW, is_new=is_new, again_seconds=50.0)
+
+
+def test_a_refused_tenant_is_shown_also_where_no_other_one_is_due_and_the_status_does_not_change_again() -> None:
+    versions, acme, best = (a_version("1"), a_version("2")), a_tenant("1"), a_tenant("1", name="best")
+    seen = ApplicationSnapshot(application=an_application(), versions=versions, tenants=(acme, best))
+    tried = with_a_refusal(seen, is_new=True)
+    assert (tried.write, tried.due, tried.again) == (SetVersions([best], "2"), [acme, best], True)
+    assert "NewCAVTriggeredTenantUpgrade" in [each.reason for each in tried.notices], "no Event is lost"
+
+    rests = replace(seen, tenants=(acme, a_tenant("2", name="best")))
+    first = with_a_refusal(rests)
+    assert (first.write, reason(first), first.again_seconds) == (None, "TenantChangeRefused", 50.0)
+    assert [each.reason for each in first.notices] == ["TenantChangeRefused"]
+    assert (first.has_failed, reason(first, "AllTenantsReady")) == (False, "NotAllTenantsReady")
+    assert first.status is not None
+    assert first.status.state == "Error"
+    shown = msgspec.structs.replace(rests.application, status=first.status)
+    second = with_a_refusal(replace(rests, application=shown))
+    assert (second.status, second.notices) == (first.status, ())
+
+
+def test_a_deletion_of_a_tenant_that_was_refused_keeps_no_other_one() -> None:
+    application = an_application(deleted=True, state="Deleting")
+    acme, best = a_tenant("1", kind="provider"), a_tenant("1", kind="provider", name="best")
+    seen = ApplicationSnapshot(application=application, tenants=(acme, best), refused_tenants={acme.key: "deleted"})
+    decision = plan.decide(seen, NOW)
+    assert (decision.write, decision.change, decision.due) == (DeleteTenants([best]), "deleted", [acme, best])

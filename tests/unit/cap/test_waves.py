@@ -79,7 +79,12 @@ def test_a_tenant_whose_change_is_refused_takes_the_room_of_no_other() -> None:
     application = given.application(tenantUpgrade={"maxParallel": 1})
     stays, other = a_tenant("a"), a_tenant("b")
     assert chosen(next_wave(application, [stays, other], VERSION, SATURDAY, refused=[stays.key])) == ["b"]
-    assert chosen(next_wave(application, [stays], VERSION, SATURDAY, refused=[stays.key])) == ["a"]
+    found = next_wave(application, [stays], VERSION, SATURDAY, refused=[stays.key])
+    assert (chosen(found), found.due) == ([], [stays])
+    assert found.progress is not None
+    assert found.progress.waiting == 1
+    without = next_wave(given.application(), [stays, other], VERSION, SATURDAY, refused=[stays.key])
+    assert (chosen(without), without.due) == (["b"], [stays, other])
 
 
 def test_a_tenant_counts_as_busy_from_the_moment_it_was_chosen() -> None:
@@ -125,7 +130,7 @@ def test_canaries_of_which_none_exists_pause_the_upgrade_and_are_named() -> None
     assert paused.pause_cause == "spec.tenantUpgrade.canaryTenants names no tenant that exists: acmee"
     assert chosen(wave(a_tenant("acme"), canaryTenants=["acmee"], resumed=NEW)) == ["acme"]
     assert chosen(wave(a_tenant("acme"), a_tenant("b"), canaryTenants=["gone", "b"])) == ["b"]
-    assert wave(upgraded("acme"), canaryTenants=["acmee"]) == Wave(tenants=[])
+    assert wave(upgraded("acme"), canaryTenants=["acmee"]) == Wave(tenants=[], due=[])
 
 
 @pytest.mark.parametrize("state", ["Provisioning", "ProvisioningError", ""])
@@ -160,4 +165,4 @@ def test_upgrades_begin_in_the_window_alone_and_new_subscribers_at_any_time() ->
 
 
 def test_when_all_have_followed_nothing_is_shown() -> None:
-    assert wave(upgraded("a"), upgraded("b"), maxParallel=1) == Wave(tenants=[])
+    assert wave(upgraded("a"), upgraded("b"), maxParallel=1) == Wave(tenants=[], due=[])

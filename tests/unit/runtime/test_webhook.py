@@ -126,13 +126,14 @@ async def test_an_object_of_a_wrong_shape_is_denied_with_the_field() -> None:
 
 
 ODD: JsonObject = {"metadata": {"name": "a"}, "data": 7}
+LABELLED: JsonObject = {"name": "a", "labels": {"team": "a"}}
 
 
 @pytest.mark.parametrize(
     ("new", "allowed"),
     [
         ({"metadata": {"name": "a"}, "data": {"k": "v"}}, True),
-        ({**ODD, "metadata": {"name": "a", "labels": {"team": "a"}}}, True),
+        ({**ODD, "metadata": LABELLED}, True),
         ({**ODD, "status": {"seen": 1}}, True),
         ({**ODD, "data": 8}, False),
     ],

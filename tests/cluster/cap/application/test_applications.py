@@ -324,7 +324,7 @@ def _head(resource: Resource) -> JsonObject:
 async def test_a_tenant_whose_move_is_refused_is_named_and_keeps_no_other_from_following(
     running: Running, shop: Shop, acme_stays: Callable[[], Coroutine[None, None, None]]
 ) -> None:
-    await shop.open(tenantUpgrade={"maxFailurePercent": 100})
+    await shop.open(tenantUpgrade={"maxFailurePercent": 100, "maxParallel": 1})
     for name in ("best", "cold"):
         await shop.subscribe(name)
     for name in ("acme", "best", "cold"):
@@ -349,6 +349,8 @@ async def test_a_tenant_whose_move_is_refused_is_named_and_keeps_no_other_from_f
     assert "acme stays" in message
     assert application.status.tenant_upgrade is not None
     assert application.status.tenant_upgrade.upgraded == 2, "the status shows how far the others are"
+    events = (await shop.client.list(Event, shop.namespace)).items
+    assert {"TenantChangeRefused", "NewCAVTriggeredTenantUpgrade"} <= {each.reason for each in events}
 
     await acme_stays()
 

@@ -56,8 +56,8 @@ class ApplicationSnapshot:
     """All that name the application, or carry its label."""
     hidden_tenants: Sequence[ObjectKey] = ()
     """Tenants of the namespace that could not be read so far: they may belong to the application."""
-    refused_tenants: Collection[ObjectKey] = ()
-    """Those whose last change was refused."""
+    refused_tenants: Mapping[ObjectKey, str] = field(default_factory=dict[ObjectKey, str])
+    """Those for which a change is not tried now because it was refused, and that change."""
     hidden_versions: Sequence[ObjectKey] = ()
     """Versions that could not be read so far and may be of the application: one of them may be its newest."""
     domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict[DomainRef, AnyDomain])
@@ -162,6 +162,10 @@ class Decision:
     """The version whose service exposures have to be reached."""
     has_failed: bool = False
     """Whether the pass counts as a failed one, although there is nothing to repeat."""
+    change: str = ""
+    """What `due` tenants need, as `moved to version 2`; empty where the pass did not come so far."""
+    due: Sequence[CAPTenant] = ()
+    """All tenants that need the change, also those for which it is not tried now."""
 
 
 def decide(seen: ApplicationSnapshot, now: datetime) -> Decision:
@@ -368,16 +372,17 @@ class _Plan:
         """The application is consistent; its tenants follow to the latest version that is Ready."""
         if self.application.status.services_only:
             return self._consistent(version, None, stay)
+        change = f"moved to version {version.spec.version}"
+        refused = self._refused(change)
         wave = next_wave(
             self.application,
             self.seen.tenants,
             version,
             self.now,
             staying={each.key for each in stay},
-            refused=self.seen.refused_tenants,
+            refused=refused,
         )
-        due = wave.tenants
-        if due:
+        if due := [*wave.tenants, *(each for each in wave.due if each.key in refused)]:
             reason = ApplicationReason.NewCAVTriggeredTenantUpgrade
             follow = "tenant follows" if len(due) == 1 else "tenants follow"
             named = conditions.first_of([tenant.metadata.name for tenant in due])
@@ -385,15 +390,26 @@ class _Plan:
             notice = Notice(reason, message, action="CheckForVersion")
             far = described(wave.progress) if wave.progress is not None else message
             waits = self._condition(ALL_TENANTS_READY, False, ApplicationReason.NotAllTenantsReady, far)
-            decision = self._report(ApplicationState.PROCESSING, reason, message, notice, more=(waits,))
-            write = SetVersions(due, version.spec.version)
+            news = (notice,) if wave.tenants else ()
+            decision = self._report(ApplicationState.PROCESSING, reason, message, *news, more=(waits,))
+            write = SetVersions(wave.tenants, version.spec.version) if wave.tenants else None
             decision = replace(decision, write=write, exposes=self._exposed(version, stay))
         else:
             decision = self._consistent(version, wave, stay)
         assert decision.status is not None
         status = msgspec.structs.replace(decision.status, tenant_upgrade=wave.progress)
         notices = (*decision.notices, *self._pause(wave))
-        return replace(decision, status=status, notices=notices, again_seconds=wave.again_seconds)
+        return replace(
+            decision,
+            status=status,
+            notices=notices,
+            again_seconds=wave.again_seconds,
+            change=change,
+            due=wave.due,
+        )
+
+    def _refused(self, change: str) -> Collection[ObjectKey]:
+        return {key for key, each in self.seen.refused_tenants.items() if each == change}
 
     def _pause(self, wave: Wave) -> Sequence[Notice]:
         """The Event about an upgrade that has just paused."""
@@ -466,7 +482,31 @@ class _Plan:
         total = len(self.seen.tenants)
         message = f"waiting for {total} tenants to be deleted: stellwerk get cat -n {metadata.namespace}"
         decision = self._report(ApplicationState.DELETING, ApplicationReason.TenantsExist, message)
-        return replace(decision, write=DeleteTenants(due)) if due else decision
+        change = "deleted"
+        refused = self._refused(change)
+        tried = [tenant for tenant in due if tenant.key not in refused]
+        return replace(decision, write=DeleteTenants(tried) if tried else None, change=change, due=due)
+
+    # ---- changes of tenants that are refused
+
+    def refused(self, decision: Decision, message: str, *, is_new: bool, again_seconds: float | None) -> Decision:
+        shown, reason = decision.status or self.application.status, ApplicationReason.TenantChangeRefused
+        is_terminating = self.application.metadata.is_terminating
+        status = msgspec.structs.replace(
+            observed(self.application, shown, self.now, self._condition(READY, False, reason, message)),
+            state=ApplicationState.DELETING if is_terminating else ApplicationState.ERROR,
+            last_full_reconciliation_time=self.application.status.last_full_reconciliation_time,
+        )
+        notice = Notice(reason, message, Severity.WARNING, reason)
+        delays = [each for each in (decision.again_seconds, again_seconds) if each is not None]
+        return replace(
+            decision,
+            status=status,
+            notices=(*decision.notices, notice) if self._is_news(READY, reason, message) else decision.notices,
+            again=is_new,
+            again_seconds=min(delays, default=None),
+            has_failed=is_new,
+        )
 
     # ---- the status
 
@@ -523,6 +563,22 @@ class _Plan:
 
     def _condition(self, type_: str, holds: bool, reason: ApplicationReason, message: str) -> Condition:
         return condition(self.application, holds, reason, message, type=type_)
+
+
+def with_refusals(
+    seen: ApplicationSnapshot,
+    decision: Decision,
+    message: str,
+    now: datetime,
+    *,
+    is_new: bool,
+    again_seconds: float | None,
+) -> Decision:
+    """The decision where changes of tenants were refused, as the message shows; one of them by this pass if `is_new`.
+
+    Then another pass is due at once, because the room of the tenant is that of others.
+    """
+    return _Plan(seen, now).refused(decision, message, is_new=is_new, again_seconds=again_seconds)
 
 
 def is_services_only(application: CAPApplication, version: CAPApplicationVersion) -> bool:

@@ -14,16 +14,16 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import REFUSED, AlreadyExists
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import inline_domains, plan
 from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
-from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Write
+from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
 from stellwerk.operators.cap.application.progress import ShownCounts
-from stellwerk.operators.cap.application.refusals import Refusals
+from stellwerk.operators.cap.application.refusals import Refusals, is_refusal
 from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.kinds.status import condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -46,11 +46,9 @@ Answer: TypeAlias = Next[ApplicationStatus]
 class ApplicationFailed(ReconcileError):
     """An application cannot be worked on now."""
 
-    def __init__(self, message: str, reason: ApplicationReason, progress: ApplicationStatus | None = None) -> None:
-        """`progress`: what the pass shows besides the failure; None: nothing that is new."""
+    def __init__(self, message: str, reason: ApplicationReason) -> None:
         super().__init__(message)
         self.reason = reason
-        self.progress = progress
 
 
 @dataclass(slots=True)
@@ -77,11 +75,13 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def reconcile(self, application: CAPApplication) -> Answer:
         """Observe, decide, act. Raises ApplicationFailed, ApiError."""
-        decision = plan.decide(await self._snapshot(application), self.clock.now())
+        seen = await self._snapshot(application)
+        decision = plan.decide(seen, self.clock.now())
         if decision.exposes is not None:
             await self._expose(application, decision.exposes)
-        if decision.write is not None:
-            await self._write(application, decision.write, decision.status)
+        is_refused = decision.write is not None and await self._write(application, decision.write, decision.change)
+        if decision.change:
+            decision = self._with_refusals(seen, decision, is_new=is_refused)
         if decision.has_failed:
             self.counts.failed(application, is_bug=False)
         answer = Next(decision.status, 0.0 if decision.again else decision.again_seconds)
@@ -97,12 +97,12 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     def report(self, application: CAPApplication, failure: ReconcileError) -> ApplicationStatus:
         """The failure as state and message."""
-        reason, progress = ApplicationReason.RecoveredPanic, application.status
+        reason = ApplicationReason.RecoveredPanic
         if isinstance(failure, ApplicationFailed):
-            reason, progress = ApplicationReason(failure.reason), failure.progress or progress
+            reason = ApplicationReason(failure.reason)
         state = ApplicationState.DELETING if application.metadata.is_terminating else ApplicationState.ERROR
         ready = condition(application, False, reason, str(failure))
-        status = observed(application, progress, self.clock.now(), ready)
+        status = observed(application, application.status, self.clock.now(), ready)
         return msgspec.structs.replace(status, state=state)
 
     async def _snapshot(self, application: CAPApplication) -> ApplicationSnapshot:
@@ -117,7 +117,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             application=application,
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
             tenants=tenants,
-            refused_tenants=self.memos.of(application.key).refusals.tenants,
+            refused_tenants=self.memos.of(application.key).refusals.waiting(tenants, self.clock.monotonic()),
             hidden_tenants=caches.hidden_tenants(namespace),
             hidden_versions=caches.hidden_versions(application.key),
             domains={each: domain for each in references if (domain := caches.domain(namespace, each)) is not None},
@@ -135,7 +135,18 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             ),
         )
 
-    async def _write(self, application: CAPApplication, write: Write, progress: ApplicationStatus | None) -> None:
+    def _with_refusals(self, seen: ApplicationSnapshot, decision: Decision, *, is_new: bool) -> Decision:
+        """The decision, with what was refused of the change that tenants need."""
+        refusals = self.memos.of(seen.application.key).refusals
+        refusals.keep(decision.change, decision.due)
+        message = refusals.message()
+        if not message:
+            return decision
+        delay = refusals.delay_seconds(self.clock.monotonic())
+        return plan.with_refusals(seen, decision, message, self.clock.now(), is_new=is_new, again_seconds=delay)
+
+    async def _write(self, application: CAPApplication, write: Write, change: str) -> bool:
+        """Carry out a decision; of tenants it is the `change`. Returns whether a change of a tenant was refused."""
         match write:
             case plan.Prepare(lacking):
                 await preparation.write(self.client, application, lacking)
@@ -152,12 +163,13 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             case plan.OwnContext(tenant, secret):
                 await self._own_context(tenant, secret)
             case plan.DeleteTenants(tenants):
-                await self._change(application, tenants, "deleted", self._delete_tenant, progress)
+                return await self._change(application, tenants, change, self._delete_tenant)
             case plan.SetVersions(tenants, version):
                 moves = partial(self._set_version, version=version)
-                await self._change(application, tenants, f"moved to version {version}", moves, progress)
+                return await self._change(application, tenants, change, moves)
             case plan.Release():
                 await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
+        return False
 
     async def _change(
         self,
@@ -165,19 +177,18 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         tenants: Sequence[CAPTenant],
         name: str,
         change: Callable[[CAPTenant], Awaitable[None]],
-        progress: ApplicationStatus | None,
-    ) -> None:
-        """Change tenants. Raises ApplicationFailed where that is refused of some, after all others are changed."""
-        refusals, now = self.memos.of(application.key).refusals, self.clock.monotonic()
-        for tenant in refusals.due(name, tenants, now):
+    ) -> bool:
+        """Change tenants, and note where that is refused. Returns whether it was."""
+        refusals, is_refused = self.memos.of(application.key).refusals, False
+        for tenant in tenants:
+            refusals.forget(tenant)
             try:
                 await change(tenant)
-            except REFUSED as error:
-                refusals.note(name, tenant, str(error), now)
-        if message := refusals.message():
-            failure = ApplicationFailed(message, ApplicationReason.TenantChangeRefused, progress)
-            failure.retry_after_seconds = refusals.delay_seconds(self.clock.monotonic())
-            raise failure
+            except StatusError as error:
+                if is_refusal(error):
+                    refusals.note(name, tenant, str(error), self.clock.monotonic())
+                    is_refused = True
+        return is_refused
 
     async def _delete_tenant(self, tenant: CAPTenant) -> None:
         metadata = tenant.metadata

@@ -1,19 +1,29 @@
 """Tenants whose change the API server refuses, for example because of a policy (pure).
 
 An application is looked at whenever one of its tenants changes, so each of these tenants is tried again only once a
-minute, or when it has changed itself.
+minute, or when it has changed itself. What was refused is shown until the tenant is changed or needs the change no
+longer, so that the condition does not flap while it waits for another try.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stellwerk.kube.types.errors import Conflict, NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.runtime import conditions
 
 RETRY_SECONDS = 60.0
+
+
+def is_refusal(error: StatusError) -> bool:
+    """Whether a tenant has to wait because its change failed so. A webhook may deny with any code, or not answer.
+
+    One that is gone or was replaced does not wait: it wakes its application.
+    """
+    return not isinstance(error, NotFound | Conflict) or "webhook" in error.status.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +41,22 @@ class Refusals:
 
     _refused: dict[ObjectKey, _Refusal] = field(default_factory=dict[ObjectKey, _Refusal])
 
-    @property
-    def tenants(self) -> Collection[ObjectKey]:
-        """Those that were refused."""
-        return tuple(self._refused)
+    def waiting(self, tenants: Sequence[CAPTenant], now: float) -> Mapping[ObjectKey, str]:
+        """Those of the tenants for which a change is not tried now, and that change."""
+        if not self._refused:
+            return {}
+        current = {each.key: found for each in tenants if (found := self._current(each)) is not None}
+        return {key: found.change for key, found in current.items() if now < found.until}
 
-    def due(self, change: str, tenants: Sequence[CAPTenant], now: float) -> list[CAPTenant]:
-        """Those of the tenants for which the change is tried now. What was refused of others is dropped."""
-        kept = {each.key: found for each in tenants if (found := self._current(change, each)) is not None}
-        self._refused = {key: found for key, found in kept.items() if now < found.until}
-        return [each for each in tenants if each.key not in self._refused]
+    def keep(self, change: str, tenants: Sequence[CAPTenant]) -> None:
+        """Drop all but what was refused of a change that tenants need still."""
+        if self._refused:
+            current = {each.key: found for each in tenants if (found := self._current(each)) is not None}
+            self._refused = {key: found for key, found in current.items() if found.change == change}
+
+    def forget(self, tenant: CAPTenant) -> None:
+        """The tenant is tried again."""
+        self._refused.pop(tenant.key, None)
 
     def note(self, change: str, tenant: CAPTenant, why: str, now: float) -> None:
         """The change was refused."""
@@ -57,12 +73,11 @@ class Refusals:
         named = conditions.first_of(sorted(key.name for key in self._refused))
         return f"{count} {'tenant' if count == 1 else 'tenants'} cannot be {found.change}: {named}; {found.why}"
 
-    def delay_seconds(self, now: float) -> float:
-        """When the first of them is tried again."""
-        return max(min(each.until for each in self._refused.values()) - now, 0.0)
+    def delay_seconds(self, now: float) -> float | None:
+        """When the next of them may be tried again; None where all may be, and wait for others only."""
+        return min((each.until - now for each in self._refused.values() if now < each.until), default=None)
 
-    def _current(self, change: str, tenant: CAPTenant) -> _Refusal | None:
+    def _current(self, tenant: CAPTenant) -> _Refusal | None:
         found = self._refused.get(tenant.key)
-        if found is None or (found.change, found.resource_version) != (change, tenant.metadata.resource_version):
-            return None
-        return found
+        is_current = found is not None and found.resource_version == tenant.metadata.resource_version
+        return found if is_current else None

@@ -8,7 +8,7 @@ resumes the upgrade. A tenant that has no version yet is provisioned at once: it
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -35,6 +35,8 @@ class Wave:
     """The tenants that follow now."""
 
     tenants: Sequence[CAPTenant] = ()
+    due: Sequence[CAPTenant] = ()
+    """All that have to follow, now or later."""
     progress: UpgradeProgress | None = None
     """None: all follow at once, or all have followed."""
     pause_cause: str = ""
@@ -54,7 +56,7 @@ def next_wave(
 ) -> Wave:
     """Decide which tenants follow to `version` now; those that are `staying` do not.
 
-    Tenants whose change was `refused` come last: they would take the room of all others for ever.
+    Tenants whose change was `refused` wait for another try and take no room: others follow meanwhile.
     """
     number, policy = version.spec.version, application.spec.tenant_upgrade
     due = [
@@ -62,10 +64,11 @@ def next_wave(
         for each in tenants
         if follows(each) and not is_new(each) and each.spec.version != number and each.key not in staying
     ]
-    due.sort(key=lambda each: each.key in refused)
     if policy is None:
-        return Wave(tenants=due)
-    return _Upgrade(application, policy, tenants, version).wave(due, now)
+        wave = Wave(tenants=[each for each in due if each.key not in refused])
+    else:
+        wave = _Upgrade(application, policy, tenants, version, refused).wave(due, now)
+    return replace(wave, due=due)
 
 
 def described(progress: UpgradeProgress) -> str:
@@ -103,9 +106,10 @@ class _Upgrade:
     policy: TenantUpgrade
     tenants: Sequence[CAPTenant]
     version: CAPApplicationVersion
+    refused: Collection[ObjectKey]
 
     def wave(self, due: Sequence[CAPTenant], now: datetime) -> Wave:
-        new = [tenant for tenant in due if not tenant.spec.version]
+        new = [tenant for tenant in due if not tenant.spec.version and tenant.key not in self.refused]
         upgrades = [tenant for tenant in due if tenant.spec.version]
         # One without a current version is provisioned: whether it waits, runs or has failed, it takes no room here.
         on_the_way = [
@@ -130,7 +134,7 @@ class _Upgrade:
             phase = UpgradePhase.PAUSED
         room = len(upgrades) if self.policy.max_parallel is None else max(self.policy.max_parallel - busy, 0)
         candidates = {UpgradePhase.CANARY: canaries, UpgradePhase.ROLLING: upgrades}.get(phase, [])
-        chosen = candidates[:room]
+        chosen = [tenant for tenant in candidates if tenant.key not in self.refused][:room]
         progress = UpgradeProgress(
             version=self.version.spec.version,
             phase=phase,
