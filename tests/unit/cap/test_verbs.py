@@ -9,6 +9,7 @@ from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.cap.verbs import ends
 
 KEY = ObjectKey("shop", "acme")
+REFUSED: JsonObject = {"type": "Ready", "status": "False", "reason": "TenantChangeRefused", "message": "denied"}
 
 
 def tenant(
@@ -72,8 +73,17 @@ def test_a_tenant_that_cannot_be_deprovisioned_ends_the_wait() -> None:
         ({"state": "Consistent", "tenantUpgrade": {"version": "1.0.0", "phase": "Paused"}}, False),
         ({"state": "Consistent", "tenantUpgrade": {"version": "2.0.0", "phase": "Paused"}}, True),
         ({"state": "Error"}, True),
+        ({"state": "Error", "conditions": [REFUSED]}, False),
     ],
-    ids=["not begun", "goes on", "paused with tenants under way", "paused before", "paused", "in error"],
+    ids=[
+        "not begun",
+        "goes on",
+        "paused with tenants under way",
+        "paused before",
+        "paused",
+        "in error",
+        "one tenant refused",
+    ],
 )
 def test_tenants_in_waves_are_not_waited_for_while_their_application_moves_none(
     status: JsonObject, blocks: bool

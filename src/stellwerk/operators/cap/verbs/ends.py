@@ -6,10 +6,10 @@ from stellwerk.delivery.operator_verbs import AwaitedObject, Obstacle
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured
-from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, UpgradePhase
+from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication, UpgradePhase
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import FAILED_STATES, CAPTenant, TenantState
-from stellwerk.operators.cap.reasons import TenantReason
+from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.runtime import conditions
 
 
@@ -56,6 +56,13 @@ def upgraded(key: ObjectKey, version: str) -> AwaitedObject[CAPTenant]:
     return AwaitedObject(kind=CAPTenant, key=key, ended=has_ended, good=is_good)
 
 
+def is_stuck(status: ApplicationStatus) -> bool:
+    """Whether an application moves no tenant because of an error. Where a change is refused, the others follow."""
+    ready = conditions.find(status.conditions, READY)
+    is_refused = ready is not None and ready.reason == ApplicationReason.TenantChangeRefused
+    return status.state == ApplicationState.ERROR and not is_refused
+
+
 def standstill(application: ObjectKey, number: str) -> Obstacle:
     """The application of tenants that follow to version `number` in waves: it moves none of them for now."""
 
@@ -64,6 +71,6 @@ def standstill(application: ObjectKey, number: str) -> Obstacle:
         progress = status.tenant_upgrade
         is_paused = progress is not None and (progress.version, progress.phase) == (number, UpgradePhase.PAUSED)
         is_over = progress is None or not progress.upgrading
-        return (is_paused and is_over) or status.state == ApplicationState.ERROR
+        return (is_paused and is_over) or is_stuck(status)
 
     return Obstacle(resource=CAPApplication.resource, key=application, blocks=blocks)

@@ -11,7 +11,7 @@ from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import staying, waves
-from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, UpgradePhase
+from stellwerk.operators.cap.kinds.application import CAPApplication, UpgradePhase
 from stellwerk.operators.cap.kinds.status import see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, may_be_of
@@ -213,11 +213,11 @@ def _rolled_out(application: CAPApplication) -> AwaitedObject[CAPApplication]:
     """An application all of whose tenants have followed, or failed."""
 
     def has_ended(latest: CAPApplication) -> bool:
-        progress, has_failed = latest.status.tenant_upgrade, latest.status.state == ApplicationState.ERROR
+        progress, has_failed = latest.status.tenant_upgrade, ends.is_stuck(latest.status)
         return progress is None or has_failed or not (progress.waiting or progress.upgrading)
 
     def is_good(latest: CAPApplication) -> bool:
-        progress, has_failed = latest.status.tenant_upgrade, latest.status.state == ApplicationState.ERROR
+        progress, has_failed = latest.status.tenant_upgrade, ends.is_stuck(latest.status)
         return not has_failed and (progress is None or progress.failed <= 0)
 
     return AwaitedObject(kind=CAPApplication, key=application.key, ended=has_ended, good=is_good)
