@@ -473,6 +473,14 @@ async def test_a_deleted_version_waits_for_the_tenants_that_use_it(running: Runn
     await shop.client.delete(VERSION, "shop-v1", shop.namespace)
     version = await shop.version_shows("DeleteTriggered", state="Deleting")
     assert "acme" in message(version)
+    await shop.client.delete(metadata_of(Deployment), "shop-v1-app", shop.namespace)
+
+    async def is_back() -> bool:
+        found = await shop.client.find(metadata_of(Deployment), "shop-v1-app", shop.namespace)
+        return found is not None and not found.metadata.is_terminating
+
+    await eventually(is_back, describe="the tenant can be used still")
+    await shop.version_shows("DeleteTriggered", state="Deleting")
     await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
 
     async def gone() -> bool:

@@ -12,11 +12,13 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import RetryProgress
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import plan
-from stellwerk.operators.cap.version.plan import Prepare, Release, Report, Rest, RunWorkloads, VersionSnapshot
+from stellwerk.operators.cap.version.plan import KeepUp, Prepare, Release, Report, Rest, RunWorkloads, VersionSnapshot
 from stellwerk.runtime.control.jobs import JobStep, JobStepFailed, StepsDone
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -185,6 +187,27 @@ def test_a_deleted_version_is_kept_while_a_tenant_uses_it() -> None:
     hidden = plan.next_action(VersionSnapshot(version=deleting, hidden_tenants=(ObjectKey("shop", "acme"),)))
     assert isinstance(hidden, Report)
     assert "cannot be read" in hidden.message
+
+
+def test_the_objects_of_a_deleted_version_are_kept_up_for_its_tenants_unless_all_goes() -> None:
+    found = shown(prepared(deletionTimestamp="2026-01-02T00:00:00Z"), "Deleting", ready=True)
+    user, owner = tenant(), application()
+    user = msgspec.structs.replace(user, status=msgspec.structs.replace(user.status, current_version="bookshop-v1"))
+    leaving = msgspec.structs.replace(owner, metadata=msgspec.structs.replace(owner.metadata, deletion_timestamp=NOW))
+    finalizers = (*found.metadata.finalizers, "foregroundDeletion")
+    last = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, finalizers=finalizers))
+    unready = shown(found, "Deleting")
+
+    def is_kept_up(version: CAPApplicationVersion, application: CAPApplication | None, *tenants: CAPTenant) -> bool:
+        seen = VersionSnapshot(version=version, application=application, tenants=tenants)
+        return isinstance(plan.next_action(seen), KeepUp)
+
+    assert is_kept_up(found, owner, user)
+    assert not is_kept_up(found, owner)
+    assert not is_kept_up(found, None, user)
+    assert not is_kept_up(found, leaving, user)
+    assert not is_kept_up(last, owner, user)
+    assert not is_kept_up(unready, owner, user)
 
 
 def test_a_deleted_version_is_not_used_by_a_tenant_that_has_another_one_of_the_same_number() -> None:

@@ -94,7 +94,14 @@ class RunWorkloads:
     """All that the workloads need is there: create what is absent."""
 
 
-Action: TypeAlias = Rest | Release | Prepare | Report | RunWorkloads
+@dataclass(frozen=True, slots=True)
+class KeepUp:
+    """Tenants still use the version, which is being deleted: create what is absent, then report."""
+
+    report: Report
+
+
+Action: TypeAlias = Rest | Release | Prepare | Report | RunWorkloads | KeepUp
 
 
 def next_action(seen: VersionSnapshot) -> Action:
@@ -240,6 +247,9 @@ def _is_available(deployment: Deployment | None) -> bool:
 
 # ---- deletion
 
+_FOREGROUND = "foregroundDeletion"
+"""The finalizer by which the garbage collector of Kubernetes deletes dependents first."""
+
 
 def _deletion(seen: VersionSnapshot) -> Action:
     version, shown = seen.version, conditions.find(seen.version.status.conditions, READY)
@@ -253,13 +263,23 @@ def _deletion(seen: VersionSnapshot) -> Action:
         return Release()
     else:
         message = shown.message if shown is not None else "the version is being deleted"
-    return Report(
+    report = Report(
         state=VersionState.DELETING,
         reason=VersionReason.DeleteTriggered,
         message=message,
         is_ready=shown is not None and shown.is_true,
         again_seconds=None if users or seen.hidden_tenants else 0.0,
     )
+    return KeepUp(report) if report.is_ready and users and _is_kept_up(seen) else report
+
+
+def _is_kept_up(seen: VersionSnapshot) -> bool:
+    """Whether objects of a version that is being deleted are created again.
+
+    They are not where all goes, as with a namespace, nor where the garbage collector deletes them before the version.
+    """
+    goes_after_its_objects = _FOREGROUND in seen.version.metadata.finalizers
+    return seen.application is not None and not seen.application.metadata.is_terminating and not goes_after_its_objects
 
 
 def uses(tenant: CAPTenant, version: CAPApplicationVersion, versions: Sequence[CAPApplicationVersion]) -> bool:

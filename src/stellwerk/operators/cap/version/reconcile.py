@@ -85,6 +85,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
                 return Next.done()
             case Report():
                 return self._answer(seen, action)
+            case plan.KeepUp(report):
+                return await self._keep_up(seen, report)
             case plan.RunWorkloads():
                 answer = await self._run(seen)
                 status = retries.acknowledged(seen.version, answer.status or seen.version.status)
@@ -137,6 +139,13 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         return answer if report.is_ready else answer.without_event()
 
     # ---- workloads
+
+    async def _keep_up(self, seen: VersionSnapshot, report: Report) -> Answer:
+        """Create what is absent, and renew credentials, of a version that tenants still use."""
+        assert seen.application is not None
+        objects = VersionObjects(application=seen.application, version=seen.version)
+        await self._create(objects)
+        return await self._with_credentials(seen, objects, self._answer(seen, report))
 
     async def _run(self, seen: VersionSnapshot) -> Answer:
         """Start the content job that is due, create what is absent, and report how far the version is."""

@@ -42,10 +42,13 @@ async def preview(subject: CAPApplicationVersion, request: PreviewRequest) -> Pr
             outcome.changed[subject.ref] = "the finalizer goes, and the version with its objects"
         case plan.Report(message=message):
             outcome.warnings.append(message)
-        case plan.RunWorkloads():
+        case plan.RunWorkloads() | plan.KeepUp():
             assert seen.application is not None
+            if isinstance(action, plan.KeepUp):
+                outcome.warnings.append(action.report.message)
             try:
-                await _note_content(client, outcome, seen)
+                if isinstance(action, plan.RunWorkloads):
+                    await _note_content(client, outcome, seen)
                 await _note_objects(client, outcome, seen.version, seen.application)
             except (UnknownContentJob, UnusableWorkload, ReservedVariable) as error:
                 raise PreviewFailed(str(error)) from error
