@@ -232,7 +232,7 @@ async def test_what_is_remembered_of_the_object_of_an_exposure_goes_with_the_exp
     client = Client.connect(ClusterConfig(server="https://127.0.0.1:1"))
     writer = HashedObjects(client=client, clock=FakeClock(), informers={}, on_throttled=lambda _: None)
     kept = exposures.ServiceNetworking(caches=Caches(Manager(client)), objects=writer, operator_namespace="cap-system")
-    assert not await kept.keep(REFERRING, exposing(), memory)
+    assert not (await kept.keep(REFERRING, exposing(), memory)).is_changed
     assert not memory.confirmations
 
 

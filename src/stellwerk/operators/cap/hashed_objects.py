@@ -18,6 +18,7 @@ from stellwerk.apply.set.model.owner import ControllerOwner, Ownership, Standing
 from stellwerk.apply.set.model.policy import AdoptionPolicy, Directive, UpdatePolicy
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.apply.set.plan.stage import Throttled
 from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Conflict, NotFound
@@ -39,10 +40,18 @@ class Written:
     is_changed: bool = False
     """Whether anything was written or deleted."""
     problems: list[str] = field(default_factory=list)
+    """Why objects could not be written."""
+    throttled: list[Throttled] = field(default_factory=list[Throttled])
+    """Objects that others change again and again, which wait for their turn."""
     waits: list[str] = field(default_factory=list)
     """Objects whose end is waited for, because they are being deleted; known where nothing else had to be written."""
     obstacles: set[Obstacle] = field(default_factory=set[Obstacle])
     """What stood in the way of the objects that could not be written."""
+
+    @property
+    def unmet(self) -> list[str]:
+        """Why objects are not as they should be, for whatever cause."""
+        return [*self.problems, *map(described, self.throttled)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +112,13 @@ class HashedObjects:
             written.obstacles.add(failure.obstacle)
             written.problems.append(str(failure))
         written.waits += map(str, progress.waits)
-        for throttled in progress.throttled:
-            managers = ", ".join(throttled.managers) or "another client"
-            written.problems.append(f"{throttled.ref} is changed by {managers} again and again")
+        written.throttled += progress.throttled
+
+
+def described(throttled: Throttled) -> str:
+    """An object that waits for its turn, and the clients that change it."""
+    managers = ", ".join(throttled.managers) or "another client"
+    return f"{throttled.ref} is changed by {managers} again and again"
 
 
 def owner_of(obj: Kind) -> ControllerOwner:

@@ -26,10 +26,11 @@ class ServiceNetworking:
     objects: HashedObjects
     operator_namespace: str
 
-    async def keep(self, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState) -> bool:
+    async def keep(self, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState) -> Written:
         """Have a VirtualService for each subdomain that the version exposes, and no other.
 
-        `memory` is the application's. Returns whether anything was written. Raises Unroutable, ApiError.
+        `memory` is the application's. Objects that others change again and again are no failure: the rest of the
+        application goes on while they wait for their turn. Raises Unroutable, ApiError.
         """
         live = self.caches.virtual_services.store.by(BY_OWNER, application.metadata.uid)
         wanted = routes(application, version, live, self.caches.domain, self.operator_namespace)
@@ -43,7 +44,7 @@ class ServiceNetworking:
                 await self.objects.delete(address_of(each), each)
         if written.problems:
             raise Unroutable("; ".join(written.problems))
-        return written.is_changed
+        return written
 
 
 def routes(

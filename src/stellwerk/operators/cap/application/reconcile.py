@@ -24,6 +24,7 @@ from stellwerk.operators.cap.application.inline_domains import ConversionRefused
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
 from stellwerk.operators.cap.application.progress import ShownCounts
 from stellwerk.operators.cap.application.refusals import Refusals, is_refusal
+from stellwerk.operators.cap.hashed_objects import described
 from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.kinds.status import condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -41,6 +42,9 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[ApplicationStatus]
+
+_NETWORKING = "ReconcileServiceNetworking"
+"""The action of Events about the routes of service exposures."""
 
 
 class ApplicationFailed(ReconcileError):
@@ -77,14 +81,16 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         """Observe, decide, act. Raises ApplicationFailed, ApiError."""
         seen = await self._snapshot(application)
         decision = plan.decide(seen, self.clock.now())
+        restored_in: float | None = None
         if decision.exposes is not None:
-            await self._expose(application, decision.exposes)
+            restored_in = await self._expose(application, decision.exposes)
         is_refused = decision.write is not None and await self._write(application, decision.write, decision.change)
         if decision.change:
             decision = self._with_refusals(seen, decision, is_new=is_refused)
         if decision.has_failed:
             self.counts.failed(application, is_bug=False)
-        answer = Next(decision.status, 0.0 if decision.again else decision.again_seconds)
+        pause = min((each for each in (decision.again_seconds, restored_in) if each is not None), default=None)
+        answer = Next(decision.status, 0.0 if decision.again else pause)
         answer = answer.without_event().with_events(*decision.notices)
         if decision.write is not None or answer.status is None:
             return answer
@@ -217,21 +223,30 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         written = await self.client.patch(metadata_of(CAPApplication), metadata.name, metadata.namespace, patch)
         self.caches.applications.expect(application.key, written.metadata.resource_version)
 
-    async def _expose(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
-        """Have the subdomains of the version's service exposures lead to its workloads."""
-        action = "ReconcileServiceNetworking"
+    async def _expose(self, application: CAPApplication, version: CAPApplicationVersion) -> float | None:
+        """Have the subdomains of the version's service exposures lead to its workloads.
+
+        Returns in how many seconds routes may be restored that others change again and again, or None.
+        """
         try:
-            is_changed = await self.networking.keep(application, version, self.memos.of(application.key).exposures)
+            written = await self.networking.keep(application, version, self.memos.of(application.key).exposures)
         except Unroutable as error:
-            reason = VersionReason.ServiceVirtualServiceModificationFailed
-            self._send(version, Notice(reason, str(error), Severity.WARNING, action))
-            self.counts.routed(version, failed=True)
+            self._send_unrouted(version, str(error))
             failed = ApplicationReason.ServiceVirtualServiceModificationFailed
             raise ApplicationFailed(str(error), failed) from error
-        if is_changed:
+        if written.is_changed:
             message = f"the subdomains of {version.ref} lead to its workloads"
-            self._send(version, Notice(VersionReason.ServiceNetworkingModified, message, action=action))
+            self._send(version, Notice(VersionReason.ServiceNetworkingModified, message, action=_NETWORKING))
             self.counts.routed(version, failed=False)
+        if not written.throttled:
+            return None
+        self._send_unrouted(version, "; ".join(map(described, written.throttled)))
+        return max(min(each.until for each in written.throttled) - self.clock.monotonic(), 0.0)
+
+    def _send_unrouted(self, version: CAPApplicationVersion, why: str) -> None:
+        reason = VersionReason.ServiceVirtualServiceModificationFailed
+        self._send(version, Notice(reason, why, Severity.WARNING, _NETWORKING))
+        self.counts.routed(version, failed=True)
 
     def _send(self, obj: CAPTenant | CAPApplicationVersion, notice: Notice) -> None:
         if self.recorder is not None:

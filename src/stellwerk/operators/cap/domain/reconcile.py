@@ -172,8 +172,8 @@ class DomainPass:
         written = await parts.writer.apply(self._domain, snapshot.live, wanted.resources, self._memo.observed)
         self._report_policies(snapshot, written.refused_policies)
         problems = [*wanted.problems, *problems]
-        if written.problems:
-            raise NotWritten(conditions.first_of([*problems, *written.problems], separator="; "))
+        if unmet := written.unmet:
+            raise NotWritten(conditions.first_of([*problems, *unmet], separator="; "))
         if problems:
             raise DomainProblem(conditions.first_of(problems, separator="; "))
         if is_changed or written.is_changed:

@@ -70,9 +70,9 @@ class TenantNetworking:
         written = Written()
         shown = {desired.address: live} if live is not None else {}
         await self.objects.apply(owner_of(tenant), {desired.address: found}, shown, memory, written)
-        if written.problems:
+        if unmet := written.unmet:
             cause = f"invalid owner reference found for {desired.ref}: " if Obstacle.OWNED in written.obstacles else ""
-            raise NetworkingFailed(cause + "; ".join(written.problems))
+            raise NetworkingFailed(cause + "; ".join(unmet))
         if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
             await self._complete(live, lacking)
         return f"VirtualService {desired.address.key} leads to the current version" if written.is_changed else ""
