@@ -90,17 +90,22 @@ class Secrets:
         return Secret(metadata=ObjectMeta(name=name, namespace=namespace), data=data)
 
 
-@pytest.mark.req("R-705")
-async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusal() -> None:
-    manager, secrets = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid"))), Secrets()
-    applications = manager.informer(CAPApplication)
-    bindings = Bindings(
+def reading_from(secrets: Secrets) -> Bindings:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    return Bindings(
         client=cast("Client", secrets),
         clock=manager.clock,
-        applications=applications,
+        applications=manager.informer(CAPApplication),
         secrets=lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),
         release=manager.release,
     )
+
+
+@pytest.mark.req("R-705")
+async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusal() -> None:
+    secrets = Secrets()
+    bindings = reading_from(secrets)
+    applications = bindings.applications
 
     def is_known() -> bool:
         return bindings.are_known(first, Protocol.SAAS)
@@ -123,3 +128,39 @@ async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusa
     await reading
     assert not is_known(), "it could not be read"
     assert bindings.of(first).token == RULES, "what was known goes on"
+
+
+@pytest.mark.req("R-705")
+async def test_a_request_waits_for_what_is_being_read_and_for_what_changed_meanwhile() -> None:
+    secrets = Secrets()
+    bindings = reading_from(secrets)
+    first = application("saas-registry", "xsuaa")
+    secrets.may_answer.clear()
+    bindings.applications.take(Synced((first,), "1"))
+    early = asyncio.create_task(bindings.up_to_date())
+    await secrets.asked.wait()
+    during = asyncio.create_task(bindings.up_to_date())
+    await asyncio.sleep(0)
+    assert not during.done(), "the first read goes on"
+    bindings.applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
+    late = asyncio.create_task(bindings.up_to_date())
+    await asyncio.sleep(0)
+    secrets.may_answer.set()
+
+    await late
+    assert bindings.are_known(first, Protocol.SAAS)
+    await asyncio.gather(early, during)
+
+
+@pytest.mark.req("R-705")
+async def test_a_read_that_succeeds_makes_good_one_that_failed() -> None:
+    secrets = Secrets()
+    bindings = reading_from(secrets)
+    first = application("saas-registry", "xsuaa")
+    secrets.problem = ApiError("no answer")
+    bindings.applications.take(Synced((first,), "1"))
+    await bindings.up_to_date()
+    secrets.problem = None
+    bindings.applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
+    await bindings.up_to_date()
+    assert bindings.are_known(first, Protocol.SAAS)

@@ -88,13 +88,14 @@ class Bindings:
 
     async def up_to_date(self) -> None:
         """Read what has changed; return after two seconds at most."""
-        if not self._stale:
-            return
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                await self._flights.join("refresh", self._refresh, name="refresh of bindings")
+                for _ in range(2):  # one under way may have begun before the last change
+                    if self._stale or self._reading:
+                        await self._flights.join("refresh", self._refresh, name="refresh of bindings")
         except TimeoutError:
-            _log.warning("the binding Secrets of %d applications are still being read", len(self._stale))
+            count = len(self._stale | self._reading)
+            _log.warning("the binding Secrets of %d applications are still being read", count)
 
     async def run(self) -> None:
         """Read again what could not be read, until cancelled; then end the reads under way."""
@@ -116,6 +117,7 @@ class Bindings:
                     self._trust.pop(key, None)
                 else:
                     self._trust[key] = await self._read(application)
+                self._failed.discard(key)
             except ApiError as error:
                 _log.warning("the binding Secrets of CAPApplication %s cannot be read: %s", key, error)
                 self._failed.add(key)
