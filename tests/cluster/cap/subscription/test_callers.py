@@ -99,6 +99,13 @@ async def test_a_token_of_one_application_is_refused_for_another(shop: Bookshop,
     assert not tenant.metadata.is_terminating
 
 
+async def by_age(*shops: Bookshop) -> list[Bookshop]:
+    """The applications, the oldest first."""
+    made = [(await each.client.get(CAPApplication, "shop", each.namespace), each) for each in shops]
+    ordered = sorted(made, key=lambda pair: (pair[0].metadata.creation_timestamp, str(pair[0].key)))
+    return [each for _, each in ordered]
+
+
 @pytest.mark.req("R-705")
 async def test_of_two_applications_with_one_identity_the_caller_means_its_own(
     shop: Bookshop, neighbour: Bookshop, serving: Serving
@@ -118,14 +125,27 @@ async def test_of_two_applications_with_one_identity_the_caller_means_its_own(
 
 
 @pytest.mark.req("R-705")
+async def test_while_the_binding_of_an_older_application_is_absent_no_subscription_of_a_younger_is_called_ended(
+    shop: Bookshop, neighbour: Bookshop, serving: Serving
+) -> None:
+    """A registry may take "not found" for the end that it wants."""
+    await neighbour.apply(btpAppName=shop.namespace)
+    older, younger = await by_age(shop, neighbour)
+    await serving.settled(shop.client)
+    assert (await younger.send(json_body=shop.payload("other"), token=younger.token())).status == 202
+    await shop.client.delete(Secret, "registry-binding", older.namespace)
+    await serving.settled(shop.client)
+    reply = await younger.send("DELETE", json_body=shop.payload("other", "another-id"), token=younger.token())
+    assert (reply.status, reply.message) == REFUSED
+    assert await younger.tenants()
+
+
+@pytest.mark.req("R-705")
 async def test_while_the_binding_of_an_application_is_absent_no_younger_one_gets_its_subscriptions(
     shop: Bookshop, neighbour: Bookshop, serving: Serving
 ) -> None:
     await neighbour.apply(btpAppName=shop.namespace)
-    made = [(await shop.client.get(CAPApplication, "shop", each.namespace), each) for each in (shop, neighbour)]
-    older, younger = (
-        each for _, each in sorted(made, key=lambda pair: (pair[0].metadata.creation_timestamp, str(pair[0].key)))
-    )
+    older, younger = await by_age(shop, neighbour)
     await younger.bind(clientid=f"sb-{older.namespace}")
     await younger.secret("uaa-binding", {"xsappname": older.app_name})
     await shop.client.delete(Secret, "registry-binding", older.namespace)

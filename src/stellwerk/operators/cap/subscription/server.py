@@ -226,7 +226,14 @@ class SubscriptionRoutes:
         if asked.subscription is None or self.directory.ends_of(guid):
             return None
         application = self._application(asked.caller, asked.subscription)
-        return await self.subscriptions.tenant(application, tenant_id) if application is not None else None
+        if application is None:
+            return None
+        tenant = await self.subscriptions.tenant(application, tenant_id)
+        if tenant is None:
+            # It may be of a younger application with the same identity: "not found" would mean to the registry that the
+            # subscription has ended.
+            self._authorize(asked.caller, application)
+        return tenant
 
     def _is_replay(self, claims: Claims, application: CAPApplication, subscription: Subscription) -> bool:
         ends = self.directory.ends_of(subscription.guid, application.metadata.namespace)
