@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -105,13 +106,18 @@ class Server:
     """An API server that has one ClusterDomain, and remembers which objects were created."""
 
     existing: Unstructured
+    refused_host: str = ""
     created: list[str] = field(default_factory=list[str])
 
     async def find(self, _: object, name: str, namespace: str) -> Unstructured | None:
         return self.existing if (name, namespace) == (self.existing.metadata.name, "") else None
 
-    async def create(self, _: object, body: JsonObject) -> None:
-        self.created.append(str(dig(body, "spec", "domain")))
+    async def create(self, _: object, body: JsonObject, *, dry_run: bool) -> None:
+        host = str(dig(body, "spec", "domain"))
+        if host == self.refused_host:
+            raise Forbidden(Status(code=403, message="denied the request: the host is taken"))
+        if not dry_run:
+            self.created.append(host)
 
 
 @pytest.mark.parametrize("host", ["shop.example.org", "another.example.com"])
@@ -133,19 +139,18 @@ async def test_a_cluster_domain_that_a_pod_of_the_former_release_has_just_create
         assert server.created == ["shop.example.com", "shop.example.org", "shop.example.net"]
 
 
-class Refusing:
-    """An API server behind a webhook that accepts no domain."""
-
-    async def create(self, *_: object) -> None:
-        raise Forbidden(Status(code=403, message="denied the request: the host is taken"))
-
-
-async def test_a_domain_that_the_api_server_refuses_is_named_with_its_words() -> None:
+@pytest.mark.parametrize("host", ["shop.example.com", "shop.example.net"])
+async def test_a_domain_that_the_api_server_refuses_is_named_with_its_words_and_no_other_one_is_created(
+    host: str,
+) -> None:
     found = conversion(application(), (), ())
     assert found is not None
-    cause = "Domain shop/bookshop-primary cannot be created: .*the host is taken"
+    (refused,) = (each for each in found.created if dig(each.body, "spec", "domain") == host)
+    server = Server(Unstructured.of({"metadata": {"name": "other"}, "spec": {}}), refused_host=host)
+    cause = re.escape(f"{refused.ref} cannot be created: ") + ".*the host is taken"
     with pytest.raises(ConversionRefused, match=cause):
-        await create(cast("Client", Refusing()), found)
+        await create(cast("Client", server), found)
+    assert server.created == []
 
 
 def test_an_application_that_refers_to_domains_keeps_these() -> None:

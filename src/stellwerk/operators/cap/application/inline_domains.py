@@ -96,17 +96,22 @@ async def create(client: Client, found: DomainConversion) -> tuple[DomainRef, ..
     """Create the domains that do not exist. Returns what the application refers to. Raises ConversionRefused, ApiError.
 
     Pods of the former release give ClusterDomains shorter names, and run during an update. The caches may not show what
-    these created a moment ago, and two domains with one host would be an error of both.
+    these created a moment ago, and two domains with one host would be an error of both. All are tried before the first
+    is created: one that stays behind where another is refused would take its host from others.
     """
     if found.problem:
         raise ConversionRefused(found.problem)
     names_in_use: dict[str, str] = {}
+    missing: list[Desired] = []
     for desired in found.created:
         former = _former_name(desired)
         if former and await _has_host_of(client, desired, former):
             names_in_use[desired.key.name] = former
         else:
-            await _create(client, desired)
+            missing.append(desired)
+    for dry_run in (True, False) if len(missing) > 1 else (False,):
+        for desired in missing:
+            await _create(client, desired, dry_run=dry_run)
     return tuple(
         msgspec.structs.replace(reference, name=names_in_use.get(reference.name, reference.name))
         if reference.kind == ClusterDomain.resource.kind
@@ -115,9 +120,9 @@ async def create(client: Client, found: DomainConversion) -> tuple[DomainRef, ..
     )
 
 
-async def _create(client: Client, desired: Desired) -> None:
+async def _create(client: Client, desired: Desired, *, dry_run: bool) -> None:
     try:
-        await client.create(unstructured(desired.resource), desired.body)
+        await client.create(unstructured(desired.resource), desired.body, dry_run=dry_run)
     except AlreadyExists:
         if not await _has_host_of(client, desired, desired.key.name):
             raise ConversionRefused(
