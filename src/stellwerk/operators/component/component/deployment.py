@@ -241,7 +241,11 @@ class Deployer:
         # Unlike an object, a hook has to be served now: whether it can run is checked below.
         pending = promised(documents) - {(gvk.group, gvk.version) for gvk in kinds_of(of_hooks)}
         served = await discover.served((*documents, *of_hooks), target.client.mapper, pending)
-        resources = remembered(documents, served, lambda: inventory_codec.read(component.status.inventory))
+        inventory = component.status.inventory
+        resources = await threads.run_if_large(
+            set_checks.ENTRY_BYTES * len(inventory),
+            lambda: remembered(documents, served, lambda: inventory_codec.read(inventory)),
+        )
         identity = (rendered.digest, content.digest, terms, tuple(resources.values()))
         known = self._prepared.get(identity)
         if known is None:
