@@ -9,9 +9,41 @@ from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
 
 
-class DeploymentSpec(Record, frozen=True, kw_only=True):
-    """How many pods are wanted; the API server fills in 1."""
+class SecretSource(Record, frozen=True, kw_only=True):
+    """A Secret whose keys are environment variables of a container."""
 
+    name: str = ""
+
+
+class EnvironmentSource(Record, frozen=True, kw_only=True):
+    """Where environment variables of a container come from."""
+
+    secret_ref: SecretSource | None = None
+
+
+class TemplateContainer(Record, frozen=True, kw_only=True):
+    """A container of the pods of a Deployment."""
+
+    env_from: tuple[EnvironmentSource, ...] = ()
+
+
+class TemplateSpec(Record, frozen=True, kw_only=True):
+    """The containers of the pods of a Deployment."""
+
+    containers: tuple[TemplateContainer, ...] = ()
+    init_containers: tuple[TemplateContainer, ...] = ()
+
+
+class PodTemplate(Record, frozen=True, kw_only=True):
+    """What the pods of a Deployment are made from."""
+
+    spec: TemplateSpec = TemplateSpec()
+
+
+class DeploymentSpec(Record, frozen=True, kw_only=True):
+    """How many pods are wanted, the API server fills in 1, and what they are made from."""
+
+    template: PodTemplate = PodTemplate()
     replicas: int = 1
     paused: bool = False
     progress_deadline_seconds: int = 600

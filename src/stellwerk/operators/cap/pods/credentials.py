@@ -56,7 +56,11 @@ Metadata = Informer[PartialObjectMetadata]
 
 
 class SecretInTheWay(CredentialsUnusable):
-    """A Secret that is being deleted, or is not the owner's, has the name. Caches may not show when it goes."""
+    """A Secret that is not the owner's has the name. Caches may not show when it goes."""
+
+
+class SecretEnding(SecretInTheWay):
+    """A Secret that is being deleted has the name."""
 
 
 @dataclass(slots=True)
@@ -192,7 +196,7 @@ class CredentialSecrets:
                     f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
                 ) from None
             if existing.metadata.is_terminating:
-                raise SecretInTheWay(f"Secret {namespace}/{name} is being deleted") from None
+                raise SecretEnding(f"Secret {namespace}/{name} is being deleted") from None
             made = existing
         self.cache.expect(made.key, made.metadata.resource_version)
         return name

@@ -27,7 +27,7 @@ from stellwerk.operators.cap.version.children import BelongsToAnother, VersionCh
 from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.operators.cap.version.plan import Report, VersionSnapshot
 from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
-from stellwerk.operators.cap.version.rollout import CredentialRollout, OutdatedSince
+from stellwerk.operators.cap.version.rollout import CredentialRollout, RolloutMemo
 from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
@@ -70,7 +70,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     children: VersionChildren
     rollout: CredentialRollout
     clock: Clock
-    memos: Memos[OutdatedSince] = field(default_factory=lambda: Memos(OutdatedSince))
+    memos: Memos[RolloutMemo] = field(default_factory=lambda: Memos(RolloutMemo))
 
     async def reconcile(self, version: CAPApplicationVersion) -> Answer:
         """Observe, decide, act. Raises VersionFailed, ApiError."""

@@ -6,9 +6,10 @@ former Secret goes when no pod needs it any more. A Secret whose content is the 
 touched: each one reads its credentials when it starts.
 
 A Secret that a Deployment reads may be unknown: early releases of the original put no label on it, or it was deleted by
-hand. The first one gets the label. The other one is created again under its name, so that pods that start
-meanwhile have credentials, and counts as outdated: pods that run may have former ones. So the Deployment restarts once,
-and reads a Secret of another name then.
+hand. Where there is no current Secret, the first one gets the label. The other one is created again under its name, so
+that pods that start meanwhile have credentials, and counts as outdated: pods that run may have former ones. So the
+Deployment restarts once, and reads a Secret of another name then. Where there is a current one, the Deployment reads it
+in the place of all others.
 
 Everything is decided from what the caches show, so that a crash between two of these writes is made good by the next
 pass. A restart of the operator begins the delay again.
@@ -18,9 +19,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeAlias
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
@@ -42,6 +42,7 @@ from stellwerk.operators.cap.pods import vcap, workload_pods
 from stellwerk.operators.cap.pods.credentials import (
     UNKNOWN_VERSIONS,
     CredentialSecrets,
+    SecretEnding,
     SecretInTheWay,
     consumed,
     is_named_for,
@@ -52,15 +53,21 @@ from stellwerk.operators.cap.version.resources import VersionObjects
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
 
-IN_THE_WAY_SECONDS = 30.0
+ENDING_SECONDS, IN_THE_WAY_SECONDS = 30.0, 600.0
 """How soon to look again at a Secret that is being deleted, or is another's: no watch may show that it goes."""
 
 _CONTAINERS = ("containers", "initContainers")
 _log = logging.getLogger(__name__)
 
 
-OutdatedSince: TypeAlias = dict[str, float]
-"""By the name of a Deployment: since when it is known to have former credentials, in seconds of the monotonic clock."""
+@dataclass(slots=True)
+class RolloutMemo:
+    """What is remembered of a version, by the names of its Deployments."""
+
+    outdated_since: dict[str, float] = field(default_factory=dict[str, float])
+    """Since when they are known to have former credentials, in seconds of the monotonic clock."""
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+    """Why they keep their credentials, as it was logged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +80,8 @@ class CredentialRollout:
     clock: Clock
     delay: timedelta
 
-    async def keep(self, objects: VersionObjects, outdated: OutdatedSince) -> tuple[Sequence[str], float | None]:
-        """Bring all Deployments of a version one step further. `outdated` is the version's memo.
+    async def keep(self, objects: VersionObjects, memo: RolloutMemo) -> tuple[Sequence[str], float | None]:
+        """Bring all Deployments of a version one step further.
 
         Returns the names of those that begin to restart, and in how many seconds another look is due, or None. Raises
         ApiError.
@@ -84,34 +91,42 @@ class CredentialRollout:
         for _, workload in objects.workloads():
             name = objects.name(workload)
             try:
-                pause = await self._keep(objects, workload, name, outdated, restarted)
+                pause = await self._keep(objects, workload, name, memo.outdated_since, restarted)
+                memo.problems.pop(name, None)
             except CredentialsUnusable as error:
-                _log.warning("Deployment %s keeps its credentials: %s", name, error)
-                pause = IN_THE_WAY_SECONDS if isinstance(error, SecretInTheWay) else None
+                if memo.problems.get(name) != str(error):
+                    _log.warning("Deployment %s keeps its credentials: %s", name, error)
+                memo.problems[name] = str(error)
+                pause = _pause_after(error)
             if pause is not None:
                 pauses.append(pause)
         return restarted, min(pauses, default=None)
 
     async def _keep(
-        self, objects: VersionObjects, workload: Workload, name: str, outdated: OutdatedSince, restarted: list[str]
+        self, objects: VersionObjects, workload: Workload, name: str, outdated: dict[str, float], restarted: list[str]
     ) -> float | None:
         version, application = objects.version, objects.application
         namespace = version.metadata.namespace
         secrets = self.credentials.of(version, name)
         deployment = self.deployments.store.get(ObjectKey(namespace, name))
         wanted = self.credentials.versions_shown(application, workload, namespace)
-        if not wanted or deployment is None:
+        if not wanted or deployment is None or not deployment.metadata.is_controlled_by(version.metadata):
             return None
-        if not secrets:
-            return 0.0 if await self._recover(objects, workload, name) else None
+        read = {each for each in secrets_read(deployment) if is_named_for(each, name)}
         current = next(
             (each for each in secrets if each.metadata.annotations.get(names.BINDINGS_ANNOTATION) == wanted), None
         )
         if current is not None:
             outdated.pop(name, None)
             former = [each for each in secrets if each is not current]
-            if former and await self._replace(deployment, current, former):
+            outdated_names = {*read, *(each.metadata.name for each in former)} - {current.metadata.name}
+            if outdated_names and await self._replace(deployment, current, former, outdated_names):
                 restarted.append(name)
+            return None
+        lost = read - {each.metadata.name for each in secrets}
+        if lost and await self._recover(objects, workload, name, sorted(lost)):
+            return 0.0
+        if not secrets:
             return None
         now = self.clock.monotonic()
         since = outdated.setdefault(name, now)  # further changes meanwhile do not begin the delay again
@@ -127,8 +142,8 @@ class CredentialRollout:
             await self.credentials.create(version, name, application, workload, text, distinction)
         return 0.0
 
-    async def _recover(self, objects: VersionObjects, workload: Workload, name: str) -> bool:
-        """Have the label on the Secrets that a Deployment reads, or create them again. Returns whether any was written.
+    async def _recover(self, objects: VersionObjects, workload: Workload, name: str, lost: Sequence[str]) -> bool:
+        """Have the label on Secrets that a Deployment reads, or create them again. Returns whether any was written.
 
         A workload that consumes no service needs none. Raises CredentialsUnusable, as SecretInTheWay where one of that
         name is being deleted or is another's, and ApiError.
@@ -137,20 +152,18 @@ class CredentialRollout:
         namespace = version.metadata.namespace
         if not consumed(application, workload, namespace):
             return False
-        live = await self.client.find(unstructured(Deployment.resource), name, namespace)
-        if live is None or not live.metadata.is_controlled_by(version.metadata):
-            return False
-        read = sorted(each for each in secrets_read(live) if is_named_for(each, name))
-        for secret in read:
+        for secret in lost:
             existing = await self.client.find(metadata_of(Secret), secret, namespace)
             if existing is None:
                 text = await self.credentials.variable(application, workload, namespace)
                 await self.credentials.create(version, name, application, workload, text, lost=secret)
-            elif not existing.metadata.is_controlled_by(version.metadata) or existing.metadata.is_terminating:
-                raise SecretInTheWay(f"Secret {secret} is being deleted or does not belong to {version.ref}")
+            elif not existing.metadata.is_controlled_by(version.metadata):
+                raise SecretInTheWay(f"Secret {existing.key} does not belong to {version.ref}")
+            elif existing.metadata.is_terminating:
+                raise SecretEnding(f"Secret {existing.key} is being deleted")
             else:
                 await self._mark(existing, {"labels": {names.SECRET_OWNER_HASH_LABEL: mark_of(version, name)}})
-        return bool(read)
+        return True
 
     async def _with_content(self, secrets: Sequence[PartialObjectMetadata], text: str) -> PartialObjectMetadata | None:
         """The Secret that has these credentials already."""
@@ -171,17 +184,22 @@ class CredentialRollout:
         self.credentials.cache.expect(secret.key, written.metadata.resource_version)
 
     async def _replace(
-        self, deployment: Deployment, current: PartialObjectMetadata, former: Sequence[PartialObjectMetadata]
+        self,
+        deployment: Deployment,
+        current: PartialObjectMetadata,
+        former: Sequence[PartialObjectMetadata],
+        outdated_names: set[str],
     ) -> bool:
-        """Have the Deployment read the current Secret, and delete the former ones when no pod needs them.
+        """Have the Deployment read the current Secret in the place of those with `outdated_names`.
 
-        Returns whether the Deployment was changed.
+        The `former` ones, which are among these and exist, are deleted when no pod needs them. Returns whether the
+        Deployment was changed.
         """
         key = deployment.key
         live = await self.client.find(unstructured(Deployment.resource), key.name, key.namespace)
         if live is None or live.metadata.uid != deployment.metadata.uid:
             return False
-        patch = reading(live, current.metadata.name, {each.metadata.name for each in former})
+        patch = reading(live, current.metadata.name, outdated_names)
         if patch is not None:
             written = await self.client.patch(metadata_of(Deployment), key.name, key.namespace, patch)
             self.deployments.expect(key, written.metadata.resource_version)
@@ -207,9 +225,22 @@ def reading(live: Unstructured, name: str, former: set[str]) -> JsonPatch | None
     return JsonPatch((test("/metadata/resourceVersion", live.metadata.resource_version), *changes))
 
 
-def secrets_read(live: Unstructured) -> set[str]:
+def secrets_read(deployment: Deployment) -> set[str]:
     """The Secrets that containers of a Deployment have as their environment (pure)."""
-    return {secret for _, _, sources in _sources(live) for source in sources if (secret := _secret_of(source))}
+    template = deployment.spec.template.spec
+    return {
+        source.secret_ref.name
+        for container in (*template.containers, *template.init_containers)
+        for source in container.env_from
+        if source.secret_ref is not None
+    }
+
+
+def _pause_after(error: CredentialsUnusable) -> float | None:
+    """In how many seconds to look again; None where a watch shows that the cause is gone."""
+    if isinstance(error, SecretEnding):
+        return ENDING_SECONDS
+    return IN_THE_WAY_SECONDS if isinstance(error, SecretInTheWay) else None
 
 
 def is_rolled_out(deployment: Deployment) -> bool:
