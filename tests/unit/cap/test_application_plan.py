@@ -23,7 +23,8 @@ from stellwerk.operators.cap.application.plan import (
     Release,
     SetVersions,
 )
-from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication, DomainRef
+from stellwerk.operators.cap.application.refusals import Tried
+from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication, DomainRef, TenantUpgrade
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
@@ -464,16 +465,28 @@ def test_a_version_for_tenants_fails_in_an_application_for_services() -> None:
     assert [notice.severity for notice in decision.notices] == [Severity.WARNING]
 
 
-def with_a_refusal(seen: ApplicationSnapshot, *, is_new: bool = False) -> Decision:
-    """The decision where the move of a tenant to version 2 was refused."""
-    seen = replace(seen, refused_tenants={ObjectKey("shop", "acme"): "moved to version 2"})
-    return plan.with_refusals(seen, plan.decide(seen, NOW), "acme: denied", NOW, is_new=is_new, again_seconds=50.0)
+NOTHING_TRIED, REFUSED = Tried(), Tried(is_refused=True)
+
+
+def with_a_refusal(
+    seen: ApplicationSnapshot, tried: Tried = NOTHING_TRIED, *, now: datetime = NOW, seconds: float | None = 50.0
+) -> Decision:
+    """The decision where the move of a tenant to version 2 was refused and is tried again after these seconds."""
+    if seconds is not None and tried != REFUSED:
+        seen = replace(seen, refused_tenants={ObjectKey("shop", "acme"): "moved to version 2"})
+    return plan.with_refusals(seen, plan.decide(seen, now), "acme: denied", now, tried, again_seconds=seconds)
+
+
+def showing(seen: ApplicationSnapshot, decision: Decision) -> ApplicationSnapshot:
+    """What is seen when the application has the status of the decision."""
+    assert decision.status is not None
+    return replace(seen, application=msgspec.structs.replace(seen.application, status=decision.status))
 
 
 def test_a_refused_tenant_is_shown_also_where_no_other_one_is_due_and_the_status_does_not_change_again() -> None:
     versions, acme, best = (a_version("1"), a_version("2")), a_tenant("1"), a_tenant("1", name="best")
     seen = ApplicationSnapshot(application=an_application(), versions=versions, tenants=(acme, best))
-    tried = with_a_refusal(seen, is_new=True)
+    tried = with_a_refusal(seen, Tried(is_changed=True, is_refused=True))
     assert (tried.write, tried.due, tried.again) == (SetVersions([best], "2"), [acme, best], True)
     assert "NewCAVTriggeredTenantUpgrade" in [each.reason for each in tried.notices], "no Event is lost"
 
@@ -484,9 +497,51 @@ def test_a_refused_tenant_is_shown_also_where_no_other_one_is_due_and_the_status
     assert (first.has_failed, reason(first, "AllTenantsReady")) == (False, "NotAllTenantsReady")
     assert first.status is not None
     assert first.status.state == "Error"
-    shown = msgspec.structs.replace(rests.application, status=first.status)
-    second = with_a_refusal(replace(rests, application=shown))
+    second = with_a_refusal(showing(rests, first), now=NOW + timedelta(seconds=7))
     assert (second.status, second.notices) == (first.status, ())
+
+
+def in_waves(*tenants: CAPTenant, **policy: JsonValue) -> ApplicationSnapshot:
+    """A consistent application whose tenants follow to version 2 in waves."""
+    application = an_application(state="Consistent", conditions=[READY])
+    spec = msgspec.structs.replace(application.spec, tenant_upgrade=msgspec.convert(policy, TenantUpgrade))
+    application = msgspec.structs.replace(application, spec=spec)
+    return ApplicationSnapshot(application=application, versions=(a_version("1"), a_version("2")), tenants=tenants)
+
+
+def test_a_shown_refusal_keeps_its_status_when_time_passes_and_when_the_tenant_is_refused_again() -> None:
+    seen = in_waves(a_tenant("1", has="bookshop-v1"), a_tenant("2", has="bookshop-v2", name="best"), maxParallel=1)
+    first = with_a_refusal(seen)
+    shown, minute = showing(seen, first), NOW + timedelta(seconds=60)
+    assert with_a_refusal(shown, now=NOW + timedelta(seconds=7)).status == first.status
+    again = with_a_refusal(shown, REFUSED, now=minute)
+    assert (again.status, again.notices, again.again) == (first.status, (), True)
+
+
+def test_a_move_is_an_event_only_where_a_tenant_was_moved() -> None:
+    seen = ApplicationSnapshot(application=an_application(), versions=(a_version("2"),), tenants=(a_tenant("1"),))
+    assert [each.reason for each in with_a_refusal(seen, REFUSED).notices] == ["TenantChangeRefused"]
+
+
+def test_a_tenant_whose_time_comes_during_a_pass_is_tried_in_another_one() -> None:
+    seen = in_waves(a_tenant("1", has="bookshop-v1"))
+    seen = replace(seen, refused_tenants={ObjectKey("shop", "acme"): "moved to version 2"})
+    decision = plan.with_refusals(seen, plan.decide(seen, NOW), "acme: denied", NOW, Tried(), again_seconds=None)
+    assert (decision.again_seconds, reason(decision)) == (0.0, "TenantChangeRefused")
+
+
+def test_a_refusal_is_no_error_while_no_tenant_may_be_tried() -> None:
+    closed: JsonObject = {"start": "03:00", "hours": 1}
+    seen = in_waves(a_tenant("1", has="bookshop-v1"), window=closed)
+    shown = showing(seen, with_a_refusal(seen))
+    decision = with_a_refusal(shown, seconds=None)
+    assert decision.status is not None
+    assert (decision.status.state, reason(decision)) == ("Consistent", "VersionExists")
+    far = conditions.find(decision.status.conditions, "AllTenantsReady")
+    assert far is not None
+    assert far.message.endswith("; acme: denied")
+    later = with_a_refusal(showing(seen, decision), now=NOW + timedelta(seconds=7), seconds=None)
+    assert later.status == decision.status
 
 
 def test_a_deletion_of_a_tenant_that_was_refused_keeps_no_other_one() -> None:

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 from tests.unit.cap import given
 
-from stellwerk.kube.types.errors import Status, refusal
-from stellwerk.operators.cap.application.refusals import RETRY_SECONDS, Refusals, is_refusal
+from stellwerk.kube.types.errors import ServerFault, Status, refusal
+from stellwerk.operators.cap.application.refusals import RETRY_SECONDS, Refusals, Tried, is_refusal
 from stellwerk.operators.cap.application.waves import next_wave
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.testing.clock import FakeClock
 
 SATURDAY = datetime(2026, 1, 3, 12, tzinfo=UTC)
 
@@ -45,12 +46,57 @@ def refused() -> Refusals:
         (409, "the object has been modified", False),
         (409, 'admission webhook "policy" denied the request', True),
         (403, "a policy denies it", True),
-        (429, "too many requests", True),
-        (500, 'failed calling webhook "policy"', True),
+        (400, "the body is wrong", True),
+        (422, "ValidatingAdmissionPolicy 'acme-stays' denied request: no", True),
+        (413, "ValidatingAdmissionPolicy 'acme-stays' with binding 'all' denied request: no", True),
+        (401, "Unauthorized", False),
+        (429, "too many requests", False),
+        (500, "etcdserver: no leader", False),
+        (500, "conversion webhook for sme.sap.com/v1 failed", False),
+        (500, 'Internal error occurred: failed calling webhook "policy": context deadline exceeded', True),
+        (503, "the server is currently unable to handle the request", False),
     ],
 )
-def test_any_answer_but_that_of_a_tenant_that_has_changed_is_a_refusal(code: int, message: str, expected: bool) -> None:
+def test_only_an_answer_that_is_about_one_tenant_is_a_refusal(code: int, message: str, expected: bool) -> None:
     assert is_refusal(refusal(Status(code=code, message=message))) is expected
+
+
+async def test_what_is_no_refusal_ends_the_pass_after_what_was_refused_is_noted() -> None:
+    found, clock = Refusals(), FakeClock()
+
+    async def act(tenant: CAPTenant) -> None:
+        code = 403 if tenant == ACME else 503
+        raise refusal(Status(code=code, message="a policy denies it"))
+
+    with pytest.raises(ServerFault):
+        await found.attempt(MOVE, [ACME, BEST], act, clock)
+    assert found.message() == "1 tenant cannot be moved to version 2.0.0: acme; a policy denies it"
+
+
+async def test_a_tenant_that_is_gone_is_no_refusal_and_keeps_no_other_one() -> None:
+    found, changed = Refusals(), list[CAPTenant]()
+
+    async def act(tenant: CAPTenant) -> None:
+        if tenant == ACME:
+            raise refusal(Status(code=404, message='captenants "acme" not found'))
+        changed.append(tenant)
+
+    assert await found.attempt(MOVE, [ACME, BEST], act, FakeClock()) == Tried(is_changed=True)
+    assert (changed, found.message()) == ([BEST], "")
+
+
+async def test_a_webhook_that_does_not_answer_makes_no_long_pass_and_new_tenants_are_tried_first() -> None:
+    tenants, tried, clock = [given.tenant(f"t{number}") for number in range(20)], list[str](), FakeClock()
+    found = Refusals()
+    found.note(MOVE, tenants[0], "a policy denies it", clock.monotonic())
+
+    async def act(tenant: CAPTenant) -> None:
+        tried.append(tenant.metadata.name)
+        await clock.advance(10.0)
+        raise refusal(Status(code=500, message='failed calling webhook "policy"'))
+
+    assert await found.attempt(MOVE, tenants, act, clock) == Tried(is_refused=True)
+    assert tried == [f"t{number}" for number in range(1, 7)]
 
 
 def test_a_refused_tenant_waits_for_a_minute_and_is_shown_until_it_is_tried_again() -> None:

@@ -19,6 +19,7 @@ from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import staying
 from stellwerk.operators.cap.application.inline_domains import DomainConversion
+from stellwerk.operators.cap.application.refusals import Tried
 from stellwerk.operators.cap.application.waves import Wave, described, follows, has_failed_at_its_version, next_wave
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -489,24 +490,40 @@ class _Plan:
 
     # ---- changes of tenants that are refused
 
-    def refused(self, decision: Decision, message: str, *, is_new: bool, again_seconds: float | None) -> Decision:
-        shown, reason = decision.status or self.application.status, ApplicationReason.TenantChangeRefused
+    def refused(self, decision: Decision, message: str, tried: Tried, again_seconds: float) -> Decision:
+        before, reason = self.application.status, ApplicationReason.TenantChangeRefused
+        former, shown = conditions.find(before.conditions, READY), decision.status or before
+        is_in_vain = tried.is_refused and not tried.is_changed
+        if is_in_vain and former is not None and former.reason == reason:
+            shown = before  # the decision counts the tenants as under way
         is_terminating = self.application.metadata.is_terminating
         status = msgspec.structs.replace(
             observed(self.application, shown, self.now, self._condition(READY, False, reason, message)),
             state=ApplicationState.DELETING if is_terminating else ApplicationState.ERROR,
-            last_full_reconciliation_time=self.application.status.last_full_reconciliation_time,
+            last_full_reconciliation_time=before.last_full_reconciliation_time,
         )
-        notice = Notice(reason, message, Severity.WARNING, reason)
+        moved = ApplicationReason.NewCAVTriggeredTenantUpgrade
+        notices = [each for each in decision.notices if not (is_in_vain and each.reason == moved)]
+        if self._is_news(READY, reason, message):
+            notices.append(Notice(reason, message, Severity.WARNING, reason))
         delays = [each for each in (decision.again_seconds, again_seconds) if each is not None]
         return replace(
             decision,
             status=status,
-            notices=(*decision.notices, notice) if self._is_news(READY, reason, message) else decision.notices,
-            again=is_new,
-            again_seconds=min(delays, default=None),
-            has_failed=is_new,
+            notices=tuple(notices),
+            again=tried.is_refused,
+            again_seconds=min(delays),
+            has_failed=tried.is_refused,
         )
+
+    def refused_before(self, decision: Decision, message: str) -> Decision:
+        """No tenant is tried now: what was refused is no error until one is."""
+        shown = decision.status
+        far = conditions.find(shown.conditions, ALL_TENANTS_READY) if shown is not None else None
+        if shown is None or far is None:
+            return decision
+        far = msgspec.structs.replace(far, message=f"{far.message}; {message}")
+        return replace(decision, status=observed(self.application, shown, self.now, far))
 
     # ---- the status
 
@@ -570,15 +587,21 @@ def with_refusals(
     decision: Decision,
     message: str,
     now: datetime,
+    tried: Tried,
     *,
-    is_new: bool,
     again_seconds: float | None,
 ) -> Decision:
-    """The decision where changes of tenants were refused, as the message shows; one of them by this pass if `is_new`.
+    """The decision where changes of tenants were refused, as the message shows.
 
-    Then another pass is due at once, because the room of the tenant is that of others.
+    `again_seconds`: when the next of them may be tried again; None where all may be, and wait for a window or room.
+    After a refusal another pass is due at once, because the room of the tenant is that of others.
     """
-    return _Plan(seen, now).refused(decision, message, is_new=is_new, again_seconds=again_seconds)
+    plan = _Plan(seen, now)
+    if again_seconds is None and seen.refused_tenants:
+        again_seconds = 0.0  # this pass left them out, and their time has come meanwhile
+    if again_seconds is None:
+        return plan.refused_before(decision, message)
+    return plan.refused(decision, message, tried, again_seconds)
 
 
 def is_services_only(application: CAPApplication, version: CAPApplicationVersion) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -14,7 +13,7 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import REFUSED, AlreadyExists, StatusError
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
@@ -23,7 +22,7 @@ from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
 from stellwerk.operators.cap.application.progress import ShownCounts
-from stellwerk.operators.cap.application.refusals import Refusals, is_refusal
+from stellwerk.operators.cap.application.refusals import Refusals, Tried
 from stellwerk.operators.cap.hashed_objects import described
 from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication
 from stellwerk.operators.cap.kinds.status import condition, observed
@@ -84,9 +83,11 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         restored_in: float | None = None
         if decision.exposes is not None:
             restored_in = await self._expose(application, decision.exposes)
-        is_refused = decision.write is not None and await self._write(application, decision.write, decision.change)
+        tried = Tried()
+        if decision.write is not None:
+            tried = await self._write(application, decision.write, decision.change)
         if decision.change:
-            decision = self._with_refusals(seen, decision, is_new=is_refused)
+            decision = self._with_refusals(seen, decision, tried)
         if decision.has_failed:
             self.counts.failed(application, is_bug=False)
         pause = min((each for each in (decision.again_seconds, restored_in) if each is not None), default=None)
@@ -141,7 +142,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             ),
         )
 
-    def _with_refusals(self, seen: ApplicationSnapshot, decision: Decision, *, is_new: bool) -> Decision:
+    def _with_refusals(self, seen: ApplicationSnapshot, decision: Decision, tried: Tried) -> Decision:
         """The decision, with what was refused of the change that tenants need."""
         refusals = self.memos.of(seen.application.key).refusals
         refusals.keep(decision.change, decision.due)
@@ -149,10 +150,11 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         if not message:
             return decision
         delay = refusals.delay_seconds(self.clock.monotonic())
-        return plan.with_refusals(seen, decision, message, self.clock.now(), is_new=is_new, again_seconds=delay)
+        return plan.with_refusals(seen, decision, message, self.clock.now(), tried, again_seconds=delay)
 
-    async def _write(self, application: CAPApplication, write: Write, change: str) -> bool:
-        """Carry out a decision; of tenants it is the `change`. Returns whether a change of a tenant was refused."""
+    async def _write(self, application: CAPApplication, write: Write, change: str) -> Tried:
+        """Carry out a decision; of tenants it is the `change`."""
+        refusals = self.memos.of(application.key).refusals
         match write:
             case plan.Prepare(lacking):
                 await preparation.write(self.client, application, lacking)
@@ -169,32 +171,13 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             case plan.OwnContext(tenant, secret):
                 await self._own_context(tenant, secret)
             case plan.DeleteTenants(tenants):
-                return await self._change(application, tenants, change, self._delete_tenant)
+                return await refusals.attempt(change, tenants, self._delete_tenant, self.clock)
             case plan.SetVersions(tenants, version):
                 moves = partial(self._set_version, version=version)
-                return await self._change(application, tenants, change, moves)
+                return await refusals.attempt(change, tenants, moves, self.clock)
             case plan.Release():
                 await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
-        return False
-
-    async def _change(
-        self,
-        application: CAPApplication,
-        tenants: Sequence[CAPTenant],
-        name: str,
-        change: Callable[[CAPTenant], Awaitable[None]],
-    ) -> bool:
-        """Change tenants, and note where that is refused. Returns whether it was."""
-        refusals, is_refused = self.memos.of(application.key).refusals, False
-        for tenant in tenants:
-            refusals.forget(tenant)
-            try:
-                await change(tenant)
-            except StatusError as error:
-                if is_refusal(error):
-                    refusals.note(name, tenant, str(error), self.clock.monotonic())
-                    is_refused = True
-        return is_refused
+        return Tried()
 
     async def _delete_tenant(self, tenant: CAPTenant) -> None:
         metadata = tenant.metadata

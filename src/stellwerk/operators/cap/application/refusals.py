@@ -1,29 +1,46 @@
-"""Tenants whose change the API server refuses, for example because of a policy (pure).
+"""Tenants whose change the API server refuses, for example because of a policy.
 
 An application is looked at whenever one of its tenants changes, so each of these tenants is tried again only once a
 minute, or when it has changed itself. What was refused is shown until the tenant is changed or needs the change no
-longer, so that the condition does not flap while it waits for another try.
+longer. It is an error of the application only while the tenant waits for its minute: where none may be tried after it,
+as outside a window, the application is as it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from stellwerk.kube.types.errors import Conflict, NotFound, StatusError
+from stellwerk.kube.types.errors import REFUSED, Conflict, NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import Clock
 
 RETRY_SECONDS = 60.0
+LONGEST_TRY_SECONDS = 60.0
+"""For how long a pass goes on where changes are refused: a webhook that does not answer takes 10 s for each tenant."""
+
+_BY_WEBHOOK_OR_POLICY = re.compile("admission webhook|calling webhook|AdmissionPolicy")
 
 
 def is_refusal(error: StatusError) -> bool:
-    """Whether a tenant has to wait because its change failed so. A webhook may deny with any code, or not answer.
+    """Whether a change failed because of its tenant. A webhook or policy may deny with any code, or not answer.
 
-    One that is gone or was replaced does not wait: it wakes its application.
+    All else, as an API server that is down or asks for fewer requests, is about the other tenants as well.
     """
-    return not isinstance(error, NotFound | Conflict) or "webhook" in error.status.message
+    return isinstance(error, REFUSED) or _BY_WEBHOOK_OR_POLICY.search(error.status.message) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What became of a change that a pass tried."""
+
+    is_changed: bool = False
+    """Whether at least one tenant was changed."""
+    is_refused: bool = False
+    """Whether the change of at least one was refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +64,30 @@ class Refusals:
             return {}
         current = {each.key: found for each in tenants if (found := self._current(each)) is not None}
         return {key: found.change for key, found in current.items() if now < found.until}
+
+    async def attempt(
+        self, change: str, tenants: Sequence[CAPTenant], act: Callable[[CAPTenant], Awaitable[None]], clock: Clock
+    ) -> Tried:
+        """Change tenants, and note where that is refused. Raises ApiError where it fails for another cause.
+
+        Those that were not refused before come first. A tenant that is gone or was replaced wakes its application.
+        """
+        tried, until = Tried(), clock.monotonic() + LONGEST_TRY_SECONDS
+        for tenant in sorted(tenants, key=lambda each: each.key in self._refused):
+            if tried.is_refused and clock.monotonic() >= until:
+                break
+            self.forget(tenant)
+            try:
+                await act(tenant)
+            except StatusError as error:
+                if is_refusal(error):
+                    self.note(change, tenant, str(error), clock.monotonic())
+                    tried = replace(tried, is_refused=True)
+                elif not isinstance(error, NotFound | Conflict):
+                    raise
+            else:
+                tried = replace(tried, is_changed=True)
+        return tried
 
     def keep(self, change: str, tenants: Sequence[CAPTenant]) -> None:
         """Drop all but what was refused of a change that tenants need still."""
