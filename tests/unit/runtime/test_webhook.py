@@ -147,8 +147,20 @@ async def test_a_stored_object_of_a_wrong_shape_may_be_corrected_and_labelled(ne
         return Allowed()
 
     assert (await answer(look, asked(new, ODD, operation="UPDATE")))["allowed"] is allowed
-    corrected = [(each.old, each.is_correction) for each in seen]
-    assert corrected == ([(None, True)] if new["data"] == {"k": "v"} else [])
+    corrected = [(each.old, each.corrected) for each in seen]
+    assert corrected == ([(None, ODD)] if new["data"] == {"k": "v"} else [])
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ({"metadata": {"name": "a", "generation": "many"}}, {"metadata": {"name": "a"}}),
+        ({"metadata": {"name": "a"}, "data": 1}, {"metadata": {"name": "a"}, "data": True}),
+    ],
+    ids=["metadata of a right one", "another type of an equal value"],
+)
+async def test_an_update_that_brings_a_wrong_shape_is_denied(new: JsonObject, old: JsonObject) -> None:
+    assert (await answer(allow, asked(new, old, operation="UPDATE")))["allowed"] is False
 
 
 async def test_a_deletion_of_an_object_of_a_wrong_shape_is_not_judged_unseen() -> None:

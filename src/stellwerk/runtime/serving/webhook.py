@@ -33,7 +33,7 @@ from stellwerk.kube.client.client import Target, view_of
 from stellwerk.kube.client.patch import JsonPatch
 from stellwerk.kube.types.errors import Status, StatusCause, StatusDetails
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
-from stellwerk.kube.types.model import UNREADABLE, HasMetadata, JsonObject, View, encode_json
+from stellwerk.kube.types.model import UNREADABLE, HasMetadata, JsonObject, View, decode_json, encode_json
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.serving.http import ListenAddress, Server, ServerLimits
 from stellwerk.runtime.serving.http_messages import JSON, Request, Response, refusal
@@ -89,7 +89,8 @@ Decision: TypeAlias = Allowed | Denied | Patched
 class Admission(Generic[T]):
     """A write that waits for a decision. `new` is missing on a delete, `old` on a create.
 
-    `old` is missing as well where an update corrects an object: it is judged as if it were created.
+    `old` is missing as well where an update corrects an object that was not of its kind's shape: it is judged as if it
+    were created, and `corrected` has what must not change.
     """
 
     operation: str
@@ -101,11 +102,8 @@ class Admission(Generic[T]):
     """Nothing will be stored: a decision that writes elsewhere must not."""
     new: T | None = None
     old: T | None = None
-
-    @property
-    def is_correction(self) -> bool:
-        """Whether an update corrects an object that was not of its kind's shape."""
-        return self.operation == "UPDATE" and self.old is None
+    corrected: JsonObject | None = None
+    """The former object as it was stored; None where it can be read."""
 
 
 Decide: TypeAlias = Callable[[Admission[T]], "Decision | Awaitable[Decision]"]
@@ -155,7 +153,7 @@ class Webhook(Generic[T]):
         try:
             admission = admission_of(self._view, request)
         except msgspec.DecodeError as error:
-            return Allowed() if _keeps_content(request) else _wrong_shape(self.gvk, error)
+            return Allowed() if _keeps_content(self._view, request) else _wrong_shape(self.gvk, error)
         decision = self._decide(admission)
         return await decision if inspect.isawaitable(decision) else decision
 
@@ -269,12 +267,13 @@ def admission_of(view: View[T], request: AdmissionRequest) -> Admission[T]:
 
     Raises msgspec.DecodeError where the new object, or that of a deletion, is not of the view's shape.
     """
-    new, old = _read(view, request.object), None
+    new, old, corrected = _read(view, request.object), None, None
     try:
         old = _read(view, request.old_object)
     except msgspec.DecodeError:
         if new is None:
             raise
+        corrected = _json(bytes(request.old_object)) or {}
     return Admission(
         operation=request.operation,
         key=ObjectKey(request.namespace, request.name),
@@ -283,6 +282,7 @@ def admission_of(view: View[T], request: AdmissionRequest) -> Admission[T]:
         dry_run=request.dry_run,
         new=new,
         old=old,
+        corrected=corrected,
     )
 
 
@@ -314,20 +314,30 @@ def _read(view: View[T], raw: msgspec.Raw) -> T | None:
         raise msgspec.DecodeError(said) from None
 
 
-def _keeps_content(request: AdmissionRequest) -> bool:
-    """Whether an update changes only metadata, or the status."""
-    new, old = (_content(bytes(raw)) for raw in (request.object, request.old_object))
-    return new is not None and new == old
-
-
-def _content(data: bytes) -> JsonObject | None:
+def _keeps_content(view: View[T], request: AdmissionRequest) -> bool:
+    """Whether an update of an object that is not of the view's shape changes only metadata, or the status."""
     try:
-        decoded = msgspec.json.decode(data or b"null")
+        _read(view, request.old_object)
+    except msgspec.DecodeError:
+        new, old = (_content(bytes(raw)) for raw in (request.object, request.old_object))
+        return new is not None and new == old
+    return False
+
+
+def _content(data: bytes) -> bytes | None:
+    """As text: for Python, 1 and true are equal."""
+    body = _json(data)
+    if body is None:
+        return None
+    content = {field: value for field, value in body.items() if field not in ("metadata", "status")}
+    return msgspec.json.encode(content, order="deterministic")
+
+
+def _json(data: bytes) -> JsonObject | None:
+    try:
+        return decode_json(data)
     except UNREADABLE:
         return None
-    if not isinstance(decoded, dict):
-        return None
-    return {field: value for field, value in decoded.items() if field not in ("metadata", "status")}
 
 
 def _wrong_shape(gvk: GroupVersionKind, error: msgspec.DecodeError) -> Denied:

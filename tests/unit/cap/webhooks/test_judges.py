@@ -12,6 +12,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import Status
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -32,7 +33,9 @@ async def test_an_object_that_cannot_be_read_is_denied_as_the_original_begins_it
         assert answer.status.message.startswith(f"invalidated from webhook {kind} this is not a valid {kind}")
 
 
-async def decision(old: CAPApplication | None, new: CAPApplication, *, corrects: bool = False) -> Allowed | Denied:
+async def decision(
+    old: CAPApplication | None, new: CAPApplication, *, corrected: JsonObject | None = None
+) -> Allowed | Denied:
     """About a write while a Domain of another namespace has the host."""
     manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
     judges = Judges(
@@ -44,8 +47,10 @@ async def decision(old: CAPApplication | None, new: CAPApplication, *, corrects:
     )
     foreign = {"metadata": {"name": "theirs", "namespace": "other"}, "spec": {"domain": HOST, "ingressSelector": {}}}
     judges.domains.take(Synced((msgspec.convert(foreign, Domain),), "1"))
-    operation, key = ("UPDATE" if old is not None or corrects else "CREATE"), ObjectKey("shop", "bookshop")
-    found = await judges.complete(Admission(operation=operation, key=key, user=NOTHING, old=old, new=new))
+    is_update, key = old is not None or corrected is not None, ObjectKey("shop", "bookshop")
+    operation = "UPDATE" if is_update else "CREATE"
+    admission = Admission(operation=operation, key=key, user=NOTHING, old=old, new=new, corrected=corrected)
+    found = await judges.complete(admission)
     assert isinstance(found, Allowed | Denied)
     return found
 
@@ -65,8 +70,21 @@ async def test_a_host_that_another_namespace_has_is_refused_where_a_write_brings
 
 async def test_the_correction_of_an_application_that_cannot_be_read_is_not_refused_for_its_domains() -> None:
     subject = given.application(domains={"primary": HOST})
-    assert isinstance(await decision(None, subject, corrects=True), Allowed)
+    assert isinstance(await decision(None, subject, corrected={}), Allowed)
     judges = Judges(client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING)
-    for operation, expected in (("UPDATE", Allowed), ("CREATE", Denied)):
-        admission = Admission(operation=operation, key=subject.key, user=NOTHING, new=subject)
+    references: JsonObject = {"spec": {"domainRefs": [{"kind": "Domain", "name": "a"}]}}
+    for corrected, expected in (({}, Allowed), (None, Denied), (references, Denied)):
+        admission = Admission(operation="UPDATE", key=subject.key, user=NOTHING, new=subject, corrected=corrected)
         assert isinstance(judges.application(admission), expected)
+    kept = await decision(None, subject, corrected=references)
+    assert len(kept.warnings) == 1, "references that can be read are not replaced"
+
+
+async def test_a_correction_moves_no_tenant_or_version_to_another_application() -> None:
+    judges = Judges(client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING)
+    former: JsonObject = {"spec": {"capApplicationInstance": "other"}}
+    tenant, version = given.tenant("acme"), given.version()
+    of_tenant = Admission(operation="UPDATE", key=tenant.key, user=NOTHING, new=tenant, corrected=former)
+    of_version = Admission(operation="UPDATE", key=version.key, user=NOTHING, new=version, corrected=former)
+    assert isinstance(await judges.tenant(of_tenant), Denied)
+    assert isinstance(await judges.version(of_version), Denied)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.unit.cap.given import NAMESPACE, application, metadata, tenant
 
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
@@ -38,6 +38,41 @@ def test_domains_are_deprecated_where_references_are_possible() -> None:
     assert rules.problem_of_application(None, inline) == problem
     assert rules.problem_of_application(referring, inline) == problem
     assert rules.problem_of_application(inline, inline) == "", "an application of the first releases may be changed"
+
+
+PROVIDER: JsonObject = {"subDomain": "provider", "tenantId": "a"}
+ODD_PROVIDER: JsonObject = {"subDomain": 7, "tenantId": "a"}
+REFERENCES, ODD_REFERENCES = [{"kind": "Domain", "name": "a"}], [{"kind": "Domain"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused"),
+    [
+        ({"provider": PROVIDER}, False),
+        ({"provider": OTHER}, True),
+        ({"provider": ODD_PROVIDER}, False),
+        ({}, False),
+        (7, False),
+    ],
+)
+def test_a_correction_keeps_the_provider_that_can_be_read(spec: JsonValue, refused: bool) -> None:
+    problem = rules.problem_of_application(None, application(provider=PROVIDER), corrected={"spec": spec})
+    assert problem == ("provider details cannot be changed for: shop.bookshop" if refused else "")
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused"),
+    [({"domainRefs": REFERENCES}, True), ({"domainRefs": []}, False), ({"domainRefs": ODD_REFERENCES}, False)],
+)
+def test_a_correction_brings_no_domains_where_references_can_be_read(spec: JsonObject, refused: bool) -> None:
+    inline = application(provider=None, domains={"primary": "a.example.com"})
+    assert bool(rules.problem_of_application(None, inline, corrected={"spec": spec})) is refused
+
+
+@pytest.mark.parametrize(("instance", "refused"), [("other", True), ("bookshop", False), (7, False)])
+def test_a_correction_keeps_the_application_of_a_tenant_that_can_be_read(instance: JsonValue, refused: bool) -> None:
+    former: JsonObject = {"spec": {"capApplicationInstance": instance}}
+    assert bool(rules.problem_of_changed_tenant(former, tenant())) is refused
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from tests.unit.cap.given import application, deployment, job, version
 
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.webhooks.version import problem_of_change, problem_of_new
+from stellwerk.operators.cap.webhooks.version import problem_of_change, problem_of_correction, problem_of_new
 
 USUAL = (deployment("srv", "CAP"), deployment("app", "Router"), job("mtxs", "TenantOperation"))
 LONG = "w" * 60
@@ -173,6 +174,20 @@ def test_an_application_for_services_alone_has_no_jobs_for_tenants() -> None:
     service = version(deployment("api", "Service", **ports({"name": "api", "port": 80})))
     assert problem_of_new(service, fixed) == ""
     assert problem_of_new(service, application(provider=None)) == "", "as its first version decides"
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused"),
+    [
+        ({"capApplicationInstance": "bookshop", "version": "1.0.0", "workloads": 7}, False),
+        ({"capApplicationInstance": "other"}, True),
+        ({"version": "2.0.0"}, True),
+        ({"version": 1}, False),
+    ],
+)
+def test_a_correction_keeps_the_application_and_the_number_that_can_be_read(spec: JsonObject, refused: bool) -> None:
+    problem = problem_of_correction({"spec": spec}, version())
+    assert problem == ("spec cannot be modified for: shop.bookshop-v1" if refused else "")
 
 
 def test_a_spec_cannot_be_changed_and_an_empty_list_is_no_change() -> None:

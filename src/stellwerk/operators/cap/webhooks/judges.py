@@ -64,7 +64,7 @@ class Judges:
         if admission.new is None:
             return Allowed()
         old, new = admission.old, admission.new
-        return _decision(rules.problem_of_application(old, new, is_correction=admission.is_correction))
+        return _decision(rules.problem_of_application(old, new, corrected=admission.corrected))
 
     async def version(self, admission: Admission[CAPApplicationVersion]) -> Decision:
         """May this version be created or changed?"""
@@ -73,6 +73,8 @@ class Judges:
             return Allowed()
         if old is not None:
             return _decision(version.problem_of_change(old, new))
+        if admission.corrected is not None and (problem := version.problem_of_correction(admission.corrected, new)):
+            return Denied(problem)
         application = await self._application(admission.key.namespace, new.spec.application)
         problem = version.problem_of_new(new, application, derives_tenant_jobs=self.derives_tenant_jobs)
         return _decision(problem)
@@ -82,9 +84,11 @@ class Judges:
         old, new = admission.old, admission.new
         if old is not None and new is not None:
             return _decision(rules.problem_of_changed_tenant(old, new))
-        subject = new or old
+        subject, former = new or old, admission.corrected
         if subject is None:
             return Allowed()
+        if former is not None and (problem := rules.problem_of_changed_tenant(former, subject)):
+            return Denied(problem)
         application = await self._application(admission.key.namespace, subject.spec.cap_application_instance)
         if new is not None:
             return _decision(rules.problem_of_new_tenant(new, application))
@@ -121,13 +125,13 @@ class Judges:
         if new is None or new.spec.domains is None or new.spec.domains.is_empty:
             return Allowed()
         found = inline_domains.conversion(new, self.domains.store.all(), self.cluster_domains.store.all())
-        has_references = admission.old is not None and bool(admission.old.spec.domain_refs)
+        has_references = rules.has_references(admission.old, admission.corrected)
         if found is None or has_references or not new.metadata.name:
             return Allowed((_DEPRECATED,))
         # Clients must be able to change the rest of an application, and to release one that is being deleted.
         old = admission.old
         former = old.spec.domains if old is not None else None
-        is_new = former != new.spec.domains and not admission.is_correction
+        is_new = former != new.spec.domains and admission.corrected is None
         if found.problem:
             return _refused_conversion(found.problem, is_new=is_new)
         referred = found.references

@@ -12,30 +12,37 @@ from collections.abc import Iterable
 import msgspec
 from cryptography import x509
 
-from stellwerk.kube.types.model import UNREADABLE
+from stellwerk.kube.types.model import UNREADABLE, JsonObject
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import dns
 from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
+from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainSpec
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.routing import headers
 from stellwerk.operators.cap.routing.targets import Unroutable
+from stellwerk.operators.cap.webhooks.former import field_of_spec, has_changed
 from stellwerk.runtime import conditions
 
 
-def problem_of_application(old: CAPApplication | None, new: CAPApplication, *, is_correction: bool = False) -> str:
+def problem_of_application(
+    old: CAPApplication | None, new: CAPApplication, *, corrected: JsonObject | None = None
+) -> str:
     """Why an application is refused; empty where it is not.
 
-    `is_correction`: the former content cannot be read. It may have had the domains already.
+    `corrected`: the former object, where it cannot be read. It may have had the domains already.
     """
     key = f"{new.metadata.namespace}.{new.metadata.name}"
     before = old.spec.provider if old is not None else None
-    if old is not None and new.spec.provider is not None and new.spec.provider != before:
+    is_other = old is not None and new.spec.provider != before
+    if corrected is not None:
+        is_other = has_changed(corrected, "provider", new.spec.provider)
+    if new.spec.provider is not None and is_other:
         return f"provider details cannot be changed for: {key}"
     has_domains = new.spec.domains is not None and not new.spec.domains.is_empty
-    if has_domains and (old.spec.domain_refs if old is not None else not is_correction):
+    is_new = old is None and corrected is None
+    if has_domains and (is_new or has_references(old, corrected)):
         return f"domains are deprecated. Use domainRefs instead in: {key}"
     former = old.metadata.annotations if old is not None else {}
     brought = {key: text for key, text in new.metadata.annotations.items() if former.get(key) != text}
@@ -44,6 +51,13 @@ def problem_of_application(old: CAPApplication | None, new: CAPApplication, *, i
     except Unroutable as error:
         return str(error)
     return _additional_output(brought.get(names.ADDITIONAL_OUTPUT_ANNOTATION, ""), new)
+
+
+def has_references(old: CAPApplication | None, corrected: JsonObject | None) -> bool:
+    """Whether the former application refers to domains, also one that cannot be read as a whole."""
+    if old is not None:
+        return bool(old.spec.domain_refs)
+    return corrected is not None and bool(field_of_spec(corrected, "domainRefs", tuple[DomainRef, ...]))
 
 
 def _additional_output(text: str, application: CAPApplication) -> str:
@@ -63,9 +77,14 @@ def problem_of_new_tenant(tenant: CAPTenant, application: CAPApplication | None)
     return f"no valid CAPApplication found for: {tenant.metadata.namespace}.{tenant.metadata.name}"
 
 
-def problem_of_changed_tenant(old: CAPTenant, new: CAPTenant) -> str:
-    """Why a change of a tenant is refused; empty where it is not."""
-    if old.spec.cap_application_instance == new.spec.cap_application_instance:
+def problem_of_changed_tenant(old: CAPTenant | JsonObject, new: CAPTenant) -> str:
+    """Why a change of a tenant is refused; empty where it is not. `old` is JSON where it cannot be read."""
+    instance = new.spec.cap_application_instance
+    if isinstance(old, CAPTenant):
+        is_other = old.spec.cap_application_instance != instance
+    else:
+        is_other = has_changed(old, "capApplicationInstance", instance)
+    if not is_other:
         return ""
     key = f"{new.metadata.namespace}.{new.metadata.name}"
     return f"capApplicationInstance value cannot be modified for: {key}"

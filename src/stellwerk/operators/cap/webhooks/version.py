@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stellwerk.kube.types.model import JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.application.plan import is_services_only
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import (
@@ -25,6 +25,7 @@ from stellwerk.operators.cap.kinds.version import (
 )
 from stellwerk.operators.cap.routing.targets import ports_of
 from stellwerk.operators.cap.version.resources import problem_of_number
+from stellwerk.operators.cap.webhooks.former import has_changed
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST = 63
@@ -71,7 +72,18 @@ def problem_of_change(old: CAPApplicationVersion, new: CAPApplicationVersion) ->
     """Why a change is refused; empty where it is not. Labels, annotations and finalizers may change."""
     if _plain(msgspec.to_builtins(old.spec)) == _plain(msgspec.to_builtins(new.spec)):
         return ""
-    return f"spec cannot be modified for: {new.metadata.namespace}.{new.metadata.name}"
+    return _fixed(new)
+
+
+def problem_of_correction(former: JsonObject, new: CAPApplicationVersion) -> str:
+    """Why a change of a version that cannot be read is refused, besides what is refused of a new one."""
+    spec = new.spec
+    is_other = has_changed(former, "capApplicationInstance", spec.application)
+    return _fixed(new) if is_other or has_changed(former, "version", spec.version) else ""
+
+
+def _fixed(version: CAPApplicationVersion) -> str:
+    return f"spec cannot be modified for: {version.metadata.namespace}.{version.metadata.name}"
 
 
 def _plain(value: JsonValue, field: str = "") -> JsonValue:
