@@ -10,6 +10,7 @@ from stellwerk.operators.cap.verbs import ends
 
 KEY = ObjectKey("shop", "acme")
 REFUSED: JsonObject = {"type": "Ready", "status": "False", "reason": "TenantChangeRefused", "message": "denied"}
+CANARY: JsonObject = {"version": "2.0.0", "phase": "Canary", "waiting": 1}
 
 
 def tenant(
@@ -74,6 +75,11 @@ def test_a_tenant_that_cannot_be_deprovisioned_ends_the_wait() -> None:
         ({"state": "Consistent", "tenantUpgrade": {"version": "2.0.0", "phase": "Paused"}}, True),
         ({"state": "Error"}, True),
         ({"state": "Error", "conditions": [REFUSED]}, False),
+        ({"state": "Error", "conditions": [REFUSED], "tenantUpgrade": {**CANARY, "upgrading": 1}}, False),
+        ({"state": "Error", "conditions": [REFUSED], "tenantUpgrade": {**CANARY, "phase": "Waiting"}}, False),
+        ({"state": "Error", "conditions": [REFUSED], "tenantUpgrade": CANARY}, True),
+        ({"state": "Error", "conditions": [REFUSED], "tenantUpgrade": {**CANARY, "phase": "Rolling"}}, True),
+        ({"state": "Processing", "tenantUpgrade": CANARY}, False),
     ],
     ids=[
         "not begun",
@@ -83,6 +89,11 @@ def test_a_tenant_that_cannot_be_deprovisioned_ends_the_wait() -> None:
         "paused",
         "in error",
         "one tenant refused",
+        "another one under way",
+        "outside a window",
+        "canary refused",
+        "only refused ones left",
+        "begins",
     ],
 )
 def test_tenants_in_waves_are_not_waited_for_while_their_application_moves_none(

@@ -57,10 +57,16 @@ def upgraded(key: ObjectKey, version: str) -> AwaitedObject[CAPTenant]:
 
 
 def is_stuck(status: ApplicationStatus) -> bool:
-    """Whether an application moves no tenant because of an error. Where a change is refused, the others follow."""
-    ready = conditions.find(status.conditions, READY)
-    is_refused = ready is not None and ready.reason == ApplicationReason.TenantChangeRefused
-    return status.state == ApplicationState.ERROR and not is_refused
+    """Whether an application moves no tenant because of an error.
+
+    Where a change is refused, the others follow; in waves, until none is under way: then refused ones are awaited only.
+    """
+    ready, progress = conditions.find(status.conditions, READY), status.tenant_upgrade
+    if ready is None or ready.reason != ApplicationReason.TenantChangeRefused:
+        return status.state == ApplicationState.ERROR
+    if progress is None or progress.upgrading:
+        return False
+    return progress.phase in (UpgradePhase.CANARY, UpgradePhase.ROLLING)
 
 
 def standstill(application: ObjectKey, number: str) -> Obstacle:
