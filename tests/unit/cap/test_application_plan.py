@@ -375,9 +375,14 @@ def test_no_tenant_follows_to_a_lower_version_than_it_has_and_all_others_follow(
     pinned = a_tenant("2", strategy="never", name="best", has="bookshop-v2")
     failed = a_tenant("2", "UpgradeError", name="cold", has="bookshop-v1")
     old, new = a_tenant("1", name="dawn", has="bookshop-v1"), without_version()
+    quiet = decided(an_application(), low, high, higher, tenants=(pinned,))
+    assert quiet.status is not None
+    assert (quiet.exposes, quiet.status.conditions[0].message) == (higher, "version 1.5 is in use")
     all_ = (stays, pinned, failed, old, new)
     others = decided(an_application(), low, high, higher, tenants=all_)
     assert (others.write, others.exposes) == (SetVersions([failed, old, new], "1.5"), higher)
+    assert others.status is not None
+    assert "1 tenant stays above version 1.5: acme;" in others.status.conditions[0].message
     newer = decided(an_application(), low, higher, a_version("3"), tenants=(stays,))
     assert (newer.write, newer.exposes) == (SetVersions([stays], "3"), a_version("3"))
     asked = a_tenant("1.5", "Upgrading", has="bookshop-v2")

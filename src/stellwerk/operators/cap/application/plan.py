@@ -315,8 +315,8 @@ class _Plan:
     def _remarks(self, version: CAPApplicationVersion, stay: Sequence[CAPTenant]) -> str:
         """What does not follow to the version, as the end of a message; empty where all does."""
         hidden, remarks = self.seen.hidden_versions, list[str]()
-        if stay:
-            remarks.append(staying.described(self.application, stay, version, self.seen.versions))
+        if stays := staying.described(self.application, stay, version, self.seen.versions):
+            remarks.append(stays)
         if hidden:
             remarks.append(f"Service exposures stay as they are: {hidden_versions_message(hidden)}")
         return "".join(f". {remark}" for remark in remarks)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import see_why
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.order import latest
@@ -55,7 +55,10 @@ def described(
     chosen: CAPApplicationVersion,
     versions: Sequence[CAPApplicationVersion],
 ) -> str:
-    """Which tenants stay, why the first of them does, and the next step."""
+    """Which tenants stay, why the first of them does, and the next step; empty where none would follow anyway."""
+    tenants = [each for each in tenants if each.spec.version_upgrade_strategy != UpgradeStrategy.NEVER]
+    if not tenants:
+        return ""
     count = "1 tenant stays" if len(tenants) == 1 else f"{len(tenants)} tenants stay"
     named = conditions.first_of([each.metadata.name for each in tenants])
     key, number = application.key, chosen.spec.version
