@@ -55,7 +55,7 @@ def described(
     chosen: CAPApplicationVersion,
     versions: Sequence[CAPApplicationVersion],
 ) -> str:
-    """Which tenants stay, why the first of them does, and the next step; empty where none would follow anyway."""
+    """Which tenants stay, why the first of them does, and the next step; empty where none of them ever follows."""
     tenants = [each for each in tenants if each.spec.version_upgrade_strategy != UpgradeStrategy.NEVER]
     if not tenants:
         return ""

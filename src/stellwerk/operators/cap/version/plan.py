@@ -255,8 +255,8 @@ def _deletion(seen: VersionSnapshot) -> Action:
     version, shown = seen.version, conditions.find(seen.version.status.conditions, READY)
     if names.VERSION_FINALIZER not in version.metadata.finalizers:
         return Rest()
-    if users := [tenant.metadata.name for tenant in seen.tenants if uses(tenant, version, seen.versions)]:
-        message = f"the version is deleted when no tenant uses it any more: {conditions.first_of(users)}"
+    if users := awaited(version, seen.tenants, seen.versions):
+        message = users
     elif seen.hidden_tenants:
         message = hidden_message(seen.hidden_tenants)
     elif version.status.state == VersionState.DELETING:
@@ -271,6 +271,14 @@ def _deletion(seen: VersionSnapshot) -> Action:
         again_seconds=None if users or seen.hidden_tenants else 0.0,
     )
     return KeepUp(report) if report.is_ready and users and _is_kept_up(seen) else report
+
+
+def awaited(
+    version: CAPApplicationVersion, tenants: Sequence[CAPTenant], versions: Sequence[CAPApplicationVersion]
+) -> str:
+    """Which tenants a version that is being deleted waits for; empty where none uses it."""
+    users = [tenant.metadata.name for tenant in tenants if uses(tenant, version, versions)]
+    return f"the version is deleted when no tenant uses it any more: {conditions.first_of(users)}" if users else ""
 
 
 def _is_kept_up(seen: VersionSnapshot) -> bool:

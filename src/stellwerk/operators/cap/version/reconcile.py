@@ -104,10 +104,15 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         if isinstance(failure, VersionFailed):
             reason = VersionReason(failure.reason)
             stays_ready = plan.is_ready(version)
-        state = VersionState.READY if stays_ready else VersionState.ERROR
+        state, message = VersionState.READY if stays_ready else VersionState.ERROR, str(failure)
         if version.metadata.is_terminating:  # tenants keep a version that is Ready until it is gone
             state, stays_ready = VersionState.DELETING, conditions.is_true(version.status.conditions, READY)
-        shown = Report(state=state, reason=reason, message=str(failure), is_ready=stays_ready)
+            key, caches = str(version.application_key), self.caches
+            tenants = caches.tenants.store.by(BY_APPLICATION, key)
+            versions = caches.versions.store.by(BY_APPLICATION, key)
+            if awaited := plan.awaited(version, tenants, versions):
+                message = f"{awaited}; {message}"
+        shown = Report(state=state, reason=reason, message=message, is_ready=stays_ready)
         return plan.status_of(version, shown, self.clock.now())
 
     async def _snapshot(self, version: CAPApplicationVersion) -> VersionSnapshot:
