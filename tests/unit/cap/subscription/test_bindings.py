@@ -79,10 +79,16 @@ class Secrets:
         self.may_answer.set()
         self.asked = asyncio.Event()
         self.problem: ApiError | None = None
+        self.lingers = False
+        """Whether a read that is cancelled needs some turns of the event loop to end."""
 
     async def find(self, kind: type[Secret], name: str, namespace: str) -> Secret:
         self.asked.set()
-        await self.may_answer.wait()
+        try:
+            await self.may_answer.wait()
+        finally:
+            for _ in range(3 if self.lingers else 0):
+                await asyncio.sleep(0)
         if self.problem is not None:
             raise self.problem
         credentials = {"uaadomain": "uaa.example.com", "clientid": "sb-shop", "xsappname": "shop!t1"}
@@ -162,5 +168,24 @@ async def test_a_read_that_succeeds_makes_good_one_that_failed() -> None:
     await bindings.up_to_date()
     secrets.problem = None
     bindings.applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
+    await bindings.up_to_date()
+    assert bindings.are_known(first, Protocol.SAAS)
+
+
+@pytest.mark.req("R-705")
+async def test_a_request_that_comes_while_a_read_is_being_cancelled_loses_no_application() -> None:
+    """The end of a cancelled read may take a turn of the event loop, for example to end the process of a login."""
+    secrets = Secrets()
+    bindings = reading_from(secrets)
+    first = application("saas-registry", "xsuaa")
+    secrets.may_answer.clear()
+    secrets.lingers = True
+    bindings.applications.take(Synced((first,), "1"))
+    early = asyncio.create_task(bindings.up_to_date())
+    await secrets.asked.wait()
+    early.cancel()
+    await asyncio.wait([early])
+    secrets.may_answer.set()
+    await bindings.up_to_date()
     await bindings.up_to_date()
     assert bindings.are_known(first, Protocol.SAAS)

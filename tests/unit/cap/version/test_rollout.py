@@ -175,6 +175,15 @@ async def test_a_secret_that_is_deleted_while_a_former_one_is_still_there_is_bac
     assert server.created == [read]
 
 
+async def test_a_secret_in_the_way_does_not_keep_a_deployment_from_credentials_under_another_name() -> None:
+    read, former = secret(f"{NAME}-bbbbb", labelled=False, fields={"ownerReferences": []}), f"{NAME}-aaaaa"
+    rollout, server = rollout_of(f"{NAME}-bbbbb", secret(former, versions="before"), read)
+    server.secrets[1]["data"] = {}
+    assert await rollout.keep(OBJECTS, RolloutMemo()) == ([], 0.0)
+    (created,) = server.created
+    assert created not in (former, f"{NAME}-bbbbb")
+
+
 async def test_a_deployment_that_reads_an_absent_secret_is_given_the_current_one() -> None:
     rollout, server = rollout_of(f"{NAME}-aaaaa", secret(f"{NAME}-bbbbb", versions=CURRENT))
     assert await rollout.keep(OBJECTS, RolloutMemo()) == ([NAME], None)

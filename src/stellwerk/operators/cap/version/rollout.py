@@ -124,8 +124,13 @@ class CredentialRollout:
                 restarted.append(name)
             return None
         lost = read - {each.metadata.name for each in secrets}
-        if lost and await self._recover(objects, workload, name, sorted(lost)):
-            return 0.0
+        try:
+            if lost and await self._recover(objects, workload, name, sorted(lost)):
+                return 0.0
+        except SecretInTheWay:
+            if not secrets:
+                raise
+            # The rollout below brings the Deployment to a Secret of another name.
         if not secrets:
             return None
         now = self.clock.monotonic()

@@ -109,7 +109,8 @@ class Bindings:
             await self._flights.close()
 
     async def _refresh(self) -> None:
-        self._reading, self._stale = self._stale, set()
+        # A refresh that was cancelled may not have ended yet: what it was to read is read here.
+        self._reading, self._stale = self._stale | self._reading, set()
         for key in [*self._reading]:
             application = self.applications.store.get(key)
             try:
