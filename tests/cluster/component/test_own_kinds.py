@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
@@ -12,6 +13,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Pod, Service
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.component.api import FINALIZER
@@ -37,9 +39,14 @@ def group() -> str:
 
 
 @pytest.fixture
-async def widgets(group: str) -> AsyncIterator[WidgetServer]:
+async def widgets(given: Given, running: Running, group: str) -> AsyncIterator[WidgetServer]:
+    """The server of the test's group. Its APIService goes with it: while one is stale, no namespace can be deleted."""
     async with WidgetServer(group) as server:
         yield server
+        await running.stop()
+        with suppress(NotFound):
+            await given.client.delete(API_SERVICES, f"v1.{group}")
+            await given.client.patch(API_SERVICES, f"v1.{group}", "", MergePatch({"metadata": {"finalizers": None}}))
 
 
 def gadgets(group: str) -> Resource:
@@ -250,6 +257,8 @@ async def test_what_repairs_the_server_of_an_api_service_is_applied_after_a_rest
     await eventually(lambda: is_served(given, group), within=90, describe="widgets are served again")
     await then.ready(revision="r2")
     assert [*widgets.widgets] == [(then.namespace, "mine")]
+    await given.deleted()
+    await then.gone()
 
 
 async def pods_are_ready(given: Given, app: str) -> None:
@@ -281,32 +290,29 @@ async def test_a_chart_that_asks_about_a_silent_api_service_waits_and_its_object
     registered: JsonObject = {**named, **widgets.registration(given.namespace, "widgets")}
     widgets.is_up = True
     await given.client.apply(service, registered)
-    try:
-        await eventually(lambda: is_served(given, group), within=60, describe="widgets are served")
-        await given.source(chart, revision="r1")
-        await running.start()
-        await given.component()
-        await then.ready(revision="r1")
-        assert await then.exists(ConfigMap, "extra")
-        await running.stop()
-        widgets.is_up = False
-        await given.client.delete(API_SERVICES, f"v1.{group}")
-        await given.client.apply(service, registered)
-        await eventually(lambda: is_silent(given, group), within=90, describe="widgets are stale")
-        another = {"plain/Chart.yaml": chart["Chart.yaml"], "plain/templates/one.yaml": config_map("plain")}
-        await given.source(chart | another, revision="r2")
-        await running.start()
-        await then.shows("Pending", "Retrying", saying=f"the cluster serves {group}/v1, and that is not known")
-        assert await then.exists(ConfigMap, "extra")
-        await given.component("plain", path="plain")
-        await then.ready("plain", revision="r2")
-        widgets.is_up = True
-        await eventually(lambda: is_served(given, group), within=90, describe="widgets are served again")
-        await running.waits(minutes=5)
-        await then.ready(revision="r2")
-        assert await then.exists(ConfigMap, "extra")
-    finally:
-        await given.client.delete(API_SERVICES, f"v1.{group}")
+    await eventually(lambda: is_served(given, group), within=60, describe="widgets are served")
+    await given.source(chart, revision="r1")
+    await running.start()
+    await given.component()
+    await then.ready(revision="r1")
+    assert await then.exists(ConfigMap, "extra")
+    await running.stop()
+    widgets.is_up = False
+    await given.client.delete(API_SERVICES, f"v1.{group}")
+    await given.client.apply(service, registered)
+    await eventually(lambda: is_silent(given, group), within=90, describe="widgets are stale")
+    another = {"plain/Chart.yaml": chart["Chart.yaml"], "plain/templates/one.yaml": config_map("plain")}
+    await given.source(chart | another, revision="r2")
+    await running.start()
+    await then.shows("Pending", "Retrying", saying=f"the cluster serves {group}/v1, and that is not known")
+    assert await then.exists(ConfigMap, "extra")
+    await given.component("plain", path="plain")
+    await then.ready("plain", revision="r2")
+    widgets.is_up = True
+    await eventually(lambda: is_served(given, group), within=90, describe="widgets are served again")
+    await running.waits(minutes=5)
+    await then.ready(revision="r2")
+    assert await then.exists(ConfigMap, "extra")
 
 
 async def is_served(given: Given, group: str) -> bool:
