@@ -290,7 +290,6 @@ class LoggedPod:
 
     async def new(self) -> str:
         """What it wrote since the last call. Where this pod's log cannot be read, a message reports it once."""
-
         self.forbidden = None
         path = f"/api/v1/namespaces/{self.key.namespace}/pods/{self.key.name}/log"
         params = {"timestamps": "true", "tailLines": str(_MOST_LINES)}

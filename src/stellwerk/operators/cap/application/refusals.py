@@ -60,10 +60,7 @@ class Refusals:
 
     def waiting(self, tenants: Sequence[CAPTenant], now: float) -> Mapping[ObjectKey, str]:
         """Those of the tenants for which a change is not tried now, and that change."""
-        if not self._refused:
-            return {}
-        current = {each.key: found for each in tenants if (found := self._current(each)) is not None}
-        return {key: found.change for key, found in current.items() if now < found.until}
+        return {key: found.change for key, found in self._current(tenants).items() if now < found.until}
 
     async def attempt(
         self, change: str, tenants: Sequence[CAPTenant], act: Callable[[CAPTenant], Awaitable[None]], clock: Clock
@@ -91,9 +88,7 @@ class Refusals:
 
     def keep(self, change: str, tenants: Sequence[CAPTenant]) -> None:
         """Drop all but what was refused of a change that tenants need still."""
-        if self._refused:
-            current = {each.key: found for each in tenants if (found := self._current(each)) is not None}
-            self._refused = {key: found for key, found in current.items() if found.change == change}
+        self._refused = {key: found for key, found in self._current(tenants).items() if found.change == change}
 
     def forget(self, tenant: CAPTenant) -> None:
         """The tenant is tried again."""
@@ -118,7 +113,13 @@ class Refusals:
         """When the next of them may be tried again; None where all may be, and wait for others only."""
         return min((each.until - now for each in self._refused.values() if now < each.until), default=None)
 
-    def _current(self, tenant: CAPTenant) -> _Refusal | None:
-        found = self._refused.get(tenant.key)
-        is_current = found is not None and found.resource_version == tenant.metadata.resource_version
-        return found if is_current else None
+    def _current(self, tenants: Sequence[CAPTenant]) -> dict[ObjectKey, _Refusal]:
+        """What was refused of the tenants as they are now."""
+        if not self._refused:  # as nearly always, and an application may have thousands of tenants
+            return {}
+        return {
+            each.key: found
+            for each in tenants
+            if (found := self._refused.get(each.key)) is not None
+            and found.resource_version == each.metadata.resource_version
+        }
