@@ -64,6 +64,16 @@ class OwnKind:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeObjects:
+    """Objects of a kind that the operator makes by itself: an export leaves them out."""
+
+    group: str
+    kind: str
+    label: tuple[str, str] | None = None
+    """Only those with this label and value are made by the operator; None: all are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """An operator that is about to run: its identity, and the function that adds its controllers to the manager."""
 
@@ -144,6 +154,8 @@ class OperatorSpec(ProcessSpec):
     """An operator: the process of its controllers, the kinds of their objects, and its further processes."""
 
     kinds: tuple[OwnKind, ...]
+    made: tuple[MadeObjects, ...] = ()
+    """Objects of its own kinds that no user writes."""
     help: Callable[[], Mapping[str, KindHelp]]
     """By kind. A kind that is absent has no reasons of its own."""
     insight: Callable[[], Mapping[str, KindInsight]]

@@ -23,11 +23,7 @@ from stellwerk.cli.shell.errors import Failure
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured
 
-_MADE_BY_OPERATORS = frozenset({("core.cs.sap.com", "BlueprintVersion"), ("sme.sap.com", "CAPTenantOperation")})
-"""Group and kind."""
-_PARTLY_MADE = {("sme.sap.com", "CAPTenant"): ("sme.sap.com/tenant-type", "provider")}
-"""The kinds of which an operator makes some objects, and the label of these. The application makes the tenant of its
-provider together with a Secret, and would make no Secret for a tenant that it finds."""
+_MADE = {(each.group, each.kind): each for spec in OPERATORS.values() for each in spec.made}
 
 
 @with_cluster
@@ -37,7 +33,7 @@ async def export(cluster: ClusterSession, kind: str) -> None:
     wanted = await object_list.resources(cluster, query)  # raises Failure where no kind of ours is installed
     if not kind:
         wanted = of_users(await cluster.client.mapper.all())
-    elif made := [resource for resource in wanted if (resource.group, resource.kind) in _MADE_BY_OPERATORS]:
+    elif made := [each for each in wanted if _are_all_made(each.group, each.kind)]:
         raise Failure(
             f"objects of kind {made[0].kind} are not exported",
             cause="an operator makes them, and the operator of another cluster makes its own",
@@ -58,14 +54,18 @@ def of_users(served: Iterable[Resource]) -> list[Resource]:
     by_name = {(each.group, each.kind): each for each in reversed(list(served))}
     definitions = [Document(each.body()) for spec in OPERATORS.values() for each in spec.installation().definitions]
     ours = dict.fromkeys((each.group, each.kind) for each in defined_by(definitions).values())
-    return [by_name[name] for name in ours if name in by_name and name not in _MADE_BY_OPERATORS]
+    return [by_name[name] for name in ours if name in by_name and not _are_all_made(*name)]
 
 
 def is_made(obj: Unstructured) -> bool:
     """Whether an operator made the object, and makes it again where it is absent. Pure."""
-    kind = (obj.gvk.group, obj.gvk.kind)
-    label, value = _PARTLY_MADE.get(kind, ("", ""))
-    return kind in _MADE_BY_OPERATORS or (bool(label) and obj.metadata.labels.get(label) == value)
+    made = _MADE.get((obj.gvk.group, obj.gvk.kind))
+    return made is not None and (made.label is None or made.label in obj.metadata.labels.items())
+
+
+def _are_all_made(group: str, kind: str) -> bool:
+    made = _MADE.get((group, kind))
+    return made is not None and made.label is None
 
 
 def portable(obj: Unstructured) -> JsonObject:

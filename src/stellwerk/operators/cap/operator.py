@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.operator_spec import OperatorSpec, OwnKind, WideColumn
+from stellwerk.delivery.operator_spec import MadeObjects, OperatorSpec, OwnKind, WideColumn
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap.subscription.spec import SERVER as SUBSCRIPTIONS
@@ -14,9 +14,11 @@ with lazy_imports(__name__):
     from stellwerk.operators.cap.chart import values
     from stellwerk.operators.cap.insight import by_kind, help_topics, monitoring
 
+_GROUP = "sme.sap.com"
+
 
 def _kind(short: str, kind: str, *wide: WideColumn, namespaced: bool = True) -> OwnKind:
-    return OwnKind(short, Resource("sme.sap.com", "v1alpha1", kind, f"{kind.lower()}s", namespaced), wide)
+    return OwnKind(short, Resource(_GROUP, "v1alpha1", kind, f"{kind.lower()}s", namespaced), wide)
 
 
 _TENANT = (
@@ -37,6 +39,11 @@ OPERATOR = OperatorSpec(
         _kind("ctout", "CAPTenantOutput"),
         _kind("dom", "Domain"),
         _kind("cdom", "ClusterDomain", namespaced=False),
+    ),
+    made=(
+        MadeObjects(_GROUP, "CAPTenantOperation"),
+        # With a Secret: for a tenant of the provider that exists already, the application would make none.
+        MadeObjects(_GROUP, "CAPTenant", (f"{_GROUP}/tenant-type", "provider")),
     ),
     settings=lambda: settings.TABLE,
     start=lambda process, own, environment: controllers.launch(process, own, environment),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery.operator_spec import OperatorSpec, OwnKind
+from stellwerk.delivery.operator_spec import MadeObjects, OperatorSpec, OwnKind
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
 
@@ -15,6 +15,7 @@ OPERATOR = OperatorSpec(
     name="component",
     title="Component operator",
     kinds=(OwnKind("comp", Resource("core.cs.sap.com", "v1alpha1", "Component", "components", True)),),
+    made=(MadeObjects("core.cs.sap.com", "BlueprintVersion"),),
     settings=lambda: settings.TABLE,
     start=lambda process, own, environment: controllers.launch(process, own, environment),
     installation=lambda: installation.INSTALLATION,
