@@ -94,6 +94,11 @@ class Release:
         """How many of them have done their work and are gone."""
         return sum(entry.phase is Phase.COMPLETED for entry in self.inventory)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is being deleted and has no objects, so that nothing holds its ConfigMap any more."""
+        return self.is_deleting and not len(self.inventory)
+
     def now(self, state: ReleaseState, now: datetime, inventory: Inventory | None = None) -> Release:
         """The release further on."""
         return replace(
@@ -158,8 +163,7 @@ def listing(found: Listing[ConfigMap]) -> ReleaseListing:
 
 
 def written(release: Release) -> JsonObject:
-    """The ConfigMap that holds a release. Once it is being deleted and has no objects, nothing holds it any more."""
-    is_over = release.is_deleting and not len(release.inventory)
+    """The ConfigMap that holds a release, without our finalizer once the release is over."""
     stored = release.stored or ConfigMap()
     found = stored.metadata
     others: list[JsonValue] = [name for name in found.finalizers if name != FINALIZER]
@@ -168,10 +172,14 @@ def written(release: Release) -> JsonObject:
         "name": config_name(release.key.name),
         "namespace": release.key.namespace,
         "labels": {**found.labels, LABEL: release.key.name},
-        "finalizers": others if is_over else [*others, FINALIZER],
+        "finalizers": others if release.is_over else [*others, FINALIZER],
     }
-    data: JsonObject = {
-        **stored.data,
+    return {**to_json_object(stored), "metadata": metadata, "data": {**_data(release)}}
+
+
+def _data(release: Release) -> dict[str, str]:
+    return {
+        **(release.stored.data if release.stored is not None else {}),
         "version": _VERSION,
         "creationTimestamp": rfc3339(release.created_at),
         "updateTimestamp": rfc3339(release.updated_at),
@@ -179,15 +187,22 @@ def written(release: Release) -> JsonObject:
         "inventory": _inventory_text(release.inventory),
         "state": release.state,
     }
-    return {**to_json_object(stored), "metadata": metadata, "data": data}
 
 
-def content_differs(stored: ConfigMap, found: ConfigMap) -> bool:
-    """Whether a ConfigMap has become another release, or one in another state, since it was stored."""
+def differs(release: Release, found: ConfigMap) -> bool:
+    """Whether a ConfigMap has become another release, or one in another state.
+
+    It has not where the release is as it was stored, nor where it is as it is to be stored: then a write of ours was
+    carried out and its answer was lost. Another program may have written the same in the same second; both then do the
+    same work on the same objects, until the first write in which they differ.
+    """
+    stored, sent = release.stored, _data(release)
+    if stored is None:
+        return found.metadata.is_terminating or (found.data, found.binary_data) != (sent, {})
     before, now = stored.metadata, found.metadata
-    if (before.uid, before.is_terminating) != (now.uid, now.is_terminating):
+    if (before.uid, before.is_terminating, stored.binary_data) != (now.uid, now.is_terminating, found.binary_data):
         return True
-    return (stored.data, stored.binary_data) != (found.data, found.binary_data)
+    return found.data not in (stored.data, sent)
 
 
 def check_size(release: Release) -> None:

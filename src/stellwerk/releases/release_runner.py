@@ -278,7 +278,7 @@ class Engine:
     async def _create_namespace(self, name: str) -> None:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         try:
-            await self.client.create(metadata_of(Namespace), body)
+            await self.client.create(metadata_of(Namespace), body, repeatable=True)
         except (AlreadyExists, Forbidden):
             return  # if there is none, the release cannot be stored, and that error names the namespace
 

@@ -2,6 +2,7 @@
 
 Each write has the resourceVersion that was read, so the second of two programs that change a release gets an error.
 A client that changed only the metadata (a label, a managed field) did not change the release: the write is repeated.
+So it is where the error is the answer to a second sending of our own write, because the answer to the first was lost.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
+from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.releases import release as releases
 from stellwerk.releases.errors import WorkedOn
@@ -44,27 +45,25 @@ class ReleaseStore:
         for attempt in range(1, MOST_CONFLICTS + 1):
             try:
                 return replace(release, stored=await self._written(release, dry_run=dry_run))
-            except (AlreadyExists, Conflict) as error:
-                release = await self._refreshed(release)
+            except (Conflict, NotFound) as error:
+                found = await self.client.find(ConfigMap, releases.config_name(release.key.name), release.key.namespace)
+                if _has_ended(release, found):
+                    return release
+                if isinstance(error, NotFound):
+                    raise
+                if found is None or releases.differs(release, found):
+                    raise WorkedOn(release.key) from error
+                release = replace(release, stored=found)
                 self.tell(f"Error: cannot store release {release.key}: {error} (retrying {attempt}/{MOST_CONFLICTS})")
         raise WorkedOn(release.key)
 
     async def _written(self, release: Release, *, dry_run: bool) -> ConfigMap:
-        body = releases.written(release)
-        if release.stored is None:
-            namespace = release.key.namespace
-            return await self.client.create(ConfigMap, body, namespace, field_manager=RECONCILER, dry_run=dry_run)
-        return await self.client.update(ConfigMap, body, field_manager=RECONCILER, dry_run=dry_run)
-
-    async def _refreshed(self, release: Release) -> Release:
-        """The release with the metadata that its ConfigMap has now. Raises WorkedOn where that is not all that changed.
-
-        A deletion that another client has asked for is more than a change of metadata.
-        """
-        found = await self.client.find(ConfigMap, releases.config_name(release.key.name), release.key.namespace)
-        if found is None or release.stored is None or releases.content_differs(release.stored, found):
-            raise WorkedOn(release.key)
-        return replace(release, stored=found)
+        body, namespace = releases.written(release), release.key.namespace
+        if release.stored is not None:
+            return await self.client.update(ConfigMap, body, field_manager=RECONCILER, dry_run=dry_run)
+        return await self.client.create(
+            ConfigMap, body, namespace, field_manager=RECONCILER, dry_run=dry_run, repeatable=True
+        )
 
     async def end(self, release: Release) -> Release | None:
         """Ask for its deletion, which waits until its objects are gone. None where it is gone already."""
@@ -75,3 +74,9 @@ class ReleaseStore:
         except NotFound:
             return None
         return await self.find(release.key)
+
+
+def _has_ended(release: Release, found: ConfigMap | None) -> bool:
+    """Whether the last write of a deletion has nothing left to do: the ConfigMap that it releases is gone."""
+    stored = release.stored
+    return release.is_over and stored is not None and (found is None or found.metadata.uid != stored.metadata.uid)

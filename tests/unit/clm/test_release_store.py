@@ -12,7 +12,7 @@ import pytest
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Conflict, Status
+from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound, Status
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.releases.errors import WorkedOn
@@ -34,26 +34,54 @@ def with_data(**changes: str) -> Change:
 
 @dataclass
 class Server:
-    """Holds one ConfigMap. Before each write that is left in `changes`, another client changes it."""
+    """Holds one ConfigMap. Before each write that is left in `changes`, another client changes it.
 
-    config: ConfigMap
+    It loses the answers to the next `lost` writes, and answers when they are sent again, as the transport does.
+    """
+
+    config: ConfigMap | None
     changes: list[Change] = field(default_factory=list)
+    lost: int = 0
     writes: int = 0
 
     async def find(self, kind: object, name: str, namespace: str) -> ConfigMap | None:
         return self.config
 
+    async def create(
+        self, kind: object, body: JsonObject, namespace: str, *, repeatable: bool, **_: object
+    ) -> ConfigMap:
+        assert repeatable
+        self.writes += 1
+        if self.config is not None:
+            raise AlreadyExists(Status(message="it exists", code=409))
+        self.config = with_metadata(uid="u", resource_version="1")(msgspec.convert(body, ConfigMap))
+        if self.lost:
+            self.lost -= 1
+            return await self.create(kind, body, namespace, repeatable=repeatable)
+        return self.config
+
     async def update(self, kind: object, body: JsonObject, **_: object) -> ConfigMap:
         self.writes += 1
-        version = int(self.config.metadata.resource_version)
-        if self.changes:
-            version += 1
-            changed = self.changes.pop(0)(self.config)
-            self.config = with_metadata(resource_version=str(version))(changed)
         wanted = msgspec.convert(body, ConfigMap)
-        if wanted.metadata.resource_version != self.config.metadata.resource_version:
+        if self.config is None:
+            raise NotFound(Status(message="not found", code=404))
+        if self.changes:
+            self._store(self.changes.pop(0)(self.config))
+        found = self.config.metadata
+        if (wanted.metadata.uid, wanted.metadata.resource_version) != (found.uid, found.resource_version):
             raise Conflict(Status(message="the object has been modified", code=409))
-        self.config = with_metadata(resource_version=str(version + 1))(wanted)
+        stored = self._store(with_metadata(deletion_timestamp=found.deletion_timestamp)(wanted))
+        if found.deletion_timestamp and not wanted.metadata.finalizers:
+            self.config = None
+        if self.lost:
+            self.lost -= 1
+            return await self.update(kind, body)
+        return stored
+
+    def _store(self, config: ConfigMap) -> ConfigMap:
+        assert self.config is not None
+        version = int(self.config.metadata.resource_version) + 1
+        self.config = with_metadata(resource_version=str(version))(config)
         return self.config
 
 
@@ -61,8 +89,16 @@ def stored() -> tuple[Server, Release]:
     """A release that is stored, and the server that holds it."""
     body = written(Release(key=KEY, revision=1, created_at=NOW, updated_at=NOW))
     config = msgspec.convert(body, ConfigMap)
-    server = Server(with_metadata(uid="u", resource_version="1")(config))
-    return server, read(server.config)
+    kept = with_metadata(uid="u", resource_version="1")(config)
+    return Server(kept), read(kept)
+
+
+def leaving() -> tuple[Server, Release]:
+    """A release whose objects are gone, and whose ConfigMap only waits for the finalizer."""
+    server, release = stored()
+    kept = with_metadata(deletion_timestamp=NOW)(cast(ConfigMap, release.stored))
+    server.config = kept
+    return server, read(kept).now(ReleaseState.Deleting, NOW)
 
 
 async def test_a_change_of_the_metadata_is_kept_and_the_write_is_repeated() -> None:
@@ -71,6 +107,7 @@ async def test_a_change_of_the_metadata_is_kept_and_the_write_is_repeated() -> N
     messages: list[str] = []
     store = ReleaseStore(cast(Client, server), messages.append)
     saved = await store.save(release.now(ReleaseState.Ready, NOW))
+    assert server.config is not None
     assert server.config.data["state"] == "Ready"
     assert server.config.metadata.annotations == {"seen": "2"}
     assert saved.stored is server.config
@@ -96,6 +133,7 @@ async def test_a_change_of_the_release_itself_ends_the_run(change: Change) -> No
     with pytest.raises(WorkedOn):
         await ReleaseStore(cast(Client, server)).save(release.now(ReleaseState.Ready, NOW))
     assert server.writes == 1
+    assert server.config is not None
     assert server.config.data["state"] == "Pending"
 
 
@@ -105,3 +143,80 @@ async def test_a_client_that_always_writes_first_ends_the_run() -> None:
     with pytest.raises(WorkedOn):
         await ReleaseStore(cast(Client, server)).save(release)
     assert server.writes == 15
+
+
+@pytest.mark.req("R-102")
+async def test_an_own_write_whose_answer_was_lost_is_no_write_of_another_client() -> None:
+    server, release = stored()
+    store = ReleaseStore(cast(Client, server))
+    for lost, state in enumerate((ReleaseState.Processing, ReleaseState.Deleting), start=1):
+        server.lost = lost
+        release = await store.save(release.now(state, NOW))
+        assert server.config is not None
+        assert (server.config.data["state"], release.stored) == (state, server.config)
+
+
+@pytest.mark.req("R-102")
+async def test_a_release_that_is_new_is_stored_though_the_answer_was_lost() -> None:
+    server = Server(None, lost=1)
+    saved = await ReleaseStore(cast(Client, server)).save(Release(key=KEY).begun(NOW))
+    assert server.config is not None
+    assert (saved.stored, saved.revision) == (server.config, 1)
+
+
+@pytest.mark.parametrize("there", [stored()[0].config, ConfigMap()])
+async def test_a_new_release_is_not_stored_over_a_config_map_of_its_name(there: ConfigMap) -> None:
+    server = Server(there)
+    with pytest.raises(WorkedOn):
+        await ReleaseStore(cast(Client, server)).save(Release(key=KEY).begun(NOW))
+    assert server.writes == 1
+
+
+async def test_of_two_programs_that_store_the_same_one_ends_where_they_differ() -> None:
+    server, release = stored()
+    store = ReleaseStore(cast(Client, server))
+    one, two = [await store.save(release.now(ReleaseState.Processing, NOW)) for _ in range(2)]
+    await store.save(one.now(ReleaseState.Ready, NOW))
+    with pytest.raises(WorkedOn):
+        await store.save(two.now(ReleaseState.Error, NOW))
+
+
+@pytest.mark.req("R-102")
+async def test_a_deletion_that_comes_after_an_own_write_ends_the_run() -> None:
+    server, release = stored()
+    wanted = release.now(ReleaseState.Ready, NOW)
+    await ReleaseStore(cast(Client, server)).save(wanted)
+    assert server.config is not None
+    server.config = with_metadata(deletion_timestamp=NOW)(server.config)
+    with pytest.raises(WorkedOn):
+        await ReleaseStore(cast(Client, server)).save(wanted)
+
+
+@pytest.mark.req("R-102")
+async def test_the_last_write_of_a_deletion_may_find_the_release_gone() -> None:
+    server, release = leaving()
+    server.lost = 1
+    await ReleaseStore(cast(Client, server)).save(release)
+    assert (server.config, server.writes) == (None, 2)
+
+
+@pytest.mark.req("R-105")
+async def test_the_last_write_of_a_deletion_leaves_a_new_release_of_the_name_alone() -> None:
+    server, release = leaving()
+    new = server.config = with_metadata(uid="new")(stored()[1].stored or ConfigMap())
+    await ReleaseStore(cast(Client, server)).save(release)
+    assert server.config is new
+
+
+async def test_the_finalizer_goes_though_another_client_changes_the_metadata() -> None:
+    server, release = leaving()
+    server.changes = [with_metadata(annotations={"seen": "1"})]
+    await ReleaseStore(cast(Client, server)).save(release)
+    assert server.config is None
+
+
+async def test_a_release_that_is_lost_during_its_run_is_not_created_again() -> None:
+    server, release = stored()
+    server.config = None
+    with pytest.raises(NotFound):
+        await ReleaseStore(cast(Client, server)).save(release.now(ReleaseState.Ready, NOW))

@@ -346,6 +346,6 @@ class _Namespaces:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         self._made.add(name)
         try:
-            await self._client.create(metadata_of(Namespace), body, field_manager=self._field_manager)
+            await self._client.create(metadata_of(Namespace), body, field_manager=self._field_manager, repeatable=True)
         except AlreadyExists:
             return

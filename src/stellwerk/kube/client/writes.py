@@ -77,10 +77,12 @@ class Writes(Calls):
         dry_run: bool = False,
         field_validation: FieldValidation | None = None,
         field_manager: str | None = None,
+        repeatable: bool = False,
     ) -> T:
         """Make a new object. Raises AlreadyExists; Unreachable when it is unknown whether it was made.
 
-        With a subresource (`eviction`, `token`) it is made of the object that has the body's name.
+        With a subresource (`eviction`, `token`) it is made of the object that has the body's name. `repeatable`: it may
+        be sent again after a lost answer, because the caller looks whether the AlreadyExists is about its own object.
         """
         view, document = view_of(target), _document(body)
         # A review (SelfSubjectAccessReview) has no name and needs no metadata.
@@ -95,7 +97,7 @@ class Writes(Calls):
             document,
             query,
             subresource,
-            repeatable=False,
+            repeatable=repeatable,
             named=bool(subresource),
         )
 

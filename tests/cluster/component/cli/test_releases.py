@@ -33,6 +33,7 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, RequestFault, requests
 
 OWNER = "clm.cs.sap.com/owner-id"
 
@@ -349,6 +350,28 @@ async def test_a_job_that_kubernetes_removes_after_its_success_runs_once_in_a_re
         made = [entry.name for entry in jobs if entry.status == 201 and "dryRun" not in entry.path]
         assert {name: made.count(name) for name in runs} == runs
     assert (await stellwerk("delete", "shop", "--yes", "--timeout", "60s")).returncode == 0
+
+
+@pytest.mark.req("R-102")
+@pytest.mark.parametrize(
+    "fault", [CutConnection(after_forwarding=True), AnswerInstead(504, after_forwarding=True)], ids=str
+)
+async def test_a_release_is_applied_and_deleted_though_the_answer_to_each_of_its_writes_is_lost_once(
+    given: Given, then: Then, component_cluster: LocalCluster, stellwerk: Stellwerk, tmp_path: Path, fault: RequestFault
+) -> None:
+    source = tmp_path / "one.yaml"
+    source.write_text(config_map("one"))
+    async with FaultProxy(component_cluster.kubeconfig) as proxy:
+        written = requests({"create", "update", "delete"}, "configmaps", namespace=given.namespace)
+        proxy.on_requests(written, fault, lambda number: number % 2 == 1)
+        done = await stellwerk("apply", "shop", str(source), kubeconfig=proxy.kubeconfig)
+        assert done.returncode == 0, done
+        store = await then.config(kept("shop"))
+        assert (store.data["state"], store.data["revision"]) == ("Ready", "1")
+        gone = await stellwerk("delete", "shop", "--yes", kubeconfig=proxy.kubeconfig)
+        assert gone.returncode == 0, gone
+    assert not await then.exists(ConfigMap, "one")
+    assert not await then.exists(ConfigMap, kept("shop"))
 
 
 async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_the_next_run(
