@@ -253,11 +253,12 @@ class KeptSet:
         await eventually(is_done, within=within, describe="a set that is rolled out")
         return last[0]
 
-    async def delete(self) -> SetProgress:
+    async def delete(self, *, only_unused: bool = False) -> SetProgress:
         """One pass of deleting; the inventory is saved after it."""
         resources = await self.resources(())
         seen = await self.seen(resources)
-        progress = await (await self.object_set()).delete(self.inventory, seen, resources)
+        object_set = await self.object_set()
+        progress = await object_set.delete(self.inventory, seen, resources, only_unused=only_unused)
         self.inventory = progress.inventory
         return progress
 

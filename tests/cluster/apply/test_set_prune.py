@@ -131,6 +131,20 @@ async def test_a_definition_that_came_into_use_at_the_last_moment_stays_with_all
 
 
 @pytest.mark.req("R-112")
+async def test_a_kind_of_a_later_wave_that_came_into_use_keeps_a_set_that_goes_only_unused(place: Place) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(joined(annotated(DEFINITION, delete_order=1), CONFIG))
+    await place.discovery_tells_of_things()
+    place.kubectl("apply", "-f", "-", stdin=FOREIGN)
+    progress = await kept.delete(only_unused=True)
+    assert (progress.done, removed(progress)) == (False, [])
+    assert [each.ref.gvk.kind for each in progress.waits] == ["CustomResourceDefinition"]
+    place.kubectl("delete", f"things.{place.namespace}.example.org", "foreign")
+    assert removed(await kept.delete(only_unused=True)) != []
+    await kept.deleted()
+
+
+@pytest.mark.req("R-112")
 async def test_a_set_must_not_go_while_others_use_a_kind_that_it_is_said_to_manage(place: Place) -> None:
     group = f"{place.namespace}.example.org"
     place.new_set("definition")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,12 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.build import published_definitions
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap_manager.api import FINALIZER, OWNER_ID, CAPOperator
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
+from stellwerk.testing.faults import FaultProxy, RecordedRequest, requests
+from stellwerk.testing.faults.reply import Reply
 from tests.cluster.cap_manager import charts
 from tests.cluster.cap_manager.conftest import OPERATOR, Running
 from tests.cluster.cap_manager.scene import APPLICATIONS, NAME, Scene
@@ -148,6 +153,41 @@ async def test_a_deletion_waits_while_cap_objects_exist_and_names_them(scene: Sc
     assert (await scene.deployment("controller")).metadata.deletion_timestamp is None
     await scene.client.delete(metadata_of(APPLICATIONS), "shop", scene.namespace)
     await scene.is_gone()
+
+
+@dataclass
+class Meanwhile:
+    """Something happens while the request is on its way, the first time."""
+
+    happens: Callable[[], Awaitable[None]] | None
+
+    async def meet(self, request: RecordedRequest, proceed: Callable[[RecordedRequest], Awaitable[Reply]]) -> Reply:
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            await happens()
+        return await proceed(request)
+
+
+@pytest.mark.req("R-112")
+async def test_a_cap_object_that_is_created_while_the_deletion_begins_keeps_the_whole_installation(
+    manager_cluster: LocalCluster, scene: Scene, running: Running
+) -> None:
+    await installed(scene, running)
+    await running.stop()
+    await scene.deletes()
+    async with FaultProxy(manager_cluster.kubeconfig_for(OPERATOR)) as proxy:
+        # The caches of a new process are filled between the check for CAP objects and the deletion.
+        proxy.on_requests(requests({"list", "watch"}, "deployments.apps"), Meanwhile(scene.application))
+        running.kubeconfig = proxy.kubeconfig
+        await running.start()
+        await scene.shows("DeletionPending", "DeletionBlocked", f"CAPApplication {scene.namespace}/shop")
+        assert (await scene.deployment("controller")).metadata.deletion_timestamp is None
+        for name in charts.BROUGHT:
+            definition = await scene.client.get(metadata_of(CustomResourceDefinition), name)
+            assert not definition.metadata.is_terminating
+        await scene.client.delete(metadata_of(APPLICATIONS), "shop", scene.namespace)
+        await scene.is_gone()
+        await running.stop()
 
 
 async def test_a_deletion_leaves_nothing(scene: Scene, running: Running, admin: Client) -> None:

@@ -158,14 +158,17 @@ class ObjectSet:
         hooks: DeleteHookPlan | None = None,
         *,
         once: bool = False,
+        only_unused: bool = False,
     ) -> SetProgress:
         """Delete the whole set, as far as possible now. `CrdUsage.obstacle` decides whether it may be deleted.
 
-        With `once` the pass ends after the first stage that deletes something.
+        With `once` the pass ends after the first stage that deletes something. With `only_unused` it is asked again
+        right before something is deleted whether others use the kinds of the set, and then nothing goes.
         """
-        assert not (once and hooks), "delete hooks have stages of their own"
-        decide = plan_prune.of_set if hooks is None else partial(plan_delete_hooks.next_stage, hooks)
-        return await _Pass(self, seen, resources).run(inventory, decide, once=once)
+        assert not ((once or only_unused) and hooks), "delete hooks have stages of their own"
+        whole = plan_prune.of_unused_set if only_unused else plan_prune.of_set
+        decide = whole if hooks is None else partial(plan_delete_hooks.next_stage, hooks)
+        return await _Pass(self, seen, resources).run(inventory, decide, once=once, only_unused=only_unused)
 
 
 class _Pass:
@@ -217,11 +220,12 @@ class _Pass:
         *,
         announce: Save | None = None,
         once: bool = False,
+        only_unused: bool = False,
     ) -> SetProgress:
         """Stage after stage. Raises ApiError where the cluster cannot be asked."""
         for _ in range(_STAGES_PER_OBJECT * (len(inventory) + 1)):
             stage = await self._object_set.plan(partial(decide, inventory, self.state()))
-            if await self._asks_for_usage(inventory, stage.actions):
+            if await self._asks_for_usage(inventory, stage.actions, of_all=only_unused):
                 continue
             if announce is not None and stage.groups:
                 if not await announce(inventory):
@@ -249,9 +253,9 @@ class _Pass:
             again_at=stage.again_at,
         )
 
-    async def _asks_for_usage(self, inventory: Inventory, actions: Collection[Action]) -> bool:
-        """Find out, once in a pass, whether definitions that are about to go are in use. Whether anything was asked:
-        then the stage has to be decided again."""
+    async def _asks_for_usage(self, inventory: Inventory, actions: Collection[Action], *, of_all: bool) -> bool:
+        """Find out, once in a pass, whether definitions that are about to go are in use; with `of_all` those of later
+        waves too. Whether anything was asked: then the stage has to be decided again."""
         going = {
             ObjectIdentity.of(action.address.ref) for action in actions if isinstance(action, Remove | RemoveFinalizer)
         }
@@ -261,7 +265,7 @@ class _Pass:
         unasked = [
             entry
             for entry in (inventory if going else ())
-            if entry.identity in going and is_definition(entry.gvk) and entry.identity not in self._asked
+            if (of_all or entry.identity in going) and is_definition(entry.gvk) and entry.identity not in self._asked
         ]
         if not unasked:
             return False

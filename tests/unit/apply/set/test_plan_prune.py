@@ -373,6 +373,26 @@ def test_a_definition_that_others_use_stays_and_the_wait_says_so() -> None:
 
 
 @pytest.mark.req("R-112")
+def test_a_set_that_goes_only_unused_stays_whole_while_others_use_one_of_its_kinds() -> None:
+    text = definition(delete_order=1) + definition("others.example.org", "Other") + config_map()
+    world, inventory = built(text)
+    world.in_use[one(definition(delete_order=1)).identity] = "in use"
+    stage = plan_prune.of_unused_set(inventory, world.state(inventory))
+    assert (stage.actions, stage.inventory, stage.done) == ((), inventory, False)
+    assert [str(each) for each in stage.waits] == ["CustomResourceDefinition things.example.org: in use"]
+    assert stage.again_at == world.clock + 10.0
+    world.in_use.clear()
+    assert world.run(inventory, lambda now: plan_prune.of_unused_set(now, world.state(now)))[1].done
+
+
+def test_a_set_whose_objects_all_stay_is_left_though_others_use_its_kinds() -> None:
+    world, inventory = built(definition(delete_policy="orphan") + config_map(delete_policy="orphan-on-delete"))
+    world.in_use[one(definition()).identity] = "in use"
+    left, stage = world.run(inventory, lambda now: plan_prune.of_unused_set(now, world.state(now)))
+    assert (stage.done, left, removed(world)) == (True, Inventory(), [])
+
+
+@pytest.mark.req("R-112")
 def test_a_definition_that_came_into_use_while_it_goes_is_not_released() -> None:
     world, inventory = built(definition())
     left = world.carry_out(world.stage((), registered((), inventory)))

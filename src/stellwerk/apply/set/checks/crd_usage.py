@@ -43,7 +43,7 @@ class CrdUsage:
         """Why the set must not be deleted now; empty where it may. Raises ApiError."""
         if patterns and (used := await self._used_of(patterns)) is not None:
             return f"type {used} is still in use (instances exist)"
-        if all(entry.delete.orphans_on_delete for entry in inventory):
+        if inventory.stays_on_delete:
             return ""
         in_use = await self.in_use([entry for entry in inventory if entry.managed_types])
         return next(iter(in_use.values()), "")

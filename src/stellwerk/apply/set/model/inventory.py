@@ -160,6 +160,11 @@ class Inventory:
         return Inventory(tuple(entry for entry in kept if entry is not None))
 
     @property
+    def stays_on_delete(self) -> bool:
+        """Whether all objects stay when the set is deleted."""
+        return all(entry.delete.orphans_on_delete for entry in self.entries)
+
+    @property
     def managed_types(self) -> tuple[ManagedType, ...]:
         """All kinds that the set brings with it."""
         return tuple(dict.fromkeys(type_ for entry in self.entries for type_ in entry.managed_types))

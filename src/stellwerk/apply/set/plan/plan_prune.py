@@ -36,6 +36,18 @@ def of_set(inventory: Inventory, state: PlanInput) -> Stage:
     return _next(inventory, inventory.entries, state, whole=True)
 
 
+def of_unused_set(inventory: Inventory, state: PlanInput) -> Stage:
+    """What can be taken away now of a set that goes whole, and only while no others use the kinds that it brings.
+
+    Instances that come between the check of a set and its deletion keep all of it, not only their definition: without
+    their controller they could not go any more.
+    """
+    used = [Unready(entry.ref, state.in_use[entry.identity]) for entry in inventory if entry.identity in state.in_use]
+    if not used or inventory.stays_on_delete:
+        return of_set(inventory, state)
+    return Stage(inventory, waits=tuple(used), again_at=state.clock + IN_USE_SECONDS)
+
+
 def of_part(inventory: Inventory, part: Sequence[InventoryEntry], state: PlanInput) -> Stage:
     """What can be taken away now of a part of a set that goes whole."""
     return _next(inventory, part, state, whole=True)

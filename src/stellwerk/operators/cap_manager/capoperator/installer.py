@@ -128,10 +128,14 @@ class Installer:
         return [text for text in found if text] or [obstacle]
 
     async def delete(self, capoperator: CAPOperator, inventory: Inventory, memory: ObservedState) -> SetProgress:
-        """Delete the objects, as far as possible now. Raises ApplyError, ApiError, Unwatchable."""
+        """Delete the objects, as far as possible now; none while users have CAP objects, also new ones.
+
+        Raises ApplyError, ApiError, Unwatchable.
+        """
         owner = await self.owner(capoperator.key)
         view = await set_view.covered((), inventory, self.owned, self.client, self.clock.now())
-        progress = await self._object_set(memory, owner, view).delete(inventory, view.of(owner), view.resources)
+        object_set = self._object_set(memory, owner, view)
+        progress = await object_set.delete(inventory, view.of(owner), view.resources, only_unused=True)
         self.owned.expect(progress.carried)
         return progress
 
