@@ -120,6 +120,22 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self._skipping.seconds
 
 
+class LoopClock:
+    """The Clock of code that takes one and runs on a `SimulatedLoop`."""
+
+    def now(self) -> datetime:
+        """The wall clock, in UTC."""
+        return _START + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """The seconds of the event loop."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+
 class _SkippingSelector(selectors.BaseSelector):
     """Looks at the file descriptors without waiting, and counts the wait that was asked for as passed."""
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 from tests.unit.kube.scripted import OK, Server, serving
 
+from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.http.connection_pool import Wish
 from stellwerk.kube.http.messages import Answer, RequestMessage
 from stellwerk.kube.http.transport import CALL_SECONDS, Request, RequestFacts, Transport
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import LoginFailed, ServerFault, TooManyRequests, Unauthorized, Unreachable
+from stellwerk.kube.watch.watch import Watcher
+from stellwerk.kube.watch.watch_states import WatchSuspended
 from stellwerk.local.host.ports import free_port
-from stellwerk.testing.clock import SimulatedLoop
+from stellwerk.testing.clock import LoopClock, SimulatedLoop
 
 REFUSED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}"
 Way = Callable[[Transport], Awaitable[bytes]]
@@ -101,22 +105,23 @@ async def test_a_token_with_a_line_break_is_not_sent_and_not_told(
 class SlowConnections:
     """Answers each attempt with a refusal, after a time or at its deadline."""
 
-    def __init__(self, takes_seconds: float) -> None:
+    def __init__(self, takes_seconds: float, code: int = 503) -> None:
         self.takes_seconds = takes_seconds
+        self.code = code
         self.attempts = 0
 
     async def exchange(self, request: RequestMessage, wish: Wish, *, seconds: float) -> Answer:
         self.attempts += 1
         async with asyncio.timeout(seconds):
             await asyncio.sleep(self.takes_seconds)
-        return Answer(503)
+        return Answer(self.code)
 
     def close(self) -> None:
         pass
 
 
 @pytest.mark.req("R-602")
-@pytest.mark.parametrize(("takes_seconds", "attempts"), [(10.0, 5), (25.0, 3), (35.0, 2), (58.0, 1)])
+@pytest.mark.parametrize(("takes_seconds", "attempts"), [(10.0, 5), (25.0, 2), (35.0, 1), (58.0, 1), (70.0, 1)])
 def test_all_attempts_of_a_call_together_take_no_longer_than_a_call_may(takes_seconds: float, attempts: int) -> None:
     async def called() -> tuple[float, int]:
         config = ClusterConfig(server="http://nowhere.invalid")
@@ -133,28 +138,49 @@ def test_all_attempts_of_a_call_together_take_no_longer_than_a_call_may(takes_se
     assert counted == attempts
 
 
-class BusyConnections(SlowConnections):
-    """Refuses each attempt before it is carried out."""
+@pytest.mark.req("R-208")
+@pytest.mark.parametrize("takes_seconds", [10.0, 12.0, 15.0, 20.0, 30.0, 45.0])
+def test_a_refusal_that_takes_long_is_reported_and_not_lost_to_another_attempt(takes_seconds: float) -> None:
+    async def called() -> None:
+        async with Transport(ClusterConfig(server="http://nowhere.invalid"), user_agent="test") as transport:
+            transport._connections = SlowConnections(takes_seconds, 500)  # type: ignore[assignment]
+            with pytest.raises(ServerFault):
+                await transport.call(Request("PATCH", "/", about="apply", repeatable=True))
 
-    async def exchange(self, request: RequestMessage, wish: Wish, *, seconds: float) -> Answer:
-        await super().exchange(request, wish, seconds=seconds)
-        return Answer(429)
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        runner.run(called())
+
+
+@pytest.mark.req("R-207")
+@pytest.mark.parametrize("takes_seconds", [10.0, 15.0, 20.0, 30.0])
+def test_a_kind_whose_lists_fail_late_is_suspended_within_a_minute(takes_seconds: float) -> None:
+    async def suspended() -> tuple[object, float]:
+        transport = Transport(ClusterConfig(server="http://nowhere.invalid"), user_agent="test")
+        transport._connections = SlowConnections(takes_seconds, 500)  # type: ignore[assignment]
+        watcher = Watcher(Client(transport, field_manager="test"), ConfigMap, clock=LoopClock())
+        async with transport, asyncio.timeout(600.0), aclosing(watcher.changes()) as changes:
+            return await anext(changes), asyncio.get_running_loop().time()
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        change, seconds = runner.run(suspended())
+    assert isinstance(change, WatchSuspended)
+    assert seconds <= CALL_SECONDS
 
 
 @pytest.mark.req("R-602")
 @pytest.mark.parametrize(
-    ("repeatable", "takes_seconds", "attempts"), [(False, 25.0, 2), (False, 35.0, 1), (True, 35.0, 2)]
+    ("repeatable", "takes_seconds", "attempts"), [(False, 25.0, 2), (False, 35.0, 1), (True, 25.0, 2), (True, 35.0, 1)]
 )
 def test_a_refused_create_is_sent_again_only_while_there_is_time_for_an_answer(
     repeatable: bool, takes_seconds: float, attempts: int
 ) -> None:
-    connections = BusyConnections(takes_seconds)
+    connections = SlowConnections(takes_seconds, 429)
 
     async def called() -> None:
         config = ClusterConfig(server="http://nowhere.invalid")
         async with Transport(config, user_agent="test") as transport:
             transport._connections = connections  # type: ignore[assignment]
-            with pytest.raises(TooManyRequests if not repeatable else (TooManyRequests, Unreachable)):
+            with pytest.raises(TooManyRequests):
                 await transport.call(Request("POST", "/", about="create", repeatable=repeatable))
 
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:

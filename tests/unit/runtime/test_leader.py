@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import msgspec
@@ -17,7 +16,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.runtime.process.leader import Fence, LeaderElector, LeadershipLost, Observation, Terms, new_identity
-from stellwerk.testing.clock import FakeClock, SimulatedLoop
+from stellwerk.testing.clock import FakeClock, LoopClock, SimulatedLoop
 
 HELD = LeaseSpec(holder_identity="other", lease_duration_seconds=15, lease_transitions=3)
 
@@ -129,19 +128,6 @@ def test_terms_that_contradict_are_refused(duration: float, deadline: float, ret
 
 def test_two_processes_of_one_machine_have_two_identities() -> None:
     assert new_identity() != new_identity()
-
-
-class LoopClock:
-    """The time of the event loop."""
-
-    def now(self) -> datetime:
-        return datetime(2030, 1, 1, tzinfo=UTC) + timedelta(seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 @dataclass

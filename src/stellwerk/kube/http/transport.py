@@ -181,18 +181,16 @@ class Transport:
 
     async def _call(self, request: Request, before: Before) -> bytes:
         deadline = _Deadline()
-        attempt = 1
+        attempt, began = 1, CALL_SECONDS  # the first login takes none of them
         while True:
             try:
                 return await self._once(request, before, deadline)
             except (StatusError, Unreachable) as error:
-                pause = _pause(error, request, attempt)
-                # An attempt without the time for an answer would make a known outcome unknown.
-                needed = CONNECT_SECONDS if request.repeatable else ANSWER_SECONDS
-                if pause is None or pause + needed > deadline.left():
+                pause, left = _pause(error, request, attempt), deadline.left()
+                if pause is None or pause + _needed(error, request, began - left) > left:
                     raise
             await self._rest(pause)
-            attempt += 1
+            attempt, began = attempt + 1, deadline.left()
 
     @asynccontextmanager
     async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -306,6 +304,16 @@ def _pause(error: StatusError | Unreachable, request: Request, attempt: int) -> 
         return error.retry_after * random.uniform(1.0, 1.2) if error.retry_after <= LONGEST_PAUSE_SECONDS else None
     pause: float = FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)
     return min(pause, LONGEST_PAUSE_SECONDS) * random.uniform(0.75, 1.25)
+
+
+def _needed(error: StatusError | Unreachable, request: Request, took: float) -> float:
+    """The seconds that must be left for another attempt, where the last one `took` so many.
+
+    An attempt without the time for an answer would make a known outcome unknown. A server that refuses late does so
+    again: with a conversion webhook that hangs, each answer takes 30 seconds.
+    """
+    least = CONNECT_SECONDS if request.repeatable else ANSWER_SECONDS
+    return max(least, took) if isinstance(error, StatusError) else least
 
 
 def _may_repeat(error: StatusError | Unreachable, request: Request) -> bool:
