@@ -154,11 +154,15 @@ class Children:
         self._metrics.drift_throttled(len(progress.throttled))
         for throttled in progress.throttled:
             raise ChangedByOthers(throttled.ref, throttled.managers)
-        for result in progress.carried:
-            if result.live is not None:
-                self.informer.expect(desired.key, result.live.metadata.resource_version)
-                return result.live
-        assert live is not None, "a child that is not there is created, or that fails"
+        for found in progress.found.values():
+            if not found.metadata.is_controlled_by(owner.metadata):
+                raise NameTaken(desired.ref, owner.ref, "an object of another owner is being deleted")
+        # Where the answer to a create was lost, the child is found as wanted before the cache shows it.
+        for answer in (*progress.found.values(), *(result.live for result in progress.carried)):
+            if answer is not None:
+                self.informer.expect(desired.key, answer.metadata.resource_version)
+                return answer
+        assert live is not None, "a child that is not there is created or found, or that fails"
         return live
 
     async def drop(self, owner: Kind, *, name: str = "") -> bool:

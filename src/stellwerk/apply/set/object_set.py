@@ -24,6 +24,7 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.checks.adoption import Owned, existing
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.executor import ActionResult, Executor, conflict
+from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.desired_set import NAMESPACE, DesiredObject, is_definition
 from stellwerk.apply.set.model.inventory import Inventory, InventoryEntry, ObjectIdentity
 from stellwerk.apply.set.model.owner import Owner, Ownership
@@ -75,6 +76,8 @@ class SetProgress:
     failures: tuple[WriteFailure, ...] = ()
     carried: tuple[ActionResult, ...] = ()
     """What was written, in order."""
+    found: Mapping[Address, Live] = field(default_factory=dict)
+    """Objects that were not as caches showed them, as they are: read in this pass, and not written since."""
     again_at: float | None = None
     """When to pass again though nothing changes, on the clock's seconds."""
     drifted: Mapping[Address, Update] = field(default_factory=dict)
@@ -188,6 +191,7 @@ class _Pass:
         self._in_use: dict[ObjectIdentity, str] = {}
         self._asked: set[ObjectIdentity] = set()
         self._carried: list[ActionResult] = []
+        self._found: dict[Address, Live] = {}
         self._surprises: dict[Address, int] = {}
         self._carrier = Executor(
             client=object_set.client,
@@ -250,6 +254,7 @@ class _Pass:
             throttled=stage.throttled,
             failures=tuple(failures),
             carried=tuple(self._carried),
+            found=self._found,
             again_at=stage.again_at,
         )
 
@@ -296,6 +301,10 @@ class _Pass:
             self._sight.learn(identity, each)
             if each.done and not isinstance(each.action, LookUp):
                 self._carried.append(each)
+            if each.done or each.live is None:
+                self._found.pop(each.address, None)
+            else:
+                self._found[each.address] = each.live
             if each.confirmation is not None:
                 uid, now = each.confirmation.uid, kubernetes_time(self._object_set.now)
                 changes[identity] = replace(known[identity], uid=uid, last_applied_at=now)
