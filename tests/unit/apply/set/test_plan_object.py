@@ -648,6 +648,15 @@ def test_an_object_without_a_status_is_given_a_second_after_it_was_written() -> 
     assert decided(obj, world, Phase.CREATING).entry.phase is Phase.READY
 
 
+@pytest.mark.req("R-302")
+@pytest.mark.parametrize("back", [timedelta(seconds=2), timedelta(hours=1)])
+def test_after_a_restart_with_a_clock_that_was_set_back_no_object_counts_as_just_written(back: timedelta) -> None:
+    obj, world = one(document("Thing", "t")), World()
+    world.put(obj, live(obj.desired))
+    world.now -= back
+    assert decided(obj, world, Phase.CREATING).entry.phase is Phase.READY
+
+
 def test_after_a_restart_the_inventory_tells_when_it_was_written() -> None:
     obj, world = one(document("Thing", "t")), World()
     world.put(obj, live(obj.desired))

@@ -59,11 +59,14 @@ def readiness_of(
 
 
 def is_fresh(entry: InventoryEntry, last: Confirmation | None, state: PlanInput) -> bool:
-    """Whether the object was written a moment ago. The inventory knows it by the second only, this process exactly."""
+    """Whether the object was written a moment ago. The inventory knows it by the second only, this process exactly.
+
+    A time that is further ahead is of a clock that was set back, or of a former leader, and proves no recent write.
+    """
     if last is not None and last.written_at is not None:
         return state.clock - last.written_at < SETTLING_SECONDS
     written = entry.last_applied_at
-    return written is not None and (state.now - written).total_seconds() < SETTLING_SECONDS
+    return written is not None and abs((state.now - written).total_seconds()) < SETTLING_SECONDS
 
 
 def look_again_at(readiness: Readiness, last: Confirmation | None, state: PlanInput) -> float | None:
