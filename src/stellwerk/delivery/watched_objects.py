@@ -4,15 +4,17 @@ There is one watch for each resource, for all objects with an owner's label. It 
 the objects of a set are found in memory, and their changes arrive as events: no request per object, and no polling.
 
 Where the identity may not watch a resource in the whole cluster (a remote login for a few namespaces), the watches are
-limited to the namespaces that are needed. Where the rights to list and watch are missing there too, the caller reads
-the objects one by one (`read`) until they are granted: `cover` returns these places. Of Secrets, only the metadata is
-kept.
+limited to the namespaces that are needed. The whole cluster is tried again after `WIDER_SECONDS`, and ever more seldom:
+rights are granted, and a new API server refuses for seconds what it permits later. The watch of a namespace ends some
+time after the namespace. Where the rights to list and watch are missing there too, the caller reads the objects one by
+one (`read`) until they are granted: `cover` returns these places. Of Secrets, only the metadata is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -43,6 +45,12 @@ T = TypeVar("T", bound=HasMetadata)
 _OWNER = "owner"
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for a list. The watch itself goes on trying."""
+WIDER_SECONDS = 300.0
+"""After how long a resource that is watched by namespace is tried in the whole cluster again, the first time."""
+LONGEST_WIDER_SECONDS = 3600.0
+UNUSED_SECONDS = 600.0
+"""After how long without a pass the watch of a namespace may end."""
+_SWEEP_SECONDS = 60.0
 
 
 class Unwatchable(Exception):
@@ -70,6 +78,13 @@ class Place(NamedTuple):
     namespace: str
 
 
+class _Narrow(NamedTuple):
+    """When the whole cluster was tried last, on the clock's seconds, and how long to wait before the next time."""
+
+    tried_at: float
+    pause_seconds: float = WIDER_SECONDS
+
+
 @dataclass(slots=True)
 class OwnedObjects:
     """The watches of one cluster. `wake` is called with the owner's label of an object that has changed,
@@ -88,8 +103,11 @@ class OwnedObjects:
     weight: int = 0
     """Bytes that are held, as JSON; counted where `most_bytes` bounds them."""
     _watches: dict[Place, Informer[Live]] = field(default_factory=dict)
-    _narrow: set[Resource] = field(default_factory=set)
+    _narrow: dict[Resource, _Narrow] = field(default_factory=dict)
     """Resources that we may only watch by namespace."""
+    _used: dict[Place, float] = field(default_factory=dict)
+    """When a pass last needed the watch of a namespace."""
+    _swept_at: float = 0.0
     _unwatched: set[Place] = field(default_factory=set)
     """Places that `cover` found without the rights to list and watch. Their informers go on trying."""
     _namespaces: Informer[PartialObjectMetadata] | None = None
@@ -105,6 +123,7 @@ class OwnedObjects:
         and why. Raises Unwatchable, which may be NotListed, and TooMuch.
         """
         unwatched: dict[Place, str] = {}
+        self._release_unused()
         for place in dict.fromkeys(places):
             if why := await self._cover(place):
                 unwatched[place] = why
@@ -147,6 +166,7 @@ class OwnedObjects:
             informer = self._watch_of(each.address)
             if informer is None or _is_outdated(informer):
                 continue  # no cache will ever show it
+            self._note_used(Place(each.address.resource, each.address.key.namespace))
             if isinstance(each.action, Remove) and each.live is None and not each.stays:
                 if each.address.key in informer.store:
                     self._own_ends.add(each.action.uid)
@@ -171,42 +191,113 @@ class OwnedObjects:
 
     async def _cover(self, place: Place) -> str:
         """Why the place cannot be watched for missing rights; empty where it is watched. Raises Unwatchable."""
-        if place.resource not in self._narrow:
-            wide = Place(place.resource, "")
-            why = await self._forbidden(wide)
-            if not why or not place.namespace:
-                return why
-            self._narrow.add(place.resource)
-            # What it has seen before the right was taken away would pass for what is there.
-            if (informer := self._watches.pop(wide, None)) is not None:
-                self.cluster.release(informer)
-        return await self._forbidden(place)
+        resource = place.resource
+        await self._widen(resource)
+        while True:
+            watched = place if resource in self._narrow else Place(resource, "")
+            informer = await self._opened(watched)
+            if self._watches.get(watched) is not informer:
+                continue  # another pass has found out meanwhile what may be watched
+            parked = informer.parked
+            if parked is None:
+                return ""
+            if not parked.is_forbidden:
+                raise Unwatchable(resource, parked.why)
+            if watched == place:
+                return parked.why
+            self._narrow[resource] = _Narrow(self.cluster.clock.monotonic())
+            self._release(watched)  # what it has seen before would pass for what is there
 
-    async def _forbidden(self, place: Place) -> str:
-        """Why exactly this place may not be watched; empty where it is. Raises Unwatchable."""
-        parked = (await self._opened(place)).parked
-        if parked is not None and not parked.is_forbidden:
-            raise Unwatchable(place.resource, parked.why)
-        return parked.why if parked is not None else ""
+    async def _widen(self, resource: Resource) -> None:
+        """Watch the whole cluster in the place of namespaces, where that is permitted now."""
+        now, narrow = self.cluster.clock.monotonic(), self._narrow.get(resource)
+        if narrow is None or now - narrow.tried_at < narrow.pause_seconds:
+            return
+        # Other passes go on with the namespaces.
+        self._narrow[resource] = _Narrow(now, min(2 * narrow.pause_seconds, LONGEST_WIDER_SECONDS))
+        wide = self._made(Place(resource, ""))
+        try:
+            with suppress(NotListed):
+                await _settled(wide)
+        finally:
+            if wide.has_synced:
+                self._take_over(resource, wide)
+            else:
+                self._end(wide)
+
+    def _take_over(self, resource: Resource, wide: Informer[Live]) -> None:
+        """Watch a resource by this watch alone."""
+        del self._narrow[resource]
+        self._watches[Place(resource, "")] = wide
+        for place in [place for place in self._watches if place.resource == resource and place.namespace]:
+            shown = self._watches[place].store.all()
+            self._release(place)
+            for obj in shown:
+                if obj.key not in wide.store:  # no event will show its end
+                    self._on_change(Delta(obj, None, is_replay=True))
 
     async def _opened(self, place: Place) -> Informer[Live]:
         informer = self._watches.get(place)
         if informer is None:
-            informer = self.cluster.informer(
-                live_view(place.resource), namespace=place.namespace, labels=mark(self.prefix)
-            )
-            informer.store.add_index(_OWNER, self._owners)
-            informer.on_change(self._on_change)
-            informer.on_unreadable(self._on_unreadable)
-            informer.on_parked(partial(self._on_parked, informer))
-            self._weigh(informer)
-            if (place.resource.group, place.resource.kind) in DEFINITIONS:
-                informer.on_change(lambda _: self.kinds_changed())
-            self._watches[place] = informer
+            informer = self._watches[place] = self._made(place)
         elif _is_outdated(informer) and place not in self._unwatched:
             informer.wake()  # the right, or the definition, may be there now
+        self._note_used(place)
         await _settled(informer)
         return informer
+
+    def _made(self, place: Place) -> Informer[Live]:
+        informer = self.cluster.informer(live_view(place.resource), namespace=place.namespace, labels=mark(self.prefix))
+        informer.store.add_index(_OWNER, self._owners)
+        informer.on_change(self._on_change)
+        informer.on_unreadable(self._on_unreadable)
+        informer.on_parked(partial(self._on_parked, informer))
+        self._weigh(informer)
+        if (place.resource.group, place.resource.kind) in DEFINITIONS:
+            informer.on_change(lambda _: self.kinds_changed())
+        return informer
+
+    def _release(self, place: Place) -> None:
+        self._used.pop(place, None)
+        self._unwatched.discard(place)
+        self._end(self._watches.pop(place))
+
+    def _end(self, informer: Informer[Live]) -> None:
+        """End a watch. Of what it held, only what another watch shows counts from now on."""
+        resource = informer.view.resource
+        for obj in informer.store.all() if self.most_bytes else ():
+            other = self._watch_of(Address(resource, obj.key))
+            if other is None or obj.key not in other.store:
+                self.weight -= self._weights.pop((resource, obj.key), 0)
+        self.cluster.release(informer)
+
+    def _release_unused(self) -> None:
+        """End the watches that no pass has needed for a while and that show nothing: of namespaces that are gone, or,
+        where namespaces are not listed, without the rights to list and watch.
+
+        The removal of a namespace ends none at once: a pass may be creating it and its objects again.
+        """
+        now = self.cluster.clock.monotonic()
+        if now - self._swept_at < _SWEEP_SECONDS:
+            return
+        self._swept_at = now
+        for place, used in [*self._used.items()]:
+            if now - used >= UNUSED_SECONDS and self._is_over(place):
+                self._release(place)
+
+    def _is_over(self, place: Place) -> bool:
+        informer = self._watches[place]
+        match self.namespace_exists(place.namespace):
+            case True:
+                return False
+            case False:
+                return _is_outdated(informer) or not (informer.store or informer.unreadable)
+            case None:
+                return informer.is_forbidden
+
+    def _note_used(self, place: Place) -> None:
+        if place.namespace and place in self._watches:
+            self._used[place] = self.cluster.clock.monotonic()
 
     def _weigh(self, informer: Informer[T]) -> None:
         """Count the bytes that a cache holds from now on, where they are bounded."""

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
 import pytest
 
-from stellwerk.api.core import ConfigMap
+from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import live_view
 from stellwerk.apply.set.model.owner import mark
-from stellwerk.delivery.watched_objects import OwnedObjects, Place
+from stellwerk.delivery.watched_objects import LONGEST_WIDER_SECONDS, UNUSED_SECONDS, WIDER_SECONDS, OwnedObjects, Place
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import ApiError, Forbidden, NotServed, ServerFault, Status
-from stellwerk.kube.types.model import JsonObject, Listing, Unstructured, View
-from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
+from stellwerk.kube.types.model import (
+    HasMetadata,
+    JsonObject,
+    Listing,
+    PartialObjectMetadata,
+    Unstructured,
+    View,
+    metadata_of,
+)
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import Removed, Synced, WatchSuspended
 from stellwerk.operators.component.api import RECONCILER
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.testing.clock import FakeClock
@@ -77,20 +86,32 @@ async def test_a_watch_of_the_whole_cluster_that_is_forbidden_ends_where_namespa
 
 
 class ScriptedServer:
-    """Lists no ConfigMap of the whole cluster, and no objects else."""
+    """Lists no ConfigMap of the whole cluster while it has an `error`, and no objects but `maps` and `namespaces`."""
 
     config = ClusterConfig(server="https://nowhere.invalid")
 
-    def __init__(self, error: ApiError) -> None:
+    def __init__(
+        self, error: ApiError | None, maps: Sequence[Unstructured] = (), namespaces: Sequence[str] = ()
+    ) -> None:
         self.error = error
+        self.maps = maps
+        self.namespaces = [PartialObjectMetadata(metadata=ObjectMeta(name=name, uid=name)) for name in namespaces]
         self.lists = 0
+        self.hangs_in = ""
+        """A namespace whose lists are not answered."""
 
-    async def list(self, target: View[Unstructured], namespace: str = "", **_: object) -> Listing[Unstructured]:
+    async def list(self, target: View[Unstructured], namespace: str = "", **_: object) -> Listing[HasMetadata]:
         await asyncio.sleep(0)
-        if target.resource != ConfigMap.resource or namespace:
-            return Listing([], "5")
+        if target.resource == Namespace.resource:
+            return Listing([*self.namespaces], "5")
+        if namespace:
+            while namespace == self.hangs_in:
+                await asyncio.Event().wait()
+            return Listing([each for each in self.maps if each.key.namespace == namespace], "5")
         self.lists += 1
-        raise self.error
+        if self.error is not None:
+            raise self.error
+        return Listing([*self.maps], "5")
 
     async def watch(self, *_: object, **__: object) -> AsyncIterator[None]:
         await asyncio.Event().wait()
@@ -98,12 +119,18 @@ class ScriptedServer:
 
 
 @asynccontextmanager
-async def watching(server: ScriptedServer, clock: FakeClock) -> AsyncIterator[OwnedObjects]:
+async def watching(
+    server: ScriptedServer,
+    clock: FakeClock,
+    wake: Callable[[str], None] = lambda owner: None,
+    *,
+    most_bytes: int = 0,
+) -> AsyncIterator[OwnedObjects]:
     cluster = Cluster(cast(Client, server), clock=clock)
     running = asyncio.create_task(cluster.run())
     try:
         await asyncio.sleep(0)
-        yield OwnedObjects(cluster, RECONCILER, lambda owner: None, lambda: None)
+        yield OwnedObjects(cluster, RECONCILER, wake, lambda: None, most_bytes=most_bytes)
     finally:
         running.cancel()
         await asyncio.wait([running])
@@ -146,3 +173,109 @@ async def test_passes_that_find_out_together_that_the_whole_cluster_is_forbidden
     async with watching(server, FakeClock()) as owned:
         places = [Place(ConfigMap.resource, f"shop-{number}") for number in range(4)]
         assert await asyncio.gather(*(owned.cover([place]) for place in places)) == [{}] * 4
+
+
+SHOPS = [Place(ConfigMap.resource, "shop-1"), Place(ConfigMap.resource, "shop-2")]
+FORBIDDEN = Forbidden(Status(code=403))
+
+
+def config_map(namespace: str, owner: str) -> Unstructured:
+    labels: JsonObject = {mark(RECONCILER): owner}
+    metadata: JsonObject = {
+        "namespace": namespace,
+        "name": "one",
+        "uid": owner,
+        "resourceVersion": "3",
+        "labels": labels,
+    }
+    return Unstructured.of({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+
+def watched(owned: OwnedObjects) -> list[str]:
+    """The namespaces of all watches of ConfigMaps; empty for the whole cluster."""
+    informers = owned.cluster.informers
+    return [each.selection.namespace for each in informers if each.view.resource == ConfigMap.resource]
+
+
+@pytest.mark.req("R-206")
+async def test_the_whole_cluster_is_watched_again_when_that_is_permitted_again() -> None:
+    clock, server, woken = (
+        FakeClock(),
+        ScriptedServer(FORBIDDEN, [config_map("shop-1", "a"), config_map("shop-2", "b")]),
+        list[str](),
+    )
+    async with watching(server, clock, woken.append, most_bytes=1 << 20) as owned:
+        assert await owned.cover(SHOPS) == {}
+        assert watched(owned) == ["shop-1", "shop-2"]
+        weight, server.error = owned.weight, None
+        await clock.advance(WIDER_SECONDS - 1)
+        assert await owned.cover(SHOPS) == {}
+        assert watched(owned) == ["shop-1", "shop-2"]
+
+        server.maps = server.maps[:1]
+        woken.clear()
+        await clock.advance(1)
+        assert await owned.cover(SHOPS) == {}
+        assert watched(owned) == [""]
+        assert "b" in woken, "its object is gone, which no event shows"
+        assert ([*owned.of("a")] != [], owned.of("b")) == (True, {})
+        assert owned.weight == weight // 2
+
+
+@pytest.mark.req("R-206")
+async def test_the_whole_cluster_is_tried_ever_more_seldom_while_only_namespaces_may_be_watched() -> None:
+    clock, server = FakeClock(), ScriptedServer(FORBIDDEN)
+    async with watching(server, clock) as owned:
+        await owned.cover(SHOPS)
+        assert server.lists == 1
+        for pause in (WIDER_SECONDS, 2 * WIDER_SECONDS, 4 * WIDER_SECONDS):
+            before = server.lists
+            await clock.advance(pause - 1)
+            await asyncio.gather(*(owned.cover(SHOPS) for _ in range(3)))
+            assert server.lists == before
+            await clock.advance(1)
+            await asyncio.gather(*(owned.cover(SHOPS) for _ in range(3)))
+            assert server.lists == before + 1
+            assert watched(owned) == ["shop-1", "shop-2"]
+        for _ in range(8):
+            await clock.advance(LONGEST_WIDER_SECONDS)
+            await owned.cover(SHOPS)
+        assert server.lists == 12
+
+
+@pytest.mark.req("R-206")
+async def test_a_pass_that_waits_for_a_namespace_goes_on_when_the_whole_cluster_is_watched() -> None:
+    clock, server = FakeClock(), ScriptedServer(FORBIDDEN)
+    async with watching(server, clock) as owned:
+        await owned.cover(SHOPS[:1])
+        await clock.advance(WIDER_SECONDS - 1)
+        server.hangs_in = "shop-2"
+        waiting = asyncio.create_task(owned.cover(SHOPS[1:]))
+        await turns()
+        server.error = None
+        await clock.advance(1)
+        assert await owned.cover(SHOPS[:1]) == {}
+        assert await asyncio.wait_for(waiting, 5) == {}
+        assert watched(owned) == [""]
+
+
+@pytest.mark.req("R-305")
+@pytest.mark.parametrize("is_empty", [True, False])
+async def test_the_watch_of_a_namespace_ends_after_the_namespace_and_all_its_objects(is_empty: bool) -> None:
+    maps = [] if is_empty else [config_map("shop-1", "a")]
+    clock, server = FakeClock(), ScriptedServer(FORBIDDEN, maps, ["shop-1", "shop-2"])
+    async with watching(server, clock) as owned:
+        await owned.cover(SHOPS)
+        await clock.advance(UNUSED_SECONDS)
+        await owned.cover([])
+        assert watched(owned) == ["shop-1", "shop-2"]
+
+        owned.cluster.informer(metadata_of(Namespace)).take(Removed(server.namespaces[0]))
+        del server.namespaces[0]
+        await owned.cover(SHOPS)
+        await clock.advance(UNUSED_SECONDS - 1)
+        await owned.cover([])
+        assert watched(owned) == ["shop-1", "shop-2"], "a pass needed it a moment ago"
+        await clock.advance(61)
+        await owned.cover([])
+        assert watched(owned) == (["shop-2"] if is_empty else ["shop-1", "shop-2"])

@@ -52,9 +52,9 @@ class Cluster:
         self.client = client
         self._metrics = metrics or Metrics()
         self.name = name
-        self._clock = clock or SystemClock()
-        self._history = CommonHistory(self._clock)
-        self._border = border or Border(self._metrics, self._clock)
+        self.clock = clock or SystemClock()
+        self._history = CommonHistory(self.clock)
+        self._border = border or Border(self._metrics, self.clock)
         self._informers: dict[tuple[View[HasMetadata], str, str, str], Informer[HasMetadata]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._watches: dict[Informer[HasMetadata], asyncio.Task[None]] = {}
@@ -89,7 +89,7 @@ class Cluster:
                 namespace=namespace,
                 labels=labels,
                 fields=fields,
-                clock=self._clock,
+                clock=self.clock,
                 metrics=self._metrics,
                 verify_seconds=self._verify_seconds,
                 silence_seconds=self._silence_seconds,
@@ -115,8 +115,8 @@ class Cluster:
         For selections that come and go without bound, such as one namespace. Its handlers are not called any more.
         """
         ended = cast("Informer[HasMetadata]", informer)
-        identity = next((identity for identity, each in self._informers.items() if each is ended), None)
-        if identity is None:
+        identity = (ended.view, *ended.selection)
+        if self._informers.get(identity) is not ended:
             return
         del self._informers[identity]
         self._required.discard(ended)
