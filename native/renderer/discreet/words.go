@@ -68,18 +68,74 @@ func Decrypted(opened map[string]wire.Opened) []string {
 	return words
 }
 
-// unstructured finds the words of a text that is neither YAML nor JSON.
+// decryptedFrom are the encrypted values of a file: most files have kinds and names in clear text, and hiding those as
+// well would make a message useless. Where the values of both texts cannot be compared, all of the file is hidden.
+func decryptedFrom(content, clear []byte) []string {
+	before, after := mappings(content), mappings(clear)
+	if len(before) == 0 || len(before) != len(after) || isOneText(before) {
+		return everything(clear)
+	}
+	var words []string
+	for index := range after {
+		words = revealed(words, before[index], after[index])
+	}
+	return words
+}
+
+// mappings are the documents of a text; none where one of them is no mapping, or the text cannot be read.
+func mappings(text []byte) []map[string]any {
+	documents, err := objects.Documents("", text)
+	if err != nil {
+		return nil
+	}
+	found := make([]map[string]any, 0, len(documents))
+	for _, document := range documents {
+		mapping, isMapping := document.Value.(map[string]any)
+		if !isMapping {
+			return nil
+		}
+		found = append(found, mapping)
+	}
+	return found
+}
+
+// isOneText is whether SOPS encrypted a file as one text, whatever its format is: under the key data, next to its own
+// metadata. Such a file is decrypted to that text, which may be a mapping by itself.
+func isOneText(encrypted []map[string]any) bool {
+	_, isText := encrypted[0]["data"].(string)
+	_, hasMetadata := encrypted[0]["sops"]
+	return len(encrypted) == 1 && len(encrypted[0]) == 2 && isText && hasMetadata
+}
+
+// unstructured finds the words of a text without regard to its format.
 var unstructured = regexp.MustCompile(`[^\s"'=]+`)
 
-// decryptedFrom are the encrypted values of a file: most files have kinds and names in clear text, and hiding those as
-// well would make a message useless.
-func decryptedFrom(content, clear []byte) []string {
-	before, err := objects.Value("", content)
-	after, alsoErr := objects.Value("", clear)
-	if _, isMapping := after.(map[string]any); err != nil || alsoErr != nil || !isMapping {
-		return append(unstructured.FindAllString(string(clear), -1), strings.Split(string(clear), "\n")...)
+// everything are the words and the lines of a text, and where it is YAML or JSON also its values: those may be next to
+// punctuation, or escaped.
+func everything(text []byte) []string {
+	words := append(unstructured.FindAllString(string(text), -1), strings.Split(string(text), "\n")...)
+	documents, _ := objects.Documents("", text)
+	for _, document := range documents {
+		words = values(words, document.Value)
 	}
-	return revealed(nil, before, after)
+	return words
+}
+
+func values(words []string, value any) []string {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, inner := range value {
+			words = values(words, inner)
+		}
+	case []any:
+		for _, inner := range value {
+			words = values(words, inner)
+		}
+	case nil:
+	default:
+		words = shownAs(words, value)
+	}
+	return words
 }
 
 func revealed(words []string, before, after any) []string {
@@ -98,9 +154,14 @@ func revealed(words []string, before, after any) []string {
 		}
 	default:
 		if cipher, isText := before.(string); isText && strings.HasPrefix(cipher, "ENC[") {
-			text := fmt.Sprint(after)
-			words = append(append(words, text, strings.TrimSpace(text)), strings.Split(text, "\n")...)
+			words = shownAs(words, after)
 		}
 	}
 	return words
+}
+
+// shownAs appends a value as messages quote it: whole, trimmed, or one of its lines.
+func shownAs(words []string, value any) []string {
+	text := fmt.Sprint(value)
+	return append(append(words, text, strings.TrimSpace(text)), strings.Split(text, "\n")...)
 }

@@ -115,6 +115,29 @@ async def test_a_decrypted_word_is_masked_where_a_template_puts_it_into_no_secre
     }
     inner = {f"inner/{name}": text for name, text in files.items()}
     await given.source({"Chart.yaml": CHART, "charts/inner.tgz": artifacts.packed(inner)} if packed else files)
+    await shows_no_decrypted_word(given, running, then)
+
+
+@pytest.mark.req("R-801", "R-804")
+@pytest.mark.parametrize("encrypted", ["documents", "binary"])
+async def test_a_word_of_a_later_document_or_of_a_file_encrypted_as_binary_is_masked(
+    given: Given, running: Running, then: Then, encrypted: str
+) -> None:
+    word = '{{ (.Files.Get "config.json" | fromJson).auths.registry.password }}'
+    sources = {
+        "documents": {"objects.yaml": test_decryption.text("documents.age.yaml")},
+        "binary": {
+            "Chart.yaml": CHART,
+            "config.json": test_decryption.text("binary.age.json"),
+            "templates/one.yaml": f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: UPPER-{word}\n",
+        },
+    }
+    await given.source(sources[encrypted])
+    await shows_no_decrypted_word(given, running, then)
+
+
+async def shows_no_decrypted_word(given: Given, running: Running, then: Then) -> None:
+    """The Component of the source is refused, with a mask in the place of each canary."""
     await given.secret("keys", **{"a.agekey": test_decryption.text("tests.agekey")})
     await running.start()
     await given.component(decryption={"provider": "sops", "secretRef": {"name": "keys"}})
