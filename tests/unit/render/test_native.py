@@ -24,7 +24,15 @@ from stellwerk.render.errors import (
     TemplateFailed,
 )
 from stellwerk.render.files.files import Files
-from stellwerk.render.request.request import Claim, Generator, ReleaseInfo, RenderPostBuild, TemplateQuery, Texts
+from stellwerk.render.request.request import (
+    Claim,
+    Generator,
+    Missing,
+    ReleaseInfo,
+    RenderPostBuild,
+    TemplateQuery,
+    Texts,
+)
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.render.worker.worker import Bounds
@@ -125,6 +133,32 @@ async def test_a_template_sees_what_exists(native: Renderer) -> None:
     found = await native.render(request({}, templated(text)), lookup)
     assert found.objects[0]["data"] == {"x": "x and 2"}
     assert found.uses == {"lookup"}
+
+
+@pytest.mark.req("R-108")
+async def test_random_values_stay_where_a_template_gets_the_same_answers(native: Renderer) -> None:
+    text = '{{ randAlphaNum 20 }} {{ (lookup "v1" "ConfigMap" "ns" "x").data.key }}'
+    answers = ["a", "a", "b"]
+
+    async def lookup(_: TemplateQuery) -> JsonValue:
+        return {"data": {"key": answers.pop(0)}}
+
+    first, same, other = [(await native.render(request({}, templated(text)), lookup)).digest for _ in range(3)]
+    assert (same == first, other == first) == (True, False)
+    assert not answers
+
+
+async def test_a_password_is_made_again_after_the_secret_that_kept_it_was_deleted(native: Renderer) -> None:
+    text = '{{ with lookup "v1" "Secret" "ns" "x" }}{{ .data.key }}{{ else }}{{ randAlphaNum 20 }}{{ end }}'
+    answers: list[JsonValue | Missing] = [Missing.OBJECT, Missing.OBJECT, {"data": {"key": "kept"}}, Missing.OBJECT]
+
+    async def lookup(_: TemplateQuery) -> JsonValue | Missing:
+        return answers.pop(0)
+
+    first, same, kept, other = [(await native.render(request({}, templated(text)), lookup)) for _ in range(4)]
+    assert same is first
+    assert kept.objects[0]["data"] == {"x": "kept"}
+    assert other.digest != first.digest
 
 
 async def test_a_lookup_that_is_refused_names_the_template(native: Renderer) -> None:

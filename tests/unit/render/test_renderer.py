@@ -571,6 +571,75 @@ async def test_what_asked_the_cluster_is_asked_again(renderer: Renderer, uses: s
     assert await renderer.render(request({"uses": [uses]})) is not first
 
 
+class Cluster:
+    """Answers questions with what a test sets, and counts them."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, JsonValue] = {}
+        self.asked = 0
+
+    async def lookup(self, query: TemplateQuery) -> JsonValue | Missing:
+        self.asked += 1
+        return self.answers.get(query.name, Missing.OBJECT)
+
+
+def by_chance(*names: str, uid: str = "1", tenant: str = "a", uses: tuple[str, ...] = ()) -> RenderRequest:
+    """A Component whose templates make random values and ask for these Secrets."""
+    values: JsonObject = {"uses": ["chance", "lookup", *uses], "calls": [call(name=name) for name in names]}
+    return request(values, component={"metadata": {"uid": uid}}, tenant=tenant)
+
+
+@pytest.mark.req("R-108")
+async def test_random_values_stay_while_the_cluster_gives_the_same_answers(renderer: Renderer) -> None:
+    cluster = Cluster()
+    cluster.answers["a"] = {"data": {"key": "one"}}
+    first = await renderer.render(by_chance("a", "b"), cluster.lookup)
+    assert await renderer.render(by_chance("a", "b"), cluster.lookup) is first
+    assert cluster.asked == 4, "the cluster is asked in each pass"
+    digest = first.digest
+    del first
+    gc.collect()
+    assert (await renderer.render(by_chance("a", "b"), cluster.lookup)).digest == digest
+
+
+@pytest.mark.req("R-108")
+@pytest.mark.parametrize(
+    "answers", [{"a": {"key": "two"}}, {}, {"a": {"key": "one"}, "b": None}, {"b": {"key": "one"}}], ids=repr
+)
+async def test_other_answers_of_the_cluster_have_a_result_of_their_own(
+    renderer: Renderer, answers: dict[str, JsonValue]
+) -> None:
+    cluster = Cluster()
+    cluster.answers = {"a": {"key": "one"}}
+    first = await renderer.render(by_chance("a", "b"), cluster.lookup)
+    cluster.answers = answers
+    second = await renderer.render(by_chance("a", "b"), cluster.lookup)
+    assert second is not first
+    assert await renderer.render(by_chance("a", "b"), cluster.lookup) is second
+
+
+@pytest.mark.req("R-108")
+async def test_random_values_beside_questions_to_no_cluster_stay(renderer: Renderer) -> None:
+    first = await renderer.render(by_chance("a"))
+    assert await renderer.render(by_chance("a")) is first
+
+
+@pytest.mark.req("R-604")
+async def test_random_values_beside_equal_answers_are_given_to_their_component_only(renderer: Renderer) -> None:
+    cluster = Cluster()
+    first = await renderer.render(by_chance("a"), cluster.lookup)
+    assert await renderer.render(by_chance("a", uid="2"), cluster.lookup) is not first
+    assert await renderer.render(by_chance("a", tenant="b"), cluster.lookup) is not first
+    assert await renderer.render(by_chance("a"), cluster.lookup) is first
+
+
+async def test_a_result_with_equal_answers_that_used_something_unknown_is_made_again(renderer: Renderer) -> None:
+    cluster = Cluster()
+    asked = by_chance("a", uses=("something of a later version",))
+    first = await renderer.render(asked, cluster.lookup)
+    assert await renderer.render(asked, cluster.lookup) is not first
+
+
 async def test_many_who_ask_for_the_same_at_once_share_one_rendering(make: Make) -> None:
     renderer = make(shares=Shares(workers=2))
     found = await asyncio.gather(*(renderer.render(request({"uses": ["name"]})) for _ in range(20)))

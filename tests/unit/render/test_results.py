@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import random
 
@@ -44,6 +45,20 @@ async def test_an_equal_result_is_found_again_as_long_as_it_is_held() -> None:
     kept: Rendered = await results.put(Key(b"one"), context, result(1, 100), "a")
     assert await results.find(Key(b"one"), context) is kept
     results.clear()
+    assert await results.find(Key(b"one"), context) is None
+
+
+@pytest.mark.req("R-411")
+async def test_of_results_that_asked_the_cluster_and_chance_only_the_last_of_a_component_is_kept() -> None:
+    results = Results(100_000, now=lambda: 0.0)
+    context = Context(request())
+    made = [
+        dataclasses.replace(result(number, 2_000), uses=frozenset({"chance", "lookup"}), answers=b"%d" % number)
+        for number in range(50)
+    ]
+    for one in made:
+        await results.put(Key(b"one"), context, one, "a")
+    assert 1_000 < results.weight < 3_000
     assert await results.find(Key(b"one"), context) is None
 
 

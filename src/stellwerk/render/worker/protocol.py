@@ -146,6 +146,13 @@ def answer(number: int, value: JsonValue | Missing, failure: str = "") -> bytes:
     return len(content).to_bytes(4, "big") + content
 
 
+def answer_digest(query: TemplateQuery, frame: bytes) -> bytes:
+    """Of a question and the frame that answers it, without the number of the request, which is its first field."""
+    digest = hashlib.sha256(_json.encode(query))
+    digest.update(memoryview(frame)[frame.index(b",", 4) :])
+    return digest.digest()
+
+
 def _file_size(path: str, content: bytes) -> int:
     return 6 * len(path) + 8 + _base64_size(content)
 
@@ -286,6 +293,8 @@ class Result:
 
     content: bytes
     uses: frozenset[str]
+    answers: bytes = b""
+    """A digest of what templates asked the cluster, and what it answered."""
 
 
 def read_verdict(message: RendererMessage) -> bool:

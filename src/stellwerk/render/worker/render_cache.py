@@ -6,9 +6,12 @@ namespace, the Component, the cluster) only what was used. Two Components with t
 and a Component whose status has changed keeps its own. The second half is known after the first rendering; a later one
 that looks elsewhere did so because something it had looked at before was different.
 
-What asked the cluster is never kept. What was decrypted is kept for its tenant and its keys alone, in memory. What
-came from the clock or from chance (`genCA`, `randAlphaNum`) is kept for its Component alone: passwords and keys made
-for one must not become those of another, and they must not change in each pass either.
+What asked the cluster is rendered in each pass. What was decrypted is kept for its tenant and its keys alone, in
+memory. What came from the clock or from chance (`genCA`, `randAlphaNum`) is kept for its Component alone: passwords and
+keys made for one must not become those of another, and they must not change in each pass either. Where such a result
+asked the cluster as well, the last one takes the place of the next one if the cluster has given the same answers. It is
+forgotten once they are others: a template that makes a password where a Secret is absent must make a new one after the
+Secret was deleted. We refused to ask the questions before the rendering: an error would have no place in a template.
 
 Kept is the packed JSON: as Python objects it would be ten times as large. While a caller holds the objects they are
 found again as they are.
@@ -42,11 +45,14 @@ class Context:
     def __init__(self, request: RenderRequest) -> None:
         self._request = request
 
-    def digest(self, uses: Iterable[str]) -> bytes | None:
-        """Of the parts that were used; None where they can never be the same."""
+    def digest(self, uses: Iterable[str], *, answered: bool = False) -> bytes | None:
+        """Of the parts that were used; None where they can never be the same.
+
+        `answered`: the answers of the cluster are known, and the caller compares them.
+        """
         found = hashlib.sha256()
         for part in sorted(uses):
-            value = self._part(part)
+            value = b"" if answered and part == "lookup" else self._part(part)
             if value is None:
                 return None
             found.update(b"%b:%d:%b" % (part.encode(), len(value), value))
@@ -115,10 +121,11 @@ class Key(NamedTuple):
 
 
 class _Packed(NamedTuple):
-    """A result, compressed, and how many bytes it was before."""
+    """A result, compressed, how many bytes it was before, and the digest of the cluster's answers."""
 
     content: bytes
     size: int
+    answers: bytes
 
 
 class Results:
@@ -146,7 +153,7 @@ class Results:
                 continue
             packed = self._packed.get((key, part))
             if packed is not None:
-                return self._alive.get((key, part)) or await self._revive((key, part), packed)
+                return await self._revive((key, part), packed)
         return None
 
     def gate(self, key: Key, context: Context) -> bytes | None:
@@ -157,15 +164,22 @@ class Results:
     async def put(self, key: Key, context: Context, result: protocol.Result, tenant: str = "") -> Rendered:
         """Keep a result, if it may be given again. Raises `RendererBroken` where it is none.
 
+        One that came from chance yields to the last one of its Component, where the cluster has given the same answers.
         A tenant may take half of the room: a flood of its results leaves the results of others.
         """
         content = result.content
+        part = context.digest(result.uses, answered="chance" in result.uses)
+        if "lookup" in result.uses:
+            name = (key, part or b"")  # nothing is kept under an empty one
+            packed = self._packed.get(name)
+            if packed is not None and packed.answers == result.answers:
+                return await self._revive(name, packed)
+            self._forget_answers(key, context)
         rendered = await threads.run_if_large(len(content), lambda: protocol.read_result(content))
         self._note(key, result.uses, tenant)
-        part = context.digest(result.uses)
         if part is not None:
-            packed = await threads.run_if_large(len(content), lambda: zlib.compress(content, 1))
-            self._packed.put((key, part), _Packed(packed, len(content)), len(packed) + _OVERHEAD, tenant)
+            short = await threads.run_if_large(len(content), lambda: zlib.compress(content, 1))
+            self._packed.put((key, part), _Packed(short, len(content), result.answers), len(short) + _OVERHEAD, tenant)
             self._alive[key, part] = rendered
         return rendered
 
@@ -175,6 +189,13 @@ class Results:
         self._uses.clear()
         self._alive.clear()
 
+    def _forget_answers(self, key: Key, context: Context) -> None:
+        """Forget what a Component's earlier answers of the cluster came to, whatever else it used."""
+        for uses in self._uses.get(key) or ():
+            part = context.digest(uses, answered=True) if "lookup" in uses else None
+            if part is not None:
+                self._packed.drop((key, part))
+
     def _note(self, key: Key, uses: frozenset[str], tenant: str) -> None:
         variants = self._uses.get(key) or []
         if uses in variants:
@@ -183,6 +204,10 @@ class Results:
         self._uses.put(key, variants[:8], 1, tenant)
 
     async def _revive(self, name: tuple[Key, bytes], packed: _Packed) -> Rendered:
+        """The objects of a result: as they are, while a caller holds them."""
+        alive = self._alive.get(name)
+        if alive is not None:
+            return alive
         rendered = await threads.run_if_large(
             packed.size, lambda: protocol.read_result(zlib.decompress(packed.content))
         )

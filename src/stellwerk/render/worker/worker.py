@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 import resource
@@ -20,7 +21,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -89,6 +90,7 @@ class Worker:
         self._reader, self._writer = streams
         self._numbers = 0
         self._asked_seconds = 0.0
+        self._answers: set[bytes] = set()
         self._dead = False
         self._stderr = b""
         self._handle = _handle(process.pid)
@@ -132,7 +134,8 @@ class Worker:
         self, body: protocol.RequestBody, bounds: Bounds, most: int, lookup: Lookup | None
     ) -> protocol.Result:
         """The result, undecoded. Raises what the worker answers, `RequestUnread`, or another `WorkerError`."""
-        return await self._asked(body, bounds, most, lookup, protocol.read_uses)
+        result = await self._asked(body, bounds, most, lookup, protocol.read_uses)
+        return replace(result, answers=hashlib.sha256(b"".join(sorted(self._answers))).digest())
 
     async def judge(self, body: protocol.RequestBody, bounds: Bounds) -> bool:
         """Whether a claim holds. Raises as `render` does."""
@@ -154,6 +157,7 @@ class Worker:
     ) -> T_:
         self._numbers += 1
         self._asked_seconds = 0.0
+        self._answers.clear()
         try:
             async with asyncio.timeout(bounds.seconds + bounds.grace_seconds + body.size / bounds.bytes_per_second):
                 message, size = await self._exchange(self._numbers, body, bounds, most, lookup)
@@ -224,11 +228,15 @@ class Worker:
     async def _answer(
         self, number: int, query: TemplateQuery, bounds: Bounds, lookup: Lookup | None
     ) -> tuple[bytes, Exception | None]:
-        """The frame that answers a question, and why it is no answer. Its time is counted."""
+        """The frame that answers a question, and why it is no answer. Its time is counted, and its answer recorded."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            return await _answered(number, query, bounds, lookup)
+            frame, failure = await _answered(number, query, bounds, lookup)
+            if failure is None:
+                digest = await threads.run_if_large(len(frame), lambda: protocol.answer_digest(query, frame))
+                self._answers.add(digest)
+            return frame, failure
         finally:
             self._asked_seconds += loop.time() - began
 
