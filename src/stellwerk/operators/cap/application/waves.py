@@ -67,7 +67,8 @@ def next_wave(
     if policy is None:
         wave = Wave(tenants=[each for each in due if each.key not in refused])
     else:
-        wave = _Upgrade(application, policy, tenants, version, refused).wave(due, now)
+        canaries = frozenset(policy.canary_tenants)
+        wave = _Upgrade(application, policy, canaries, tenants, version, refused).wave(due, now)
     return replace(wave, due=due)
 
 
@@ -104,6 +105,7 @@ def has_failed_at_its_version(tenant: CAPTenant) -> bool:
 class _Upgrade:
     application: CAPApplication
     policy: TenantUpgrade
+    canaries: Collection[str]
     tenants: Sequence[CAPTenant]
     version: CAPApplicationVersion
     refused: Collection[ObjectKey]
@@ -119,12 +121,12 @@ class _Upgrade:
         ]
         failed = [tenant for tenant in on_the_way if has_failed_at_its_version(tenant)]
         done = [tenant for tenant in on_the_way if tenant.status.current_version == self.version.metadata.name]
-        busy = len(on_the_way) - len(failed) - len(done)
+        ended = {tenant.key for tenant in (*failed, *done)}  # tenants are large: to compare them stalls the event loop
+        busy = [tenant for tenant in on_the_way if tenant.key not in ended]
         if not upgrades and not failed and not busy:
             return Wave(tenants=new)
         canaries = [tenant for tenant in upgrades if self._is_canary(tenant)]
-        are_under_way = any(self._is_canary(tenant) for tenant in on_the_way if tenant not in (*done, *failed))
-        phase = UpgradePhase.CANARY if canaries or are_under_way else UpgradePhase.ROLLING
+        phase = UpgradePhase.CANARY if canaries or any(map(self._is_canary, busy)) else UpgradePhase.ROLLING
         opens = _opens(self.policy.window, now)
         is_resumed = self.application.metadata.annotations.get(names.RESUME_ANNOTATION) == self.version.spec.version
         cause = "" if opens or is_resumed else self._pause_cause(failed, done, upgrades)
@@ -132,14 +134,14 @@ class _Upgrade:
             phase = UpgradePhase.WAITING
         elif cause:
             phase = UpgradePhase.PAUSED
-        room = len(upgrades) if self.policy.max_parallel is None else max(self.policy.max_parallel - busy, 0)
+        room = len(upgrades) if self.policy.max_parallel is None else max(self.policy.max_parallel - len(busy), 0)
         candidates = {UpgradePhase.CANARY: canaries, UpgradePhase.ROLLING: upgrades}.get(phase, [])
         chosen = [tenant for tenant in candidates if tenant.key not in self.refused][:room]
         progress = UpgradeProgress(
             version=self.version.spec.version,
             phase=phase,
             upgraded=len(done),
-            upgrading=busy + len(chosen),
+            upgrading=len(busy) + len(chosen),
             failed=len(failed),
             waiting=len(upgrades) - len(chosen),
         )
@@ -147,7 +149,7 @@ class _Upgrade:
         return Wave(tenants=[*new, *chosen], progress=progress, pause_cause=cause, again_seconds=seconds)
 
     def _is_canary(self, tenant: CAPTenant) -> bool:
-        return bool({tenant.metadata.name, tenant.spec.tenant_id} & {*self.policy.canary_tenants})
+        return tenant.metadata.name in self.canaries or tenant.spec.tenant_id in self.canaries
 
     def _pause_cause(
         self, failed: Sequence[CAPTenant], done: Sequence[CAPTenant], upgrades: Sequence[CAPTenant]
