@@ -12,7 +12,7 @@ from tests.unit.cap import given
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application.waves import Wave, next_wave
 from stellwerk.operators.cap.kinds.application import CAPApplication, TenantUpgrade
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, UpgradeStrategy
 
 SATURDAY = datetime(2026, 1, 3, 12, tzinfo=UTC)
 OLD, NEW = "1.0.0", "2.0.0"
@@ -62,6 +62,18 @@ def counted(tenant: CAPTenant) -> CAPTenant:
     return msgspec.structs.replace(tenant, metadata=metadata)
 
 
+def leaving(tenant: CAPTenant, state: str = "Deleting") -> CAPTenant:
+    """The tenant while its deprovisioning runs, or after it has failed."""
+    metadata = msgspec.structs.replace(tenant.metadata, deletion_timestamp=SATURDAY)
+    status = msgspec.structs.replace(tenant.status, state=state)
+    return msgspec.structs.replace(tenant, metadata=metadata, status=status)
+
+
+def never_following(tenant: CAPTenant) -> CAPTenant:
+    spec = msgspec.structs.replace(tenant.spec, version_upgrade_strategy=UpgradeStrategy.NEVER)
+    return msgspec.structs.replace(tenant, spec=spec)
+
+
 def wave(*tenants: CAPTenant, now: datetime = SATURDAY, resumed: str = "", **policy: Any) -> Wave:
     application: CAPApplication = given.application()
     spec = msgspec.structs.replace(application.spec, tenant_upgrade=msgspec.convert(policy, TenantUpgrade))
@@ -108,6 +120,33 @@ def test_a_tenant_whose_change_is_refused_takes_the_room_of_no_other() -> None:
 def test_a_tenant_counts_as_busy_from_the_moment_it_was_chosen() -> None:
     """Its state changes a moment later, when its own controller has seen the version."""
     assert chosen(wave(a_tenant("a", NEW), a_tenant("b"), maxParallel=1)) == []
+
+
+@pytest.mark.parametrize("state", ["Deleting", "UpgradeError", "Upgrading"])
+def test_a_tenant_that_is_being_deleted_takes_the_room_of_no_other(state: str) -> None:
+    found = wave(leaving(failed("t"), state), a_tenant("a"), maxParallel=1)
+    assert (chosen(found), found.pause_cause) == (["a"], "")
+    assert wave(leaving(failed("t"), state), upgraded("a"), maxParallel=1) == Wave(tenants=[], due=[])
+
+
+def test_a_tenant_that_never_follows_takes_room_only_while_its_operation_runs() -> None:
+    before = never_following(a_tenant("t", NEW))
+    assert chosen(wave(before, a_tenant("a"), maxParallel=1)) == ["a"], "no operation of it has begun"
+    assert chosen(wave(never_following(upgrading("t")), a_tenant("a"), maxParallel=1)) == []
+    assert wave(before, upgraded("a"), maxParallel=1) == Wave(tenants=[], due=[])
+    found = wave(never_following(failed("t")), a_tenant("a"), maxFailurePercent=0)
+    assert (chosen(found), phase(found)) == ([], "Paused"), "it has failed all the same"
+
+
+def test_canaries_that_are_all_being_deleted_pause_the_upgrade_and_are_named() -> None:
+    for canary in (a_tenant("c"), failed("c"), upgrading("c")):
+        paused = wave(leaving(canary), a_tenant("a"), canaryTenants=["c"])
+        assert (chosen(paused), phase(paused)) == ([], "Paused")
+        assert paused.pause_cause == "spec.tenantUpgrade.canaryTenants names only tenants that are being deleted: c"
+        assert chosen(wave(leaving(canary), a_tenant("a"), canaryTenants=["c"], resumed=NEW)) == ["a"]
+        assert chosen(wave(leaving(canary), a_tenant("a"), a_tenant("b"), canaryTenants=["b", "c"])) == ["b"]
+        assert chosen(wave(leaving(canary), a_tenant("a"), upgraded("b"), canaryTenants=["b", "c"])) == ["a"]
+    assert chosen(wave(leaving(upgraded("c")), a_tenant("a"), canaryTenants=["c"])) == ["a"], "the trial is over"
 
 
 @pytest.mark.parametrize("canary", ["c", "c-id"])

@@ -92,6 +92,11 @@ def follows(tenant: CAPTenant) -> bool:
     return tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
 
 
+def _may_arrive(tenant: CAPTenant) -> bool:
+    """Whether a tenant on its way gets there: one that never follows does if its operation has begun already."""
+    return tenant.status.state in _BUSY or tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
+
+
 def has_failed_at_its_version(tenant: CAPTenant) -> bool:
     """Whether a tenant has failed to reach the version that it is to have now, and not one that it was to have before.
 
@@ -114,15 +119,18 @@ class _Upgrade:
         new = [tenant for tenant in due if not tenant.spec.version and tenant.key not in self.refused]
         upgrades = [tenant for tenant in due if tenant.spec.version]
         # One without a current version is provisioned: whether it waits, runs or has failed, it takes no room here.
+        # One that is being deleted takes none either: it may never end, if its Job fails.
         on_the_way = [
             tenant
             for tenant in self.tenants
-            if tenant.spec.version == self.version.spec.version and tenant.status.current_version
+            if tenant.spec.version == self.version.spec.version
+            and tenant.status.current_version
+            and not tenant.metadata.is_terminating
         ]
         failed = [tenant for tenant in on_the_way if has_failed_at_its_version(tenant)]
-        done = [tenant for tenant in on_the_way if tenant.status.current_version == self.version.metadata.name]
+        done = [tenant for tenant in on_the_way if self._has_arrived(tenant)]
         ended = {tenant.key for tenant in (*failed, *done)}  # tenants are large: to compare them stalls the event loop
-        busy = [tenant for tenant in on_the_way if tenant.key not in ended]
+        busy = [tenant for tenant in on_the_way if tenant.key not in ended and _may_arrive(tenant)]
         if not upgrades and not failed and not busy:
             return Wave(tenants=new)
         canaries = [tenant for tenant in upgrades if self._is_canary(tenant)]
@@ -148,6 +156,9 @@ class _Upgrade:
         seconds = opens.total_seconds() if opens and upgrades else None
         return Wave(tenants=[*new, *chosen], progress=progress, pause_cause=cause, again_seconds=seconds)
 
+    def _has_arrived(self, tenant: CAPTenant) -> bool:
+        return tenant.status.current_version == self.version.metadata.name
+
     def _is_canary(self, tenant: CAPTenant) -> bool:
         return tenant.metadata.name in self.canaries or tenant.spec.tenant_id in self.canaries
 
@@ -156,11 +167,17 @@ class _Upgrade:
     ) -> str:
         """Why no further tenant may begin; empty where one may.
 
-        Where none of the canaries exists, nothing would be tried first: a misspelled name must not turn the trial off.
+        Where none of the canaries exists or stays, nothing would be tried first: neither a misspelled name nor the end
+        of a canary that has failed may turn the trial off.
         """
-        canaries, most = self.policy.canary_tenants, self.policy.max_failure_percent
-        if upgrades and canaries and not any(self._is_canary(tenant) for tenant in self.tenants):
-            return f"spec.tenantUpgrade.canaryTenants names no tenant that exists: {conditions.first_of(canaries)}"
+        names_of_canaries, most = self.policy.canary_tenants, self.policy.max_failure_percent
+        if upgrades and names_of_canaries:
+            canaries, named = [*filter(self._is_canary, self.tenants)], "spec.tenantUpgrade.canaryTenants names"
+            if not canaries:
+                return f"{named} no tenant that exists: {conditions.first_of(names_of_canaries)}"
+            if all(each.metadata.is_terminating and not self._has_arrived(each) for each in canaries):
+                leaving = conditions.first_of([each.metadata.name for each in canaries])
+                return f"{named} only tenants that are being deleted: {leaving}"
         is_too_much = most is not None and 100 * len(failed) > most * (len(failed) + len(done))
         if failed and (is_too_much or any(self._is_canary(tenant) for tenant in failed)):
             return "1 tenant has failed" if len(failed) == 1 else f"{len(failed)} tenants have failed"
