@@ -21,6 +21,7 @@ from stellwerk.operators.cap.application.plan import (
     DeleteTenants,
     Prepare,
     Release,
+    RestoreContext,
     SetVersions,
 )
 from stellwerk.operators.cap.application.refusals import Tried
@@ -28,7 +29,7 @@ from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPAppl
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
-from stellwerk.operators.cap.tenant.subscription_objects import provider_name
+from stellwerk.operators.cap.tenant.subscription_objects import of_provider, provider_name
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Severity
 
@@ -239,6 +240,15 @@ def test_the_provider_gets_a_tenant_with_the_highest_ready_version() -> None:
 
     assert decision.write == CreateProvider(a_version("2"))
     assert reason(decision) == "ProviderTenantProcessing"
+
+
+def test_the_payload_that_a_provider_has_lost_is_created_again_before_anything_else_of_it() -> None:
+    application = msgspec.structs.replace(an_application(), spec=given.application().spec)
+    tenant = a_tenant("1", "ProvisioningError", kind="provider", name=provider_name(application))
+    payload, _ = of_provider(application, "1")
+    seen = ApplicationSnapshot(application=application, versions=(a_version("1"),), tenants=(tenant,))
+    assert plan.decide(replace(seen, lost_context=payload), NOW).write == RestoreContext(payload)
+    assert plan.decide(seen, NOW).write is None
 
 
 @pytest.mark.parametrize("state", ["UpgradeError", "ProvisioningError"])

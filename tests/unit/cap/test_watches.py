@@ -13,13 +13,14 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import Unreadable, metadata_of, owner_reference
+from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of, owner_reference
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
+from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.watches import Caches, wire_applications, wire_versions
 from stellwerk.runtime.process.manager import Manager
 
@@ -58,6 +59,21 @@ def test_each_application_goes_on_when_the_secrets_of_its_namespace_can_be_read_
     secrets.take(WatchSuspended("not permitted", is_not_served=False))
     secrets.take(Synced((), "1"))
     assert woken == [ObjectKey("team", "a")], "it shows why they could not be read, though it has no services"
+
+
+def test_an_application_goes_on_when_the_payload_of_its_provider_is_gone(manager: Manager) -> None:
+    found, woken = Caches(manager), list[ObjectKey]()
+    shop = given.application()
+    payload, _ = subscription_objects.of_provider(shop, "1.0.0")
+    found.applications.take(Synced((shop,), "1"))
+    controller = cast("Any", SimpleNamespace(queue=SimpleNamespace(add=woken.append)))
+    found.secrets_wake(controller, lambda application: [application])
+    secrets = found.secrets(given.NAMESPACE)
+    metadata = ObjectMeta(name=payload.key.name, namespace=given.NAMESPACE, uid="s", resource_version="1")
+    secrets.take(Synced((PartialObjectMetadata(metadata=metadata),), "1"))
+    woken.clear()
+    secrets.take(Removed(PartialObjectMetadata(metadata=metadata)))
+    assert woken == [shop.key]
 
 
 @pytest.mark.parametrize(("owner", "is_seen"), [("a", True), ("b", False), ("", True)])

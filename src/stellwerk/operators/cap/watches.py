@@ -23,6 +23,7 @@ from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, may_be_of
+from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller, only_status_changed
 from stellwerk.runtime.process.manager import Manager
@@ -51,7 +52,7 @@ BY_APPLICATION = "application"
 """Index of tenants and versions: namespace and name of the CAPApplication."""
 
 BY_SECRET = "secret"  # noqa: S105  # an index
-"""Index of applications: namespace and name of the Secrets of their services."""
+"""Index of applications: namespace and name of the Secrets of their services, and of the payload of their provider."""
 
 BY_FINALIZER = "finalizer"
 """Index of the Secrets of a namespace: their finalizers. An application is looked at often, and has many of them."""
@@ -204,7 +205,7 @@ class Caches:
     def secrets_wake(
         self, controller: Controller[Any, Any], of_application: Callable[[ObjectKey], Iterable[ObjectKey]]
     ) -> None:
-        """Have a change of a Secret of an application's services wake these objects of the application."""
+        """Have a change of a Secret of an application wake these objects of the application."""
 
         def wake(application: ObjectKey) -> None:
             for key in of_application(application):
@@ -219,8 +220,10 @@ def _label_of(kind: Resource) -> str:
 
 
 def _secrets_of(application: CAPApplication) -> Sequence[str]:
-    namespace = application.metadata.namespace
-    return [f"{namespace}/{name}" for name in {service.secret for service in application.spec.btp.services}]
+    namespace, named = application.metadata.namespace, {service.secret for service in application.spec.btp.services}
+    if application.spec.provider is not None:
+        named.add(subscription_objects.context_name(application))
+    return [f"{namespace}/{name}" for name in named]
 
 
 def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
@@ -232,7 +235,7 @@ def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
 
 
 def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches) -> None:
-    """An application goes on when its tenants, versions, domains, exposures or the Secrets of its services change."""
+    """An application goes on when its tenants, versions, domains, exposures or Secrets change."""
     seen.secrets_wake(controller, lambda application: [application])
     controller.watches(seen.virtual_services, owners(CAPApplication.resource))
     controller.watches(seen.tenants, lambda delta: [delta.latest.application_key])

@@ -6,14 +6,14 @@ Each Job of its life runs once, whatever happens.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
 
 import pytest
 from tests.cluster import outages, permissions
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.life import Life
-from tests.cluster.cap.shop import OPERATOR, Shop, ready
+from tests.cluster.cap.shop import OPERATOR, Shop, job, ready, router
 
 from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
@@ -22,7 +22,8 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.rights import GRANTS
 from stellwerk.testing.cluster import AuditLog
@@ -36,6 +37,7 @@ from stellwerk.testing.faults import (
     EventFault,
     FaultProxy,
     Hold,
+    RecordedRequest,
     Repeat,
     chance,
     events,
@@ -43,6 +45,7 @@ from stellwerk.testing.faults import (
     of_watch,
     requests,
 )
+from stellwerk.testing.faults.reply import Reply
 
 JOBS_OF_A_LIFE = 7
 """The content job; provisioning, upgrade and deprovisioning of two tenants."""
@@ -163,6 +166,44 @@ async def test_events_that_come_twice_change_nothing(
 ) -> None:
     with proxy.on_events(events(), Repeat(2)):
         await lead(shop, audit)
+
+
+@dataclass(frozen=True)
+class PayloadLost:
+    """The Secrets of the payloads are deleted before the request goes on: as by the garbage collector, late."""
+
+    shop: Shop
+
+    async def meet(self, request: RecordedRequest, proceed: Callable[[RecordedRequest], Awaitable[Reply]]) -> Reply:
+        for each in (await self.shop.client.list(metadata_of(Secret), self.shop.namespace)).items:
+            if names.TENANT_ID_LABEL in each.metadata.labels:
+                await self.shop.client.delete(Secret, each.metadata.name, self.shop.namespace)
+        return await proceed(request)
+
+
+@pytest.mark.req("R-101")
+async def test_a_payload_that_is_deleted_while_the_provider_is_created_is_there_again(
+    proxy: FaultProxy, behind: Running, shop: Shop
+) -> None:
+    created = requests("create", CAPTenant.resource.group_resource, namespace=shop.namespace)
+    with proxy.on_requests(created, PayloadLost(shop)) as rule:
+        await shop.bind()
+        await shop.apply(provider={"subDomain": "provider", "tenantId": "provider-id"})
+        await shop.release("1", job("mtxs", fate="unready"), router())
+        (pod,) = await shop.names_of_pods(f"{names.OPERATION_TYPE_LABEL}=provisioning")
+    assert rule.fired == 1
+    tenant = await shop.client.get(CAPTenant, "shop-provider", shop.namespace)
+    key = tenant.metadata.annotations[names.CONTEXT_SECRET_ANNOTATION]
+
+    async def is_there() -> bool:
+        return await shop.client.find(metadata_of(Secret), key, shop.namespace) is not None
+
+    await eventually(is_there, within=30, describe="the payload that the pod refers to exists")
+    await shop.end_fate(pod)
+    await shop.tenant_shows("ProvisioningCompleted", name="shop-provider")
+    secret = await shop.client.get(Secret, key, shop.namespace)
+    assert secret.metadata.is_controlled_by(tenant.metadata)
+    assert names.CONTEXT_KEY in secret.decoded()
 
 
 @pytest.mark.req("R-203")

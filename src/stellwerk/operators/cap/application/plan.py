@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import Condition, kubernetes_time
@@ -77,6 +78,8 @@ class ApplicationSnapshot:
     """What becomes of domains that are written into the application."""
     unowned_context: HasMetadata | None = None
     """The Secret with the payload of the provider's tenant, where the tenant does not own it yet."""
+    lost_context: Desired | None = None
+    """The Secret with that payload, where it does not exist and the tenant needs it."""
 
 
 _DELETING = "the application is being deleted"
@@ -124,6 +127,13 @@ class OwnContext:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoreContext:
+    """The Secret with the payload of the provider is gone before the tenant was provisioned: create it again."""
+
+    secret: Desired
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteTenants:
     """The tenants of the provider have to be deleted; on request, all."""
 
@@ -144,7 +154,15 @@ class Release:
 
 
 Write: TypeAlias = (
-    Prepare | ReleaseSecrets | ConvertDomains | CreateProvider | OwnContext | DeleteTenants | SetVersions | Release
+    Prepare
+    | ReleaseSecrets
+    | ConvertDomains
+    | CreateProvider
+    | OwnContext
+    | RestoreContext
+    | DeleteTenants
+    | SetVersions
+    | Release
 )
 
 
@@ -358,6 +376,8 @@ class _Plan:
             return replace(decision, write=CreateProvider(version))
         if self.seen.unowned_context is not None:
             return Decision(write=OwnContext(tenant, self.seen.unowned_context), again=True)
+        if self.seen.lost_context is not None:
+            return Decision(write=RestoreContext(self.seen.lost_context))  # the new Secret wakes the application
         if tenant not in stay and tenant.spec.version != version.spec.version and follows(tenant):
             return None  # it follows like all others, also from a version that it could not reach
         if has_failed_at_its_version(tenant):

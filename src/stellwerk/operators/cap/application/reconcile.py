@@ -120,6 +120,11 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         # From here on nothing is awaited: what is decided about tenants and Secrets is about those that are there now.
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
         secrets, references = caches.secrets(namespace).store, application.spec.domain_refs
+        provider = subscription_objects.provider_tenant(application, tenants)
+
+        def secret_named(name: str) -> HasMetadata | None:
+            return secrets.get(ObjectKey(namespace, name))
+
         return ApplicationSnapshot(
             application=application,
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
@@ -136,10 +141,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             conversion=inline_domains.conversion(
                 application, caches.domains.store.all(), caches.cluster_domains.store.all()
             ),
-            unowned_context=subscription_objects.unowned_context(
-                subscription_objects.provider_tenant(application, tenants),
-                lambda name: secrets.get(ObjectKey(namespace, name)),
-            ),
+            unowned_context=subscription_objects.unowned_context(provider, secret_named),
+            lost_context=subscription_objects.lost_context(application, provider, secret_named),
         )
 
     def _with_refusals(self, seen: ApplicationSnapshot, decision: Decision, tried: Tried) -> Decision:
@@ -170,6 +173,13 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                     raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
             case plan.OwnContext(tenant, secret):
                 await self._own_context(tenant, secret)
+            case plan.RestoreContext(secret):
+                try:
+                    await self._create_context(secret)
+                except AlreadyExists:
+                    pass  # the cache is behind, and its change wakes the application
+                except REFUSED as error:
+                    raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
             case plan.DeleteTenants(tenants):
                 return await refusals.attempt(change, tenants, self._delete_tenant, self.clock)
             case plan.SetVersions(tenants, version):
@@ -256,7 +266,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     async def _provider_context(self, application: CAPApplication, wanted: Desired) -> HasMetadata:
         """The Secret with the payload of the provider. Raises ApplicationFailed where another Secret has its name."""
         try:
-            return await self.client.create(Secret, wanted.body)
+            return await self._create_context(wanted)
         except AlreadyExists:
             key = wanted.key
             found = await self.client.get(metadata_of(Secret), key.name, key.namespace)
@@ -264,7 +274,13 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             raise ApplicationFailed(why, ApplicationReason.ProviderTenantError)
         return found  # created before a crash: its content is the same
 
+    async def _create_context(self, wanted: Desired) -> HasMetadata:
+        created = await self.client.create(Secret, wanted.body)
+        self.caches.secrets(created.key.namespace).expect(created.key, created.metadata.resource_version)
+        return created
+
     async def _own_context(self, tenant: CAPTenant, secret: HasMetadata) -> None:
         key = secret.metadata
         patch = MergePatch(subscription_objects.owned_by(tenant, secret))
-        await self.client.patch(metadata_of(Secret), key.name, key.namespace, patch)
+        written = await self.client.patch(metadata_of(Secret), key.name, key.namespace, patch)
+        self.caches.secrets(key.namespace).expect(written.key, written.metadata.resource_version)

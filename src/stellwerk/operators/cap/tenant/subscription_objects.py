@@ -17,7 +17,7 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, owner_reference
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.application import CAPApplication, Provider
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.names import go_json
 
@@ -26,14 +26,7 @@ def of_provider(application: CAPApplication, version: str) -> tuple[Desired, Des
     """The Secret and the tenant of the application's own provider, which begins with `version`."""
     provider, namespace = application.spec.provider, application.metadata.namespace
     assert provider is not None
-    name, tenant_id = provider_name(application), provider.tenant_id
-    context = names.derived(name, application.metadata.uid)
-    secret = Desired.named(
-        Secret.resource,
-        ObjectKey(namespace, context),
-        {"labels": {names.TENANT_ID_LABEL: tenant_id}},
-        data=secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
-    )
+    name, context, tenant_id = provider_name(application), context_name(application), provider.tenant_id
     labels: JsonObject = {
         names.TENANT_TYPE_LABEL: names.PROVIDER,
         names.TENANT_ID_LABEL: tenant_id,
@@ -46,12 +39,29 @@ def of_provider(application: CAPApplication, version: str) -> tuple[Desired, Des
         "tenantId": tenant_id,
         "version": version,
     }
-    return secret, Desired.named(CAPTenant.resource, ObjectKey(namespace, name), metadata, spec=spec)
+    tenant = Desired.named(CAPTenant.resource, ObjectKey(namespace, name), metadata, spec=spec)
+    return _context(application, provider), tenant
 
 
 def provider_name(application: CAPApplication) -> str:
     """The name of the tenant of the provider."""
     return f"{application.metadata.name}-provider"
+
+
+def context_name(application: CAPApplication) -> str:
+    """The name of the Secret with the payload of the provider."""
+    return names.derived(provider_name(application), application.metadata.uid)
+
+
+def _context(application: CAPApplication, provider: Provider, metadata: JsonObject | None = None) -> Desired:
+    """The Secret with the payload of the provider, with further `metadata`."""
+    tenant_id = provider.tenant_id
+    return Desired.named(
+        Secret.resource,
+        ObjectKey(application.metadata.namespace, context_name(application)),
+        {"labels": {names.TENANT_ID_LABEL: tenant_id}, **(metadata or {})},
+        data=secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
+    )
 
 
 def payload(application: CAPApplication, *, tenant_id: str, subdomain: str, guid: str = "") -> str:
@@ -100,6 +110,24 @@ def unowned_context(tenant: CAPTenant | None, find: Callable[[str], HasMetadata 
     if tenant is None or secret is None or secret.metadata.owner_references:
         return None
     return secret if may_be_payload_of(tenant, secret) else None
+
+
+def lost_context(
+    application: CAPApplication, tenant: CAPTenant | None, find: Callable[[str], HasMetadata | None]
+) -> Desired | None:
+    """The Secret to create again, because the tenant of the provider cannot be provisioned without it; None where none.
+
+    A new tenant gets the Secret of the former one where that is still there, and the garbage collector may delete it
+    even then.
+    """
+    provider, context = application.spec.provider, context_name(application)
+    if tenant is None or tenant.metadata.is_terminating or tenant.status.current_version:
+        return None
+    if tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION) != context or find(context) is not None:
+        return None
+    if provider is None or provider.tenant_id != tenant.spec.tenant_id:
+        return None
+    return _context(application, provider, {"ownerReferences": [msgspec.to_builtins(owner_reference(tenant))]})
 
 
 def may_be_payload_of(tenant: CAPTenant, secret: HasMetadata) -> bool:

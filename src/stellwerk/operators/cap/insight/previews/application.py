@@ -53,6 +53,8 @@ async def preview(subject: CAPApplication, request: PreviewRequest) -> Preview:
 async def _snapshot(client: Client, application: CAPApplication, found: Surroundings) -> ApplicationSnapshot:
     namespace = application.metadata.namespace
     secrets = (await client.list(metadata_of(Secret), namespace)).items
+    provider = subscription_objects.provider_tenant(application, found.tenants)
+    find_secret = {each.metadata.name: each for each in secrets}.get
     is_inline = application.spec.domains is not None and not application.spec.domain_refs
     return ApplicationSnapshot(
         application=application,
@@ -69,10 +71,8 @@ async def _snapshot(client: Client, application: CAPApplication, found: Surround
         )
         if is_inline
         else None,
-        unowned_context=subscription_objects.unowned_context(
-            subscription_objects.provider_tenant(application, found.tenants),
-            {each.metadata.name: each for each in secrets}.get,
-        ),
+        unowned_context=subscription_objects.unowned_context(provider, find_secret),
+        lost_context=subscription_objects.lost_context(application, provider, find_secret),
     )
 
 
@@ -111,6 +111,8 @@ async def _note_write(client: Client, outcome: Outcome, application: CAPApplicat
             outcome.objects.append(provider)
         case plan.OwnContext(_, secret):
             outcome.changed[Address(Secret.resource, secret.key).ref] = "its tenant becomes its owner"
+        case plan.RestoreContext(secret):
+            outcome.created[secret.ref] = "the payload of the provider's subscription"
         case plan.DeleteTenants(tenants):
             for tenant in tenants:
                 outcome.deleted[tenant.ref] = "the tenant of the provider goes with the application"
