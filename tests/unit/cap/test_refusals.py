@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
@@ -97,6 +98,23 @@ async def test_a_webhook_that_does_not_answer_makes_no_long_pass_and_new_tenants
 
     assert await found.attempt(MOVE, tenants, act, clock) == Tried(is_refused=True)
     assert tried == [f"t{number}" for number in range(1, 7)]
+
+
+async def test_each_tenant_is_asked_for_again_when_its_turn_comes() -> None:
+    tenants, tried = [given.tenant(f"t{number}") for number in range(4)], list[str]()
+
+    async def act(tenant: CAPTenant) -> None:
+        tried.append(tenant.metadata.name)
+
+    def still_due(tenants: Iterable[CAPTenant]) -> Iterator[CAPTenant]:
+        for tenant in tenants:
+            if len(tried) == 2:
+                return
+            if tenant.metadata.name != "t1":
+                yield tenant
+
+    assert await Refusals().attempt(MOVE, tenants, act, FakeClock(), still_due=still_due) == Tried(is_changed=True)
+    assert tried == ["t0", "t2"]
 
 
 def test_a_refused_tenant_waits_for_a_minute_and_is_shown_until_it_is_tried_again() -> None:

@@ -10,9 +10,10 @@ import pytest
 from tests.unit.cap import given
 
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.application.waves import Wave, next_wave
+from stellwerk.operators.cap.application.waves import Wave, is_still_chosen, next_wave, still_follows
 from stellwerk.operators.cap.kinds.application import CAPApplication, TenantUpgrade
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, UpgradeStrategy
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 
 SATURDAY = datetime(2026, 1, 3, 12, tzinfo=UTC)
 OLD, NEW = "1.0.0", "2.0.0"
@@ -67,6 +68,11 @@ def leaving(tenant: CAPTenant, state: str = "Deleting") -> CAPTenant:
     metadata = msgspec.structs.replace(tenant.metadata, deletion_timestamp=SATURDAY)
     status = msgspec.structs.replace(tenant.status, state=state)
     return msgspec.structs.replace(tenant, metadata=metadata, status=status)
+
+
+def ready(version: CAPApplicationVersion) -> CAPApplicationVersion:
+    status = msgspec.convert({"conditions": [{"type": "Ready", "status": "True"}]}, type(version.status))
+    return msgspec.structs.replace(version, status=status)
 
 
 def never_following(tenant: CAPTenant) -> CAPTenant:
@@ -219,6 +225,32 @@ def test_upgrades_begin_in_the_window_alone_and_new_subscribers_at_any_time() ->
     opened = datetime(2026, 1, 4, 1, 59, tzinfo=UTC)
     assert chosen(wave(a_tenant("a"), now=opened, window=window)) == ["a"], "it began on Saturday"
     assert phase(wave(a_tenant("a"), now=opened.replace(hour=2), window=window)) == "Waiting"
+
+
+def test_a_choice_holds_until_the_application_or_its_newest_version_is_another_one() -> None:
+    application, version = given.application(), ready(VERSION)
+    older, newer = ready(given.version(version=OLD)), ready(given.version(name="bookshop-v3", version="3.0.0"))
+    assert is_still_chosen(application, application, [older, version], NEW)
+    leaving_version = msgspec.structs.replace(version.metadata, deletion_timestamp=SATURDAY)
+    for versions in (
+        [older],
+        [older, VERSION],
+        [older, version, newer],
+        [older, msgspec.structs.replace(version, metadata=leaving_version)],
+    ):
+        assert not is_still_chosen(application, application, versions, NEW)
+    for changed in ({"generation": 2}, {"uid": "another"}):
+        latest = msgspec.structs.replace(application, metadata=msgspec.structs.replace(application.metadata, **changed))
+        assert not is_still_chosen(application, latest, [version], NEW)
+    assert not is_still_chosen(application, None, [version], NEW)
+
+
+def test_a_tenant_that_has_changed_since_it_was_chosen_does_not_follow() -> None:
+    tenant = a_tenant("a")
+    assert still_follows(tenant, seen(a_tenant("a", state="UpgradeError")))
+    replaced = msgspec.structs.replace(tenant, metadata=msgspec.structs.replace(tenant.metadata, uid="another"))
+    others = (None, replaced, a_tenant("a", "1.5.0"), never_following(tenant), leaving(tenant), upgrading("a"))
+    assert not any(still_follows(tenant, latest) for latest in others)
 
 
 def test_when_all_have_followed_nothing_is_shown() -> None:

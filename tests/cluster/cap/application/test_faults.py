@@ -39,6 +39,7 @@ from stellwerk.testing.faults import (
     Hold,
     RecordedRequest,
     Repeat,
+    When,
     chance,
     events,
     nth,
@@ -169,15 +170,13 @@ async def test_events_that_come_twice_change_nothing(
 
 
 @dataclass(frozen=True)
-class PayloadLost:
-    """The Secrets of the payloads are deleted before the request goes on: as by the garbage collector, late."""
+class Meanwhile:
+    """Something happens while a request is on its way to the server."""
 
-    shop: Shop
+    act: Callable[[], Awaitable[None]]
 
     async def meet(self, request: RecordedRequest, proceed: Callable[[RecordedRequest], Awaitable[Reply]]) -> Reply:
-        for each in (await self.shop.client.list(metadata_of(Secret), self.shop.namespace)).items:
-            if names.TENANT_ID_LABEL in each.metadata.labels:
-                await self.shop.client.delete(Secret, each.metadata.name, self.shop.namespace)
+        await self.act()
         return await proceed(request)
 
 
@@ -185,8 +184,13 @@ class PayloadLost:
 async def test_a_payload_that_is_deleted_while_the_provider_is_created_is_there_again(
     proxy: FaultProxy, behind: Running, shop: Shop
 ) -> None:
+    async def lose_payload() -> None:
+        for each in (await shop.client.list(metadata_of(Secret), shop.namespace)).items:
+            if names.TENANT_ID_LABEL in each.metadata.labels:
+                await shop.client.delete(Secret, each.metadata.name, shop.namespace)
+
     created = requests("create", CAPTenant.resource.group_resource, namespace=shop.namespace)
-    with proxy.on_requests(created, PayloadLost(shop)) as rule:
+    with proxy.on_requests(created, Meanwhile(lose_payload)) as rule:
         await shop.bind()
         await shop.apply(provider={"subDomain": "provider", "tenantId": "provider-id"})
         await shop.release("1", job("mtxs", fate="unready"), router())
@@ -204,6 +208,39 @@ async def test_a_payload_that_is_deleted_while_the_provider_is_created_is_there_
     secret = await shop.client.get(Secret, key, shop.namespace)
     assert secret.metadata.is_controlled_by(tenant.metadata)
     assert names.CONTEXT_KEY in secret.decoded()
+
+
+@pytest.mark.parametrize("changed", ["version", "tenants"])
+async def test_what_users_change_during_the_pass_that_moves_tenants_holds_for_all_that_are_left(
+    proxy: FaultProxy, behind: Running, shop: Shop, changed: str
+) -> None:
+    names_of_tenants = ("acme", "best", "cole")
+    await shop.open()
+    for name in names_of_tenants[1:]:
+        await shop.subscribe(name)
+    for name in names_of_tenants:
+        await shop.tenant_shows("ProvisioningCompleted", name=name)
+    await behind.settled(shop.client)
+
+    async def delete_version() -> None:
+        await shop.client.delete(CAPApplicationVersion, "shop-v2", shop.namespace)
+        deleted = await shop.client.get(CAPApplicationVersion, "shop-v2", shop.namespace)
+        await behind.caches.versions.wait_for(deleted.key, deleted.metadata.resource_version, timeout=30)
+
+    async def keep_tenants() -> None:
+        never = MergePatch({"spec": {"versionUpgradeStrategy": "never"}})
+        for name in names_of_tenants:
+            kept = await shop.client.patch(metadata_of(CAPTenant), name, shop.namespace, never)
+            await behind.caches.tenants.wait_for(kept.key, kept.metadata.resource_version, timeout=30)
+
+    patched = requests("patch", CAPTenant.resource.group_resource, namespace=shop.namespace, subresource="")
+    moved = patched & When(lambda request: b"2.0.0" in request.body, "to version 2")
+    meanwhile = Meanwhile(delete_version if changed == "version" else keep_tenants)
+    with proxy.on_requests(moved, meanwhile, nth(1)):
+        await shop.release("2")
+        await proxy.history.write_seen(1, moved)
+        await behind.settled(shop.client)
+    assert len(proxy.history.writes(moved)) == 1, "the one that was on its way"
 
 
 @pytest.mark.req("R-203")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -17,7 +18,7 @@ from stellwerk.kube.types.errors import REFUSED, AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.application import inline_domains, plan
+from stellwerk.operators.cap.application import inline_domains, plan, waves
 from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Decision, Write
@@ -184,7 +185,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                 return await refusals.attempt(change, tenants, self._delete_tenant, self.clock)
             case plan.SetVersions(tenants, version):
                 moves = partial(self._set_version, version=version)
-                return await refusals.attempt(change, tenants, moves, self.clock)
+                still_due = partial(self._still_due, application, version)
+                return await refusals.attempt(change, tenants, moves, self.clock, still_due=still_due)
             case plan.Release():
                 await finalizer.remove(self.client, application, names.APPLICATION_FINALIZER)
         return Tried()
@@ -244,6 +246,21 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
     def _send(self, obj: CAPTenant | CAPApplicationVersion, notice: Notice) -> None:
         if self.recorder is not None:
             self.recorder.send(obj, notice)
+
+    def _still_due(
+        self, application: CAPApplication, version: str, tenants: Iterable[CAPTenant]
+    ) -> Iterator[CAPTenant]:
+        """Those of the tenants that are to follow still when their turn comes.
+
+        What ends this early, or leaves a tenant out, is a change that has woken the application.
+        """
+        caches, key = self.caches, application.key
+        for tenant in tenants:
+            versions = caches.versions.store.by(BY_APPLICATION, str(key))
+            if not waves.is_still_chosen(application, caches.applications.store.get(key), versions, version):
+                return
+            if waves.still_follows(tenant, caches.tenants.store.get(tenant.key)):
+                yield tenant
 
     async def _set_version(self, tenant: CAPTenant, version: str) -> None:
         key = tenant.key

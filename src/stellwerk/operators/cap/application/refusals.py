@@ -9,7 +9,7 @@ as outside a window, the application is as it was.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stellwerk.kube.types.errors import REFUSED, Conflict, NotFound, StatusError
@@ -63,14 +63,21 @@ class Refusals:
         return {key: found.change for key, found in self._current(tenants).items() if now < found.until}
 
     async def attempt(
-        self, change: str, tenants: Sequence[CAPTenant], act: Callable[[CAPTenant], Awaitable[None]], clock: Clock
+        self,
+        change: str,
+        tenants: Sequence[CAPTenant],
+        act: Callable[[CAPTenant], Awaitable[None]],
+        clock: Clock,
+        *,
+        still_due: Callable[[Iterable[CAPTenant]], Iterable[CAPTenant]] = iter,
     ) -> Tried:
         """Change tenants, and note where that is refused. Raises ApiError where it fails for another cause.
 
         Those that were not refused before come first. A tenant that is gone or was replaced wakes its application.
+        `still_due` is asked for each of them when its turn comes, because thousands of changes take a while.
         """
         tried, until = Tried(), clock.monotonic() + LONGEST_TRY_SECONDS
-        for tenant in sorted(tenants, key=lambda each: each.key in self._refused):
+        for tenant in still_due(sorted(tenants, key=lambda each: each.key in self._refused)):
             if tried.is_refused and clock.monotonic() >= until:
                 break
             self.forget(tenant)

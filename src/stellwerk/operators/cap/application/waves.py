@@ -24,6 +24,7 @@ from stellwerk.operators.cap.kinds.application import (
 from stellwerk.operators.cap.kinds.tenant import FAILED_STATES, CAPTenant, TenantState, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.tenant.plan import is_new
+from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
 
 _BUSY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING)
@@ -90,6 +91,30 @@ def follows(tenant: CAPTenant) -> bool:
     if tenant.metadata.is_terminating or tenant.status.state in _BUSY:
         return False
     return tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
+
+
+def is_still_chosen(
+    application: CAPApplication,
+    latest: CAPApplication | None,
+    versions: Sequence[CAPApplicationVersion],
+    number: str,
+) -> bool:
+    """Whether tenants are to follow to the version `number` still, as was decided for `application`.
+
+    `latest` is the application, and `versions` are its versions, as they are now.
+    """
+    if latest is None or latest.metadata.uid != application.metadata.uid:
+        return False
+    version = latest_ready(versions)
+    is_same = latest.metadata.generation == application.metadata.generation
+    return is_same and version is not None and version.spec.version == number
+
+
+def still_follows(tenant: CAPTenant, latest: CAPTenant | None) -> bool:
+    """Whether a tenant that was to follow may do so still, as it is now: a user may have changed it meanwhile."""
+    if latest is None or latest.metadata.uid != tenant.metadata.uid:
+        return False
+    return latest.spec == tenant.spec and follows(latest)
 
 
 def _may_arrive(tenant: CAPTenant) -> bool:
