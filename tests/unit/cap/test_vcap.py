@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from tests.unit.cap import given
 
@@ -128,3 +129,25 @@ def test_credentials_that_no_secret_can_hold_are_refused_before_and_after_escapi
     ):
         with pytest.raises(CredentialsUnusable, match="consume fewer services"):
             vcap.variable(SERVICES, consumed, secrets)
+
+
+def repeating(count: int, size: int) -> SecretData:
+    """A Secret whose metadata list one value so many times."""
+    listed = [{"name": "a", "sourceName": "b", "format": "json"}] * count
+    return {".metadata": json.dumps({"credentialProperties": listed}).encode(), "b": json.dumps("x" * size).encode()}
+
+
+@pytest.mark.req("R-411")
+def test_a_key_that_is_listed_many_times_is_read_no_more_often_than_a_secret_can_hold() -> None:
+    with pytest.raises(CredentialsUnusable, match="services uaa have more than"):
+        vcap.entry(SERVICES[0], repeating(10_000, 500_000))
+
+
+@pytest.mark.req("R-411")
+def test_services_with_one_binding_secret_share_its_bound() -> None:
+    services = [msgspec.structs.replace(SERVICES[0], name=f"uaa{number}") for number in range(100)]
+    consumed, secrets = [each.name for each in services], {"uaa-secret": repeating(20, 5_000)}
+
+    assert vcap.variable(services, consumed[:5], secrets)
+    with pytest.raises(CredentialsUnusable, match="services uaa0, uaa1, uaa2, uaa3, uaa4 have more than"):
+        vcap.variable(services, consumed, secrets)

@@ -10,6 +10,7 @@ Messages name Secrets and keys, never values.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -22,7 +23,7 @@ VARIABLE = "VCAP_SERVICES"
 """The key of the Secret that workloads read."""
 
 MOST_BYTES = 1 << 20
-"""Of all credentials of a workload: what a Secret can hold."""
+"""Of all credentials of a workload: what a Secret can hold. No more is read of binding Secrets to make them."""
 
 METADATA = ".metadata"
 CREDENTIALS = "credentials"
@@ -35,42 +36,56 @@ class CredentialsUnusable(ValueError):
 SecretData = Mapping[str, bytes]
 
 
+@dataclass(slots=True)
+class _Budget:
+    """Counts the bytes of credentials. A value counts each time it is read: metadata may list one key many times."""
+
+    services: Sequence[ServiceInfo]
+    """Those whose credentials share the budget."""
+    _used: int = 0
+
+    def spend(self, value: bytes) -> bytes:
+        """The value, to be parsed. Raises CredentialsUnusable where no Secret can hold all of them."""
+        self._used += len(value)
+        if self._used > MOST_BYTES:
+            names = ", ".join(service.name for service in self.services[:5])
+            raise CredentialsUnusable(
+                f"the credentials of services {names} have more than the {MOST_BYTES} bytes that a Secret can hold: "
+                f"consume fewer services in one workload, and list each key of a binding Secret once in {METADATA}"
+            )
+        return value
+
+
 def variable(services: Iterable[ServiceInfo], consumed: Collection[str], secrets: Mapping[str, SecretData]) -> str:
     """The variable for a workload that consumes these services, in the order of the application's services.
 
     `secrets` has the data of every Secret of a consumed service. Raises CredentialsUnusable.
     """
     used = [service for service in services if service.name in consumed]
-    _check_size(used, sum(len(value) for name in {each.secret for each in used} for value in secrets[name].values()))
+    budget = _Budget(used)
     by_class: dict[str, list[JsonValue]] = {}
     for service in used:
-        by_class.setdefault(service.class_name, []).append(entry(service, secrets[service.secret]))
+        by_class.setdefault(service.class_name, []).append(_entry(service, secrets[service.secret], budget))
     text = go_json({**by_class}, sorts=True)
-    _check_size(used, len(text.encode()))  # escapes make it longer
+    _Budget(used).spend(text.encode())  # escapes make it longer
     return text
-
-
-def _check_size(services: Sequence[ServiceInfo], size: int) -> None:
-    """Raise CredentialsUnusable where no Secret can hold so many bytes."""
-    if size > MOST_BYTES:
-        names = ", ".join(service.name for service in services[:5])
-        raise CredentialsUnusable(
-            f"the credentials of services {names} have {size} bytes together, more than the {MOST_BYTES} that a Secret "
-            "can hold: consume fewer services in one workload"
-        )
 
 
 def entry(service: ServiceInfo, data: SecretData) -> JsonObject:
     """The entry of one service. Raises CredentialsUnusable."""
+    return _entry(service, data, _Budget((service,)))
+
+
+def _entry(service: ServiceInfo, data: SecretData, budget: _Budget) -> JsonObject:
     if METADATA in data:
-        return _described(service, data)
+        return _described(service, data, budget)
     if CREDENTIALS not in data:
         raise CredentialsUnusable(
             f"could not find credentials for secret {service.secret}: it needs the key {METADATA} or {CREDENTIALS}"
         )
     tags: list[JsonValue] = [service.class_name]
     return {
-        "credentials": _object(service, CREDENTIALS, _parsed(service, CREDENTIALS, data[CREDENTIALS])),
+        "credentials": _object(service, CREDENTIALS, _parsed(service, CREDENTIALS, budget.spend(data[CREDENTIALS]))),
         "label": service.class_name,
         "name": service.name,
         "instance_name": service.name,
@@ -78,20 +93,20 @@ def entry(service: ServiceInfo, data: SecretData) -> JsonObject:
     }
 
 
-def _described(service: ServiceInfo, data: SecretData) -> JsonObject:
-    metadata = _object(service, METADATA, _parsed(service, METADATA, data[METADATA]))
-    properties = _properties(service, data, metadata, "metaDataProperties")
+def _described(service: ServiceInfo, data: SecretData, budget: _Budget) -> JsonObject:
+    metadata = _object(service, METADATA, _parsed(service, METADATA, budget.spend(data[METADATA])))
+    properties = _properties(service, data, metadata, "metaDataProperties", budget)
     found: JsonObject = {name: value for name, _, value, _ in properties}
-    found["credentials"] = _credentials(service, data, metadata)
+    found["credentials"] = _credentials(service, data, metadata, budget)
     found.setdefault("label", service.class_name)
     found["name"] = found.get("instance_name") or service.name
     return found
 
 
-def _credentials(service: ServiceInfo, data: SecretData, metadata: JsonObject) -> JsonObject:
+def _credentials(service: ServiceInfo, data: SecretData, metadata: JsonObject, budget: _Budget) -> JsonObject:
     """The credentials. The object of a container is all of them, and ends the list."""
     credentials: JsonObject = {}
-    for name, key, value, is_container in _properties(service, data, metadata, "credentialProperties"):
+    for name, key, value, is_container in _properties(service, data, metadata, "credentialProperties", budget):
         if is_container:
             return _object(service, key, value)
         credentials[name] = value
@@ -99,7 +114,7 @@ def _credentials(service: ServiceInfo, data: SecretData, metadata: JsonObject) -
 
 
 def _properties(
-    service: ServiceInfo, data: SecretData, metadata: JsonObject, listed_in: str
+    service: ServiceInfo, data: SecretData, metadata: JsonObject, listed_in: str, budget: _Budget
 ) -> Iterator[tuple[str, str, JsonValue, bool]]:
     """Name, key and value of each listed property that the Secret has, and whether it is a container.
 
@@ -112,7 +127,8 @@ def _properties(
         key = str(_insensitive(item, "sourceName") or name)
         if key in data:
             is_json = _insensitive(item, "format") == "json"
-            value = _parsed(service, key, data[key]) if is_json else data[key].decode("utf-8", "replace")
+            text = budget.spend(data[key])
+            value = _parsed(service, key, text) if is_json else text.decode("utf-8", "replace")
             yield name, key, value, _insensitive(item, "container") is True
 
 

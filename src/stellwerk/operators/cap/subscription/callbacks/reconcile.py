@@ -16,6 +16,7 @@ from enum import StrEnum
 import msgspec
 
 from stellwerk.api.core import Secret
+from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import Conflict, NotFound
@@ -156,7 +157,9 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             data = binding.decoded()
             service = ServiceInfo(name=found.service, class_name=found.protocol, secret=found.secret)
             secrecy.note(f"secret {key}", lambda: [value.decode("utf-8", "replace") for value in data.values()])
-            credentials = registries.credentials_in(vcap.entry(service, data))
+            size = sum(map(len, data.values()))
+            entry = await threads.run_if_large(size, lambda: vcap.entry(service, data))
+            credentials = registries.credentials_in(entry)
         except (CredentialsUnusable, ValueError) as error:
             return Attempt(Delivery.AGAIN, str(error))
         return await self.registry.deliver(found.protocol, credentials, found.path, found.body)
