@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from tests.cluster.cap.subscription.bookshop import Bookshop, Serving
+from tests.cluster.component.world import free_definition
 from tests.unit.cap.subscription.client_certificates import client_pair
 
+from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Secret
 from stellwerk.api.events import Event
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.kube.types.errors import Invalid
+from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.api import DEFINITIONS
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.subscription.callbacks.promise import PromiseSecret
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.registries import (
@@ -145,6 +152,53 @@ async def test_an_output_that_cannot_be_read_is_left_out(
     await shop.shows("Ready")
     (callback,) = await shop.registries.received()
     assert callback.body.get("additionalOutput") == shown
+
+
+@pytest.mark.req("R-307", "R-411")
+async def test_outputs_that_are_too_large_to_be_read_are_left_out(shop: Bookshop, serving: Serving) -> None:
+    await shop.apply(annotations={"sme.sap.com/saas-additional-output": '{"a": 1}'})
+    await shop.subscribe()
+    for number in range(10):
+        await shop.output(f"output-{number}", json.dumps({"b": "x" * 1_000_000}))
+    await shop.shows("Ready")
+    (callback,) = await shop.registries.received()
+    assert (callback.body["status"], callback.body["additionalOutput"]) == ("SUCCEEDED", {"a": 1})
+    await serving.has_sent_events()
+    (left_out,) = (await shop.client.list(Event, shop.namespace, fields="reason=SubscriptionOutputUnreadable")).items
+    assert "takes more than 4 MiB" in left_out.note
+
+
+@pytest.fixture
+async def any_output(admin: Client) -> AsyncIterator[None]:
+    """The API server takes any spec of a CAPTenantOutput for a while."""
+    view = unstructured(CustomResourceDefinition.resource)
+    await admin.apply(view, free_definition(CAPTenantOutput.resource), force=True)
+    yield
+    for definition in DEFINITIONS:
+        await admin.apply(view, definition.body(), force=True)
+
+
+@pytest.mark.req("R-307", "R-413")
+@pytest.mark.usefixtures("any_output")
+async def test_an_output_that_is_none_keeps_no_answer_from_its_registry(shop: Bookshop, serving: Serving) -> None:
+    await shop.subscribe()
+    await shop.output("one", '{"a": 1}')
+    await shop.output("two", '{"a": 2}')
+    patch = MergePatch({"spec": {"subscriptionCallbackData": 7}})
+
+    async def is_taken() -> bool:  # the API server may act by the former definition for a while
+        with contextlib.suppress(Invalid):
+            await shop.client.patch(metadata_of(CAPTenantOutput), "two", shop.namespace, patch)
+            return True
+        return False
+
+    await eventually(is_taken, within=30)
+    await shop.shows("Ready")
+    (callback,) = await shop.registries.received()
+    assert (callback.body["status"], callback.body["additionalOutput"]) == ("SUCCEEDED", {"a": 1})
+    await serving.has_sent_events()
+    (left_out,) = (await shop.client.list(Event, shop.namespace, fields="reason=SubscriptionOutputUnreadable")).items
+    assert f"{shop.namespace}/two cannot be read: spec.subscriptionCallbackData" in left_out.note
 
 
 async def test_with_a_certificate_the_token_is_asked_for_without_a_secret(shop: Bookshop, serving: Serving) -> None:

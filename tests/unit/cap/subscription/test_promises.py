@@ -155,6 +155,14 @@ def test_outputs_are_merged_until_one_cannot_be_read(annotation: str, texts: lis
     assert found.content == expected
 
 
+@pytest.mark.req("R-411")
+def test_outputs_that_repeat_a_name_count_each_time() -> None:
+    repeated = outputs(*(json.dumps({"x": str(number) * 60_000}) for number in range(4)))
+    found = answer.additional_output(application(""), repeated)
+    assert found.content == {"x": "1" * 60_000}
+    assert found.problem == "CAPTenantOutput output-2 makes the output larger than 128 KiB"
+
+
 def test_the_answer_about_an_end_has_neither_output_nor_url() -> None:
     assert json.loads(answer.body(END, succeeded=False)) == {"status": "FAILED", "message": "Deprovisioning failed"}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -19,7 +20,7 @@ from stellwerk.api.core import Secret
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.kube.types.errors import AnswerTooLarge, Conflict, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.kube.types.object_meta import Record
@@ -43,6 +44,10 @@ from stellwerk.runtime.supervision.backoff import Backoff
 
 ACTION = "SubscriptionCallback"
 """The action of Events about callbacks."""
+_MOST_LISTED_BYTES = 4 << 20
+"""Of memory for the outputs of a tenant, of which much less fits into an answer."""
+_OUTPUTS_OF_PAGE = 10
+"""Each may have 1.5 MiB, and a tenant has one or two."""
 _BACKOFF = Backoff(first_seconds=2.0, limit_seconds=120.0, jitter=0.2)
 
 _log = logging.getLogger(__name__)
@@ -112,17 +117,30 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         if found.operation is not Operation.PROVISIONING:
             return answer.body(found, succeeded=succeeded)
         application = self._application(secret, found)
-        namespace = secret.metadata.namespace
-        labels = f"{names.TENANT_ID_LABEL}={found.tenant_id}"
-        outputs = (await self.client.list(CAPTenantOutput, namespace, labels=labels)).items if tenant else []
+        outputs, problem = await self._outputs(secret, found) if tenant is not None else ((), "")
         output = answer.additional_output(application, outputs)
-        if output.problem:
-            self._announce(secret, found, CallbackReason.OUTPUT_UNREADABLE, output.problem, Severity.WARNING)
+        if problem := problem or output.problem:
+            self._announce(secret, found, CallbackReason.OUTPUT_UNREADABLE, problem, Severity.WARNING)
         domain = found.domain
         if not domain and application is not None:
             # What was chosen was checked when the request came.
             domain = plan.first_domain(application, self.directory.all_domains())
         return answer.body(found, succeeded=succeeded, output=output.content, domain=domain)
+
+    async def _outputs(self, secret: PromiseSecret, found: Promise) -> tuple[Sequence[CAPTenantOutput], str]:
+        """The outputs of a tenant's Jobs, and why some are left out. None are read where all are too large."""
+        try:
+            listed = await self.client.list(
+                CAPTenantOutput,
+                secret.metadata.namespace,
+                labels=f"{names.TENANT_ID_LABEL}={found.tenant_id}",
+                limit=_OUTPUTS_OF_PAGE,
+                largest_bytes=_MOST_LISTED_BYTES,
+                skip_unreadable=True,
+            )
+        except AnswerTooLarge as error:
+            return (), f"the additional output has none of a Job: {error}"
+        return listed.items, str(listed.unreadable[0]) if listed.unreadable else ""
 
     # ---- its delivery
 
