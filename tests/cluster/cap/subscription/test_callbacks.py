@@ -237,6 +237,32 @@ async def test_an_answer_that_the_registry_does_not_want_is_not_sent_again(shop:
     assert serving.sample("cap_op_subscription_callbacks_total", labels) == 1
 
 
+@pytest.mark.req("R-307")
+async def test_an_answer_is_delivered_with_the_binding_that_the_application_has_then(
+    shop: Bookshop, serving: Serving
+) -> None:
+    await shop.subscribe()
+    binding = await shop.client.get(Secret, "registry-binding", shop.namespace)
+    await shop.secret("another-binding", json.loads(binding.decoded()["credentials"]))
+    await shop.apply(btp={"services": [{"name": "second", "class": "saas-registry", "secret": "another-binding"}]})
+    await shop.client.delete(metadata_of(Secret), "registry-binding", shop.namespace)
+    await serving.settled(shop.client)
+    await shop.shows("Ready")
+    (callback,) = await shop.registries.received()
+    assert callback.body["status"] == "SUCCEEDED"
+
+
+@pytest.mark.req("R-307")
+async def test_an_answer_is_delivered_although_the_application_has_no_registry_any_more(
+    shop: Bookshop, serving: Serving
+) -> None:
+    await shop.subscribe()
+    await shop.apply(btp={"services": []})
+    await serving.settled(shop.client)
+    await shop.shows("Ready")
+    await shop.registries.received()
+
+
 @pytest.mark.req("R-307", "R-303")
 async def test_a_promise_survives_the_process(shop: Bookshop, serving: Serving) -> None:
     await shop.subscribe()

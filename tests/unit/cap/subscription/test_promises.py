@@ -25,7 +25,13 @@ from stellwerk.operators.cap.kinds.tenant import (
 )
 from stellwerk.operators.cap.subscription.callbacks import answer, promise
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
-from stellwerk.operators.cap.subscription.callbacks.registry import CallbackInvalid, callback_url
+from stellwerk.operators.cap.subscription.callbacks.registry import (
+    CallbackInvalid,
+    Delivery,
+    RegistryClient,
+    callback_url,
+)
+from stellwerk.operators.cap.subscription.outgoing import Outgoing
 from stellwerk.operators.cap.subscription.registries import Protocol
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -195,3 +201,19 @@ def test_no_path_leads_to_another_server(path: str) -> None:
 def test_a_registry_without_a_usable_url_gets_no_answer(registry: str) -> None:
     with pytest.raises(CallbackInvalid):
         callback_url(registry, "/callback")
+
+
+@pytest.mark.req("R-307")
+@pytest.mark.parametrize(
+    ("registry", "path", "delivery"),
+    [
+        ("https://[", "/callback", Delivery.AGAIN),
+        ("", "/callback", Delivery.AGAIN),
+        ("https://registry.example.com", "//elsewhere", Delivery.REFUSED),
+    ],
+)
+async def test_only_a_path_makes_an_answer_undeliverable_for_good(registry: str, path: str, delivery: Delivery) -> None:
+    client = RegistryClient(Outgoing())
+    attempt = await client.deliver(Protocol.SAAS, {"saas_registry_url": registry}, path, "{}")
+    await client.outgoing.close()
+    assert attempt.delivery is delivery

@@ -66,7 +66,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenant_id: str
     guid: str
     secret: str
-    """The binding Secret of the registry."""
+    """The binding Secret of the registry at the time of the request."""
     service: str
     """The service of that binding."""
     accepted: datetime

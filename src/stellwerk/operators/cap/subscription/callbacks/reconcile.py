@@ -167,13 +167,13 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         return Next.after(seconds)
 
     async def _attempt(self, secret: PromiseSecret, found: Promise) -> Attempt:
-        key = ObjectKey(secret.metadata.namespace, found.secret)
+        service = self._service(secret, found)
+        key = ObjectKey(secret.metadata.namespace, service.secret)
         binding = await self.client.find(Secret, key.name, key.namespace)
         if binding is None:
             return Attempt(Delivery.AGAIN, f"Secret {key} does not exist")
         try:
             data = binding.decoded()
-            service = ServiceInfo(name=found.service, class_name=found.protocol, secret=found.secret)
             secrecy.note(f"secret {key}", lambda: [value.decode("utf-8", "replace") for value in data.values()])
             size = sum(map(len, data.values()))
             entry = await threads.run_if_large(size, lambda: vcap.entry(service, data))
@@ -181,6 +181,14 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         except (CredentialsUnusable, ValueError) as error:
             return Attempt(Delivery.AGAIN, str(error))
         return await self.registry.deliver(found.protocol, credentials, found.path, found.body)
+
+    def _service(self, secret: PromiseSecret, found: Promise) -> ServiceInfo:
+        """The service of the registry: that of the application as it is now, because the binding of the request may
+        have been replaced meanwhile; where the application has none, that of the request.
+        """
+        application = self._application(secret, found)
+        present = registries.service_of(application, found.protocol) if application is not None else None
+        return present or ServiceInfo(name=found.service, class_name=found.protocol, secret=found.secret)
 
     async def _end(self, secret: PromiseSecret, tried: Promise, state: str, result: str) -> Next[NoStatus]:
         if await self._store(secret, msgspec.structs.replace(tried, not_before=None), state):

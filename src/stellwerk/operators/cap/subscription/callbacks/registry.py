@@ -48,14 +48,22 @@ class CallbackInvalid(ValueError):
     """A callback path would lead somewhere else than to the registry."""
 
 
+class RegistryUnusable(CallbackInvalid):
+    """The credentials name no server, whatever the path. They may be replaced, or not all written yet."""
+
+
 def callback_url(registry_url: str, path: str) -> URL:
     """The address of an answer: a path at the server of the registry, and nothing else. Raises CallbackInvalid."""
     if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or path.startswith("//"):
         raise CallbackInvalid("the callback path must begin with one '/', and have no blanks or fragments")
     try:
-        base, found = parsed(registry_url), parsed(registry_url.rstrip("/") + path)
+        base = parsed(registry_url)
     except EgressRefused:
-        raise CallbackInvalid("the credentials of the registry have no usable URL") from None
+        raise RegistryUnusable("the credentials of the registry have no usable URL") from None
+    try:
+        found = parsed(registry_url.rstrip("/") + path)
+    except EgressRefused:
+        raise CallbackInvalid("the callback path makes no URL") from None
     if origin_of(base) != origin_of(found) or ".." in path.split("?")[0].split("/"):
         raise CallbackInvalid("the callback path must stay at the server of the registry")
     return found
@@ -72,7 +80,8 @@ class RegistryClient:
         try:
             url = callback_url(registries.registry_url(protocol, credentials), path)
         except CallbackInvalid as error:
-            return Attempt(Delivery.REFUSED, str(error))
+            is_final = not isinstance(error, RegistryUnusable)
+            return Attempt(Delivery.REFUSED if is_final else Delivery.AGAIN, str(error))
         try:
             token = await self._token(credentials)
         except NoAnswer as error:
