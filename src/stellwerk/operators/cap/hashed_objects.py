@@ -20,6 +20,7 @@ from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.apply.set.plan.stage import Throttled
 from stellwerk.apply.set.untracked_set import UntrackedSet
+from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.identifiers import Resource
@@ -29,8 +30,12 @@ from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
 
 _DIRECTIVE = Directive(adoption=AdoptionPolicy.NEVER, update=UpdatePolicy.SSA_OVERRIDE)
+_AT_ONCE = 100
+"""How many objects are planned before others have the event loop."""
 ORIGINAL = Claims(lambda manager: manager == "controller")
 """The original writes under the name of its program."""
+OBJECT_BYTES = 1 << 10
+"""Of an object, as a measure of the work on it (`threads.run_if_large`)."""
 
 
 @dataclass(slots=True)
@@ -77,21 +82,24 @@ class HashedObjects:
         Raises ApiError where the API server does not answer.
         """
         # The set decides the same, but takes three times as long for each of a thousand DNS entries.
-        due = {address: each for address, each in wanted.items() if not is_written(owner, live.get(address), each[1])}
-        if not due:
-            return
-        progress = await UntrackedSet(
-            client=self.client,
-            owner=owner,
-            memory=memory,
-            live={address: live[address] for address in due if address in live},
-            now=self.clock.now(),
-            clock=self.clock.monotonic(),
-            reclaims=ORIGINAL,
-            directive=_DIRECTIVE,
-            digest_of=lambda desired: due[desired.address][1],
-        ).apply([desired for desired, _ in due.values()])
-        self._note(progress, written)
+        due = await threads.run_if_large(
+            len(wanted) * OBJECT_BYTES,
+            lambda: [each for each in wanted if not is_written(owner, live.get(each), wanted[each][1])],
+        )
+        for begin in range(0, len(due), _AT_ONCE):
+            batch = due[begin : begin + _AT_ONCE]
+            progress = await UntrackedSet(
+                client=self.client,
+                owner=owner,
+                memory=memory,
+                live={address: live[address] for address in batch if address in live},
+                now=self.clock.now(),
+                clock=self.clock.monotonic(),
+                reclaims=ORIGINAL,
+                directive=_DIRECTIVE,
+                digest_of=lambda desired: wanted[desired.address][1],
+            ).apply([wanted[address][0] for address in batch])
+            self._note(progress, written)
 
     async def delete(self, address: Address, live: Live) -> None:
         """Delete this very object."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from functools import partial
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -12,6 +13,7 @@ from stellwerk.api.gardener import DnsEntry
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Kind, unstructured
@@ -26,6 +28,7 @@ from stellwerk.operators.cap.domain.reasons import DomainEvent, DomainReason
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
+from stellwerk.operators.cap.hashed_objects import OBJECT_BYTES
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DNSMode, DomainState, DomainStatus
 from stellwerk.operators.cap.kinds.status import READY, condition
@@ -39,6 +42,8 @@ from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity
 
+R = TypeVar("R")
+
 PROCESSING = "Processing domain resources"
 REFUSED_SECONDS = 60.0
 """How soon to try again to write a network policy that was refused: nothing shows when a quota has room."""
@@ -46,6 +51,17 @@ _TEMPLATES = "dnsTemplates"
 
 Reported: TypeAlias = frozenset[tuple[DomainEvent, str, str]]
 """What an Event was sent about: its reason, the uid of the application, and the cause."""
+
+
+class _Compute(Protocol):
+    """Returns what pure work on all objects of a domain returns; for a domain with many, computed in a thread."""
+
+    def __call__(self, work: Callable[[], R], /) -> Awaitable[R]: ...
+
+
+def _computing(snapshot: DomainSnapshot) -> _Compute:
+    subdomains = sum(len(each.status.observed_subdomains) for each in snapshot.references)
+    return partial(threads.run_if_large, (len(snapshot.live) + subdomains) * OBJECT_BYTES)
 
 
 @dataclass(slots=True)
@@ -157,16 +173,17 @@ class DomainPass:
             return found
         namespace, target = found
         self._show(dns_target=target)
+        compute = _computing(snapshot)
         problems: list[str] = []
         world = World(
             snapshot=snapshot,
             settings=parts.settings,
             ingress_namespace=namespace,
-            records=await self._records(snapshot, target, problems),
+            records=await self._records(snapshot, target, problems, compute),
             namesakes=parts.caches.namesakes(self._domain, namespace),
             unserved=parts.caches.unserved(),
         )
-        wanted = plan.plan(world)
+        wanted = await compute(lambda: plan.plan(world))
         self._show(gateway_name=wanted.gateway_name or self._draft.gateway_name)
         is_changed = await parts.writer.delete(wanted.obsolete)
         written = await parts.writer.apply(self._domain, snapshot.live, wanted.resources, self._memo.observed)
@@ -178,9 +195,10 @@ class DomainPass:
             raise DomainProblem(conditions.first_of(problems, separator="; "))
         if is_changed or written.is_changed:
             return Next.now()  # the caches show the writes by then
-        if await self._delete_former_entries(snapshot, wanted.resources):
+        if await self._delete_former_entries(snapshot, wanted.resources, compute):
             return Next.now()
-        answer = self._assessed(written.waits, plan.unready(snapshot.live, wanted.resources))
+        unready = await compute(lambda: plan.unready(snapshot.live, wanted.resources))
+        answer = self._assessed(written.waits, unready)
         return replace(answer, delay_seconds=REFUSED_SECONDS) if written.refused_policies else answer
 
     async def _ingress(self) -> tuple[str, str] | Next[DomainStatus]:
@@ -210,20 +228,21 @@ class DomainPass:
         return namespace, ingress.target(domain, pods, services, slices, settings.target_annotation)
 
     async def _records(
-        self, snapshot: DomainSnapshot, target: str, problems: list[str]
+        self, snapshot: DomainSnapshot, target: str, problems: list[str], compute: _Compute
     ) -> tuple[DnsRecord, ...] | None:
         """The DNS records; None where a template fails, which is added to the problems."""
         domain = self._domain
         if self._parts.settings.dns_manager is not DnsManager.GARDENER:
             return ()
-        assigned = dns.subdomains(domain.spec.domain, snapshot.references)
+        assigned = await compute(lambda: dns.subdomains(domain.spec.domain, snapshot.references))
         if domain.spec.dns_mode in (DNSMode.SUBDOMAIN, DNSMode.CUSTOM):
             self._report_subdomains(assigned)
         try:
-            texts = dns.texts(domain, target, assigned.owners)
+            texts = await compute(lambda: dns.texts(domain, target, assigned.owners))
             if texts is None:
-                return dns.records(domain, target, assigned)
-            return dns.custom_records(domain, assigned, await self._executed(texts))
+                return await compute(lambda: dns.records(domain, target, assigned))
+            executed = await self._executed(texts)
+            return await compute(lambda: dns.custom_records(domain, assigned, executed))
         except DomainProblem as problem:
             problems.append(str(problem))
         except Unrenderable as error:
@@ -238,14 +257,16 @@ class DomainPass:
             self._memo.executed = (key, await self._parts.renderer.texts(texts))
         return self._memo.executed[1]
 
-    async def _delete_former_entries(self, snapshot: DomainSnapshot, wanted: Sequence[DomainResource]) -> bool:
+    async def _delete_former_entries(
+        self, snapshot: DomainSnapshot, wanted: Sequence[DomainResource], compute: _Compute
+    ) -> bool:
         """Delete the DNS entries of releases before Domain whose names the domain needs. Returns whether any was there.
 
         They are looked up only where an entry of a domain that was written into an application has failed: a former one
         may be the cause, and else serves nothing but its own deletion.
         """
         is_migrated = names.MIGRATED_ANNOTATION in self._domain.metadata.annotations
-        failed = plan.failed_names(snapshot.live, wanted) if is_migrated else ()
+        failed = await compute(lambda: plan.failed_names(snapshot.live, wanted)) if is_migrated else ()
         if not failed:
             return False
         former: list[tuple[Address, Live]] = []
@@ -263,14 +284,14 @@ class DomainPass:
 
         Raises DomainProblem where one of them has failed.
         """
-        failed = [str(each) for each in unready if each.progress is Progress.FAILED]
+        failed = [each for each in unready if each.progress is Progress.FAILED]
         if failed:
             raise DomainProblem(conditions.first_of(failed, separator="; "))
-        waits = [*ending, *map(str, unready)]
+        waits = [*ending, *unready]
         if not waits:
             return Next.done(self._status(DomainState.READY, DomainReason.Ready, "Domain resources are ready"))
         waiting = f"{PROCESSING}: {conditions.first_of(waits)}"
-        certificates = [str(each) for each in unready if each.ref.gvk.kind == "Certificate"]
+        certificates = [each for each in unready if each.ref.gvk.kind == "Certificate"]
         if certificates:
             self._send_news(DomainEvent.CertificateNotReady, conditions.first_of(certificates), waiting)
         return Next.done(self._status(DomainState.PROCESSING, DomainReason.Processing, waiting))

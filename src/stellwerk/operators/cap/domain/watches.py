@@ -21,7 +21,7 @@ from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unstructured, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import ingress, naming, resources
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
@@ -37,6 +37,7 @@ from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.queue import Priority
 from stellwerk.runtime.process.manager import Manager
 
 T = TypeVar("T", bound=HasMetadata)
@@ -49,6 +50,8 @@ leave room for others.
 """
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
+GATHERED_SECONDS = 1.0
+"""A domain may have 20,000 DNS entries, which become ready one after another."""
 
 _BY_HOST = "host"
 _BY_OWNER = "owner"
@@ -200,22 +203,23 @@ class DomainCaches:
 
     # ---- who is woken
 
-    def wake(self, domains: Iterable[AnyDomain]) -> None:
+    def wake(self, domains: Iterable[AnyDomain], after_seconds: float = 0.0) -> None:
         """Have these domains looked at."""
         for domain in domains:
             for controller in self.controllers:
                 if controller.primary.view.resource == domain.resource:
-                    controller.queue.add(domain.key)
+                    controller.queue.add_after(domain.key, after_seconds, Priority.CHANGE)
 
     def all_domains(self) -> Iterable[AnyDomain]:
         """All domains of both kinds."""
         return (*self.domains.store.all(), *self.cluster_domains.store.all())
 
     def on_child(self, delta: Delta[Live]) -> None:
-        """An object of a domain has changed."""
+        """An object of a domain has changed. What is reported of DNS entries is looked at once a second."""
         sides = [side for side in (delta.old, delta.new) if side is not None]
+        seconds = GATHERED_SECONDS if _is_report(delta) else 0.0
         for value in {side.metadata.labels.get(names.OWNER_HASH_LABEL, "") for side in sides}:
-            self.wake(self._by(_BY_OWNER, value))
+            self.wake(self._by(_BY_OWNER, value), seconds)
 
     def on_application(self, delta: Delta[CAPApplication]) -> None:
         """An application has other domains, or other subdomains."""
@@ -286,6 +290,14 @@ def _index(informer: Informer[Domain] | Informer[ClusterDomain], settings: Domai
     informer.store.add_index(_BY_CREDENTIAL, lambda each: (resources.credential_base(each, settings.namespace),))
     informer.store.add_index(_BY_HOST, lambda each: (each.spec.domain,))
     informer.store.add_index(_BY_OWNER, lambda each: (naming.owner_hash(each),))
+
+
+def _is_report(delta: Delta[Live]) -> bool:
+    """Whether a DNS entry has another status, and the same spec."""
+    old, new = delta.old, delta.new
+    if old is None or not isinstance(new, Unstructured) or new.gvk != DnsEntry.resource.gvk:
+        return False
+    return old.metadata.generation == new.metadata.generation
 
 
 def _relevant(application: CAPApplication) -> tuple[object, ...]:
