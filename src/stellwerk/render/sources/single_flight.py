@@ -31,6 +31,10 @@ class Flights(Generic[K, V]):
         self._on_close = on_close
         self._flying: dict[K, _Flight[V]] = {}
 
+    def __contains__(self, key: K) -> bool:
+        """Whether work under this key is under way."""
+        return key in self._flying
+
     async def join(self, key: K, work: Callable[[], Coroutine[object, object, V]], *, name: str = "") -> V:
         """The outcome of the work under this key, which is started where none is under way."""
         flight = self._flying.get(key)

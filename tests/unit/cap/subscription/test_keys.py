@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 
@@ -13,8 +14,9 @@ from stellwerk.operators.cap.subscription.callers import tokens
 from stellwerk.operators.cap.subscription.callers.bindings import trust_of
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
 from stellwerk.operators.cap.subscription.callers.tokens import TokenRefused
-from stellwerk.operators.cap.subscription.outgoing import Outgoing
+from stellwerk.operators.cap.subscription.outgoing import HttpAnswer, Outgoing
 from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.render.sources.http import Method
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.registries import (
@@ -69,6 +71,51 @@ async def test_keys_are_fetched_once_for_callers_that_come_at_once(keys: IssuerK
     found = await asyncio.gather(*(ids(keys, registries.token()) for _ in range(20)))
     assert all(each == ["key-1"] for each in found)
     assert registries.count(KEYS) == registries.count(DISCOVERY) == 1
+
+
+class Gated:
+    """Lets requests go out when the test opens the gate."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self.outgoing, self.asked, self.is_open = outgoing, asyncio.Event(), asyncio.Event()
+
+    async def call(self, method: Method, url: str) -> HttpAnswer:
+        self.asked.set()
+        await self.is_open.wait()
+        return await self.outgoing.call(method, url)
+
+
+@pytest.mark.req("R-308", "R-703")
+@pytest.mark.parametrize(
+    ("fetched_before_seconds", "is_new_key"),
+    [(None, False), (issuer_keys.AGAIN_SECONDS, True), (issuer_keys.FRESH_SECONDS - 5, False)],
+    ids=["after a start", "a new key", "a renewal until the keys end"],
+)
+async def test_a_caller_waits_for_keys_that_are_being_fetched_for_another(
+    keys: IssuerKeys,
+    registries: Registries,
+    clock: FakeClock,
+    fetched_before_seconds: float | None,
+    is_new_key: bool,
+) -> None:
+    if fetched_before_seconds is not None:
+        await ids(keys, registries.token())
+        await clock.advance(fetched_before_seconds)
+    if is_new_key:
+        registries.rotate(keep=True)
+    before = registries.count(KEYS)
+    gate = Gated(keys.outgoing)
+    keys.outgoing = cast("Outgoing", gate)
+    token = registries.token()
+    first = asyncio.create_task(ids(keys, token))
+    await gate.asked.wait()
+    await clock.advance(10)
+    second = asyncio.create_task(ids(keys, token))
+    await asyncio.sleep(0)
+    gate.is_open.set()
+    assert registries.keys[-1].kid in await second
+    assert registries.keys[-1].kid in await first
+    assert registries.count(KEYS) == before + 1
 
 
 @pytest.mark.req("R-703")

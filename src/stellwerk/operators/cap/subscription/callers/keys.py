@@ -91,7 +91,8 @@ class IssuerKeys:
         issuer = self._known(header.issuer)
         now = self.clock.monotonic()
         if issuer is None or now >= issuer.fresh_until or not tokens.fitting(header, issuer.keys):
-            if issuer is None or now - issuer.fetched >= AGAIN_SECONDS:
+            # A fetch under way is joined at any time: the pause is between two fetches.
+            if issuer is None or header.issuer in self._flights or now - issuer.fetched >= AGAIN_SECONDS:
                 await self._fetched(header.issuer, peer)
                 issuer = self._known(header.issuer)
         elif now >= issuer.fresh_until - FRESH_SECONDS + RENEW_SECONDS and now - issuer.fetched >= AGAIN_SECONDS:
