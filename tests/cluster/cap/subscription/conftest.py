@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from tests.cluster import permissions
+from tests.cluster.cap import world
 from tests.cluster.cap.subscription.bookshop import SERVER, Bookshop, Serving
 
 from stellwerk.api.core import Secret
@@ -18,6 +19,7 @@ from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.subscription import rights
 from stellwerk.operators.cap.subscription.callbacks import promise
+from stellwerk.testing import cluster as clusters
 from stellwerk.testing.servers.registries import Registries
 
 
@@ -52,6 +54,24 @@ async def shop(
     await made.open()
     await serving.settled(admin)
     return made
+
+
+@pytest.fixture
+async def neighbour(
+    admin: Client,
+    cap_cluster: LocalCluster,
+    registries: Registries,
+    serving: Serving,
+    shop: Bookshop,
+    http: aiohttp.ClientSession,
+) -> AsyncIterator[Bookshop]:
+    """Another application, with a registry of its own."""
+    namespace = clusters.create_namespace(cap_cluster)
+    made = Bookshop(admin, namespace, registries, http, lambda: serving.url)
+    await made.open()
+    await serving.settled(admin)
+    yield made
+    world.leave_namespace(cap_cluster, namespace)
 
 
 @pytest.fixture(autouse=True)

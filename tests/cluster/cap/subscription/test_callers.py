@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
-from tests.cluster.cap import world
 from tests.cluster.cap.subscription.bookshop import Bookshop, Reply, Serving
 from tests.unit.cap.subscription.client_certificates import Authority, header
 
@@ -18,31 +15,16 @@ from stellwerk.api.core import Pod, Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject
-from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import Operation
+from stellwerk.operators.cap.subscription.callbacks import promise
+from stellwerk.operators.cap.subscription.callbacks.promise import Promise
+from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.testing import cluster as clusters
-from stellwerk.testing.servers.registries import UAA_DOMAIN, Registries
+from stellwerk.testing.servers.registries import UAA_DOMAIN
 
 REFUSED = (406, "authorization check failed")
-
-
-@pytest.fixture
-async def neighbour(
-    admin: Client,
-    cap_cluster: LocalCluster,
-    registries: Registries,
-    serving: Serving,
-    shop: Bookshop,
-    http: aiohttp.ClientSession,
-) -> AsyncIterator[Bookshop]:
-    """Another application, with a registry of its own."""
-    namespace = clusters.create_namespace(cap_cluster)
-    made = Bookshop(admin, namespace, registries, http, lambda: serving.url)
-    await made.open()
-    await serving.settled(admin)
-    yield made
-    world.leave_namespace(cap_cluster, namespace)
 
 
 # ---- tokens
@@ -190,6 +172,31 @@ async def test_a_request_that_is_replayed_after_the_end_is_refused(shop: Booksho
     await serving.settled(shop.client)
     assert (await shop.unsubscribe(token=old)).status == 404, "it was another subscription that this ended"
     assert len(await shop.tenants()) == 1
+
+
+@pytest.mark.req("R-307", "R-705")
+async def test_a_promise_in_another_namespace_does_not_keep_a_subscription_from_ending(
+    shop: Bookshop, neighbour: Bookshop, serving: Serving
+) -> None:
+    await shop.make_tenant("seed", **{names.TENANT_ID_LABEL: "acme"})
+    await serving.settled(shop.client)
+    forged = Promise(
+        operation=Operation.DEPROVISIONING,
+        protocol=Protocol.SAAS,
+        path="",
+        application="shop",
+        tenant_id="acme",
+        guid="guid-1",
+        secret="registry-binding",
+        service="registry",
+        accepted=SystemClock().now(),
+        deadline=SystemClock().now(),
+        uid="another",
+    )
+    await shop.client.create(Secret, promise.stored(forged, neighbour.namespace))
+    await serving.settled(shop.client)
+    assert (await shop.unsubscribe()).status == 202
+    await shop.gone()
 
 
 @pytest.mark.req("R-702")

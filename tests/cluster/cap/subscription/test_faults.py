@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, cast
 
 import pytest
 from tests.cluster import permissions
@@ -10,9 +13,23 @@ from tests.cluster.cap.subscription.bookshop import SERVER, Bookshop, Serving
 
 from stellwerk.kube.client.client import Client
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription import rights
-from stellwerk.testing.faults import ANY_FRAME, FaultProxy, Hold, nth, of_watch, requests
+from stellwerk.operators.cap.subscription.server import TRY_AGAIN
+from stellwerk.testing.faults import (
+    ANY_FRAME,
+    AnswerInstead,
+    FaultProxy,
+    Hold,
+    RecordedRequest,
+    nth,
+    of_watch,
+    requests,
+)
+from stellwerk.testing.faults.on_requests import Proceed
+from stellwerk.testing.faults.reply import Reply
 from stellwerk.testing.servers.registries import Registries
 
 
@@ -67,3 +84,56 @@ async def test_the_end_of_a_tenant_that_its_watch_does_not_show_yet_is_carried_o
     silent.release()
     assert reply.status == 202
     await shop.gone()
+
+
+@pytest.mark.req("R-101", "R-306", "R-307")
+async def test_the_end_of_a_tenant_that_is_only_promised_so_far_is_carried_out_by_the_next_request(
+    proxy: FaultProxy, shop: Bookshop, serving: Serving
+) -> None:
+    await shop.make_tenant("seed", **{names.TENANT_ID_LABEL: "acme"})
+    await serving.settled(shop.client)
+    tenants = CAPTenant.resource.group_resource
+    with proxy.on_requests(requests("delete", tenants, name="seed"), AnswerInstead(500)):
+        reply = await shop.unsubscribe()
+    assert (reply.status, reply.message) == (406, TRY_AGAIN)
+    await shop.promises_show("pending")
+    assert (await shop.unsubscribe()).status == 202
+    await shop.gone()
+    (callback,) = await shop.registries.received()
+    assert callback.body["message"] == "Deprovisioning successful"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Lists the objects of a namespace with a spec that cannot be decoded."""
+
+    namespace: str
+
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
+        reply = await proceed(request)
+        listed = cast("dict[str, Any]", reply.json())
+        for each in listed["items"]:
+            if each["metadata"]["namespace"] == self.namespace:
+                each["spec"]["domainRefs"] = 7
+        reply.body = json.dumps(listed).encode()
+        return reply
+
+    def __str__(self) -> str:
+        return f"objects of {self.namespace} cannot be decoded"
+
+
+@pytest.mark.req("R-307", "R-510")
+async def test_a_subscription_to_an_application_that_cannot_be_read_is_not_called_ended(
+    proxy: FaultProxy, shop: Bookshop, neighbour: Bookshop, serving: Serving
+) -> None:
+    assert (await shop.subscribe(callback="")).status == 202
+    await serving.stop()
+    applications = requests("list", CAPApplication.resource.group_resource)
+    with proxy.on_requests(applications, Unreadable(shop.namespace)):
+        await serving.start()
+        await serving.settled(shop.client)
+    for guid in ("guid-1", "another"):
+        reply = await shop.unsubscribe(guid=guid)
+        assert (reply.status, reply.message) == (406, TRY_AGAIN)
+    assert (await neighbour.unsubscribe(guid="third")).status == 404, "its application can be read"
+    assert len(await shop.tenants()) == 1

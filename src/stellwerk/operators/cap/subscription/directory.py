@@ -99,8 +99,7 @@ class Directory:
 
     def application_of(self, tenant: CAPTenant) -> CAPApplication | None:
         """The application of a tenant."""
-        key = ObjectKey(tenant.metadata.namespace, tenant.spec.cap_application_instance)
-        return self.applications.store.get(key)
+        return self.applications.store.get(tenant.application_key)
 
     def tenant(self, application: CAPApplication, tenant_id: str) -> CAPTenant | None:
         """A subscriber of an application."""
@@ -116,11 +115,14 @@ class Directory:
         promises = self.promises.store
         return sorted({each.key for value in _tenant_ids(obj) for each in promises.by(_BY_TENANT_ID, value)}, key=str)
 
-    def ends_of(self, guid: str, namespace: str = "") -> list[Promise]:
-        """The ends of a subscription that its registry has asked for within the last day, in one namespace or all."""
+    def ends_of(self, guid: str, namespace: str) -> list[Promise]:
+        """The ends of a subscription that its registry has asked for within the last day.
+
+        Only promises in the namespace of the application count: any user may write a Secret into another one.
+        """
         found = []
         for secret in self.promises.store.by(_BY_GUID, guid):
-            if namespace in ("", secret.metadata.namespace):
+            if secret.metadata.namespace == namespace:
                 with contextlib.suppress(PromiseUnreadable):
                     found.append(promise.read(secret))
         return [each for each in found if each.operation == "deprovisioning"]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, encode_json
 from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo, SubscriptionDependency
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, Operation
@@ -213,7 +214,9 @@ class SubscriptionRoutes:
         """The tenant whose subscription ends: by its id, else, for the SaaS registry, by application and tenant.
 
         Labels may be on tenants of other applications, too: the caller means one that it may act for. An id that has
-        ended within the last day means no other subscription: the request is a replay. Raises NotAuthorized.
+        ended within the last day means no other tenant: the request is a replay. The tenant whose end was promised
+        is meant, because it may be there still: the promise comes before the deletion. Raises Refused, also where the
+        application that is meant may be one that cannot be read.
         """
         guid, tenant_id = asked.guid, asked.tenant_id
         found = self.directory.subscribed(guid, tenant_id)
@@ -221,19 +224,26 @@ class SubscriptionRoutes:
             found = await self.subscriptions.live_subscribed(guid, tenant_id)
         if allowed := [each for each in found if self._is_allowed(asked.caller, each)]:
             return plan.oldest(allowed)
+        hidden = self.directory.applications.hidden
+        if any(each.application_key in hidden for each in found):
+            raise _unreadable(hidden)
         if asked.subscription is None and found:
             raise NotAuthorized(406, NOT_AUTHORIZED)
-        if asked.subscription is None or self.directory.ends_of(guid):
+        if asked.subscription is None:
             return None
         application = self._application(asked.caller, asked.subscription)
         if application is None:
+            if hidden:
+                raise _unreadable(hidden)
             return None
         tenant = await self.subscriptions.tenant(application, tenant_id)
         if tenant is None:
             # It may be of a younger application with the same identity: "not found" would mean to the registry that the
             # subscription has ended.
             self._authorize(asked.caller, application)
-        return tenant
+            return None
+        ends = self.directory.ends_of(guid, application.metadata.namespace)
+        return tenant if not ends or any(each.uid == tenant.metadata.uid for each in ends) else None
 
     def _is_replay(self, claims: Claims, application: CAPApplication, subscription: Subscription) -> bool:
         ends = self.directory.ends_of(subscription.guid, application.metadata.namespace)
@@ -417,6 +427,14 @@ class _Asked:
     tenant_id: str
     subscription: Subscription | None = None
     """What the SaaS registry describes; None where only ids are given."""
+
+
+def _unreadable(applications: Sequence[ObjectKey]) -> Refused:
+    """The answer where "not found" could be wrong: the registry would take the subscription as ended."""
+    _log.warning(
+        "the end of a subscription is refused: it may be of CAPApplication %s, which cannot be read", applications[0]
+    )
+    return Refused(406, TRY_AGAIN, retry_after=1.0)
 
 
 def _callback(request: Request) -> str:
