@@ -18,9 +18,12 @@ from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription import rights
 from stellwerk.operators.cap.subscription.server import TRY_AGAIN
+from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import (
     ANY_FRAME,
     AnswerInstead,
+    Delay,
     FaultProxy,
     Hold,
     RecordedRequest,
@@ -137,3 +140,23 @@ async def test_a_subscription_to_an_application_that_cannot_be_read_is_not_calle
         assert (reply.status, reply.message) == (406, TRY_AGAIN)
     assert (await neighbour.unsubscribe(guid="third")).status == 404, "its application can be read"
     assert len(await shop.tenants()) == 1
+
+
+@pytest.mark.req("R-308")
+async def test_after_a_start_no_registry_is_refused_before_the_bindings_are_read(
+    proxy: FaultProxy, shop: Bookshop, serving: Serving
+) -> None:
+    await serving.stop()
+    held = FakeClock()
+    with proxy.on_requests(requests("get", "secrets", namespace=shop.namespace), Delay(1, clock=held)):
+        await serving.start()
+        reply = await shop.subscribe()
+        assert (reply.status, reply.message) == (503, TRY_AGAIN)
+        assert int(reply.headers["Retry-After"]) >= 1
+    await held.advance(1)
+
+    async def is_accepted() -> bool:
+        return (await shop.subscribe()).status == 202
+
+    await eventually(is_accepted)
+    assert (await shop.subscribe(token="")).message == "expected bearer token"

@@ -15,25 +15,28 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Synced
 from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServices, CAPApplication, ServiceInfo
-from stellwerk.operators.cap.subscription.callers.bindings import Bindings, Trust, are_decisive
+from stellwerk.operators.cap.subscription.callers.bindings import Bindings, Trust, are_decisive, in_turns
 from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
 from stellwerk.operators.cap.subscription.callers.tokens import TokenRules
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.runtime.process.manager import Manager
+from stellwerk.testing.eventually import eventually
 
-RULES = TokenRules(uaa_domain="uaa.example.com", client_id="sb-shop", app_name="shop!t1")
+RULES = TokenRules(uaa_domain="home.example.com", client_id="sb-shop", app_name="shop!t1")
 NAMES = json.dumps({"CN": "registry"})
 
 
-def application(*classes: str, version: int = 1) -> CAPApplication:
+def application(*classes: str, version: int = 1, name: str = "shop", namespace: str = "home") -> CAPApplication:
     services = tuple(ServiceInfo(name=each, class_name=each, secret=f"{each}-binding") for each in classes)
     spec = ApplicationSpec(btp_app_name="shop", btp=BtpServices(services=services))
     return CAPApplication(
-        metadata=ObjectMeta(name="shop", namespace="home", uid="1", resource_version=str(version)), spec=spec
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"{namespace}/{name}", resource_version=str(version)),
+        spec=spec,
     )
 
 
@@ -78,11 +81,17 @@ class Secrets:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.asked = asyncio.Event()
+        self.answered: list[str] = []
+        """The namespaces of those read."""
+        self.most: int | None = None
+        """How many are read; the others wait for the test."""
         self.problem: ApiError | None = None
         self.lingers = False
         """Whether a read that is cancelled needs some turns of the event loop to end."""
 
     async def find(self, kind: type[Secret], name: str, namespace: str) -> Secret:
+        if len(self.answered) == self.most:
+            self.may_answer.clear()
         self.asked.set()
         try:
             await self.may_answer.wait()
@@ -91,7 +100,14 @@ class Secrets:
                 await asyncio.sleep(0)
         if self.problem is not None:
             raise self.problem
-        credentials = {"uaadomain": "uaa.example.com", "clientid": "sb-shop", "xsappname": "shop!t1"}
+        self.answered.append(namespace)
+        domain = f"{namespace}.example.com"
+        credentials = {
+            "uaadomain": domain,
+            "clientid": "sb-shop",
+            "xsappname": "shop!t1",
+            "url": f"https://uaa.{domain}",
+        }
         data = {"credentials": base64.b64encode(json.dumps(credentials).encode()).decode()}
         return Secret(metadata=ObjectMeta(name=name, namespace=namespace), data=data)
 
@@ -189,3 +205,65 @@ async def test_a_request_that_comes_while_a_read_is_being_cancelled_loses_no_app
     await bindings.up_to_date()
     await bindings.up_to_date()
     assert bindings.are_known(first, Protocol.SAAS)
+
+
+@pytest.mark.req("R-507")
+def test_namespaces_take_turns() -> None:
+    listed = ["many/1", "many/2", "many/3", "few/1", "few/2", "one/1"]
+    keys = [ObjectKey(*each.split("/")) for each in listed]
+    assert [str(key) for key in in_turns(keys)] == ["many/1", "few/1", "one/1", "many/2", "few/2", "many/3"]
+
+
+@pytest.mark.req("R-507", "R-308")
+async def test_what_is_read_counts_while_others_are_still_being_read() -> None:
+    secrets = Secrets()
+    secrets.most = 4
+    bindings = reading_from(secrets)
+    services = ("saas-registry", "xsuaa")
+    many = [application(*services, name=str(number), namespace="many") for number in range(5)]
+    alone = application(*services)
+    bindings.applications.take(Synced((*many, alone), "1"))
+    reading = asyncio.create_task(bindings.up_to_date())
+    await eventually(lambda: not secrets.may_answer.is_set())
+    assert sorted(secrets.answered) == ["home", "home", "many", "many"]
+    assert bindings.are_known(alone, Protocol.SAAS)
+    assert bindings.uaa_domains == {"home.example.com", "many.example.com"}
+    assert bindings.issuers == {"uaa.home.example.com", "uaa.many.example.com"}
+    reading.cancel()
+    await asyncio.wait([reading])
+
+
+@pytest.mark.req("R-308")
+async def test_all_are_read_from_the_start_on_whatever_becomes_of_requests() -> None:
+    secrets = Secrets()
+    secrets.may_answer.clear()
+    bindings = reading_from(secrets)
+    first = application("saas-registry", "xsuaa")
+    running = asyncio.create_task(bindings.run())
+    await asyncio.sleep(0)
+    assert not bindings.is_read, "it is not known yet which applications there are"
+    bindings.applications.take(Synced((first,), "1"))
+    async with asyncio.timeout(1):
+        await secrets.asked.wait()
+    request = asyncio.create_task(bindings.up_to_date())
+    await asyncio.sleep(0)
+    request.cancel()
+    await asyncio.wait([request])
+    assert not bindings.is_read
+    secrets.may_answer.set()
+    await eventually(lambda: bindings.is_read)
+    assert bindings.are_known(first, Protocol.SAAS)
+    assert secrets.answered == ["home", "home"], "the read goes on without the request"
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_an_issuer_that_no_application_names_any_more_is_forgotten() -> None:
+    bindings = reading_from(Secrets())
+    first, other = application("saas-registry", "xsuaa"), application("saas-registry", "xsuaa", namespace="other")
+    bindings.applications.take(Synced((first, other), "1"))
+    await bindings.up_to_date()
+    bindings.applications.take(Synced((first,), "2"))
+    await bindings.up_to_date()
+    assert bindings.uaa_domains == {"home.example.com"}
+    assert bindings.issuers == {"uaa.home.example.com"}

@@ -124,13 +124,19 @@ class SubscriptionRoutes:
         except PayloadInvalid as error:
             return message(400, str(error))
         except Refused as error:
-            standard = error.standard_status if self.standard_status_codes else 0
-            response = message(standard or error.status, str(error))
-            if error.retry_after:
-                response.headers["Retry-After"] = str(math.ceil(error.retry_after))
-            if response.status == 401:
-                response.headers["WWW-Authenticate"] = "Bearer"
-            return response
+            return self._refusal(error)
+
+    def _refusal(self, error: Refused) -> Response:
+        if isinstance(error, NotAuthenticated | NotAuthorized) and not self.bindings.is_read:
+            # The credentials that fit may be those that have not been read yet, and a registry gives up for good.
+            error = Refused(503, TRY_AGAIN, retry_after=1.0)
+        standard = error.standard_status if self.standard_status_codes else 0
+        response = message(standard or error.status, str(error))
+        if error.retry_after:
+            response.headers["Retry-After"] = str(math.ceil(error.retry_after))
+        if response.status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        return response
 
     # ---- subscriptions
 

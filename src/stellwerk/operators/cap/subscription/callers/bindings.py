@@ -4,16 +4,19 @@ Of namespaces with applications, the metadata of Secrets is watched. The values 
 its registries are read when they change, and forgotten: only names of issuers, clients and scopes are kept.
 
 What is known of all applications is brought up to date before a request is looked at, whichever application it is for:
-otherwise its answer would take longer for an application that exists.
+otherwise its answer would take longer for an application that exists. A request waits for that a moment only, because
+one namespace may have many applications: what is read counts at once, and namespaces take turns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
@@ -72,6 +75,8 @@ class Bindings:
     """The UAA domains of all applications."""
     issuers: frozenset[str] = field(default=frozenset(), init=False)
     """The hosts of token issuers that the credentials of all applications name."""
+    is_read: bool = field(default=False, init=False)
+    """Whether all applications have been looked at since the start; before that, no refusal is certain."""
     _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: RuntimeError("the server ends")))
 
     def __post_init__(self) -> None:
@@ -92,32 +97,43 @@ class Bindings:
             async with asyncio.timeout(WAIT_SECONDS):
                 for _ in range(2):  # one under way may have begun before the last change
                     if self._stale or self._reading:
-                        await self._flights.join("refresh", self._refresh, name="refresh of bindings")
+                        await self._joined()
         except TimeoutError:
             count = len(self._stale | self._reading)
             _log.warning("the binding Secrets of %d applications are still being read", count)
 
     async def run(self) -> None:
-        """Read again what could not be read, until cancelled; then end the reads under way."""
+        """Read all from the start on, and again what could not be read, until cancelled; then end the reads under way.
+
+        It waits for a read as long as that takes, so that requests which give up do not end it.
+        """
         try:
+            await self.applications.wait_synced()
+            for _ in range(2):  # one under way may have begun before the cache was full
+                await self._joined()
+            self.is_read = True
             while True:
                 await self.clock.sleep(_AGAIN_SECONDS)
                 self._stale |= self._failed
                 self._failed.clear()
-                await self.up_to_date()
+                if self._stale:
+                    await self._joined()
         finally:
             await self._flights.close()
+
+    async def _joined(self) -> None:
+        await self._flights.join("refresh", self._refresh, name="refresh of bindings")
 
     async def _refresh(self) -> None:
         # A refresh that was cancelled may not have ended yet: what it was to read is read here.
         self._reading, self._stale = self._stale | self._reading, set()
-        for key in [*self._reading]:
+        for key in in_turns(self._reading):
             application = self.applications.store.get(key)
             try:
                 if application is None:
                     self._trust.pop(key, None)
                 else:
-                    self._trust[key] = await self._read(application)
+                    self._take(key, await self._read(application))
                 self._failed.discard(key)
             except ApiError as error:
                 _log.warning("the binding Secrets of CAPApplication %s cannot be read: %s", key, error)
@@ -126,9 +142,17 @@ class Bindings:
                 self._stale |= self._reading  # cancelled: the next request begins again
                 raise
             self._reading.discard(key)
+        # Those that no application names any more go.
         rules = (trust.token for trust in self._trust.values())
         self.uaa_domains = frozenset(each.uaa_domain for each in rules if each is not None)
         self.issuers = frozenset[str]().union(*(trust.issuers for trust in self._trust.values()))
+
+    def _take(self, key: ObjectKey, trust: Trust) -> None:
+        self._trust[key] = trust
+        if trust.token is not None and trust.token.uaa_domain not in self.uaa_domains:
+            self.uaa_domains |= {trust.token.uaa_domain}
+        if not trust.issuers <= self.issuers:
+            self.issuers |= trust.issuers
 
     async def _read(self, application: CAPApplication) -> Trust:
         found = {
@@ -210,6 +234,12 @@ def are_decisive(application: CAPApplication, protocol: Protocol, trust: Trust) 
     if protocol is Protocol.SMS:
         return trust.certificate is not None and client_certificates.are_readable(trust.certificate)
     return registries.xsuaa_of(application) is None or (trust.token is not None and bool(trust.token.app_name))
+
+
+def in_turns(keys: Iterable[ObjectKey]) -> list[ObjectKey]:
+    """The first of each namespace, then the second of each, and so on: a namespace with many delays no other (pure)."""
+    turns: defaultdict[str, Iterator[int]] = defaultdict(count)
+    return sorted(keys, key=lambda key: next(turns[key.namespace]))
 
 
 def _secrets_of(application: CAPApplication) -> Iterable[str]:
