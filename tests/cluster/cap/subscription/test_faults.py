@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, cast
 
+import msgspec
 import pytest
 from tests.cluster import permissions
 from tests.cluster.cap.subscription.bookshop import SERVER, Bookshop, Serving
 
+from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription import rights
+from stellwerk.operators.cap.subscription.callbacks import answer, promise
+from stellwerk.operators.cap.subscription.callbacks.promise import PromiseSecret
 from stellwerk.operators.cap.subscription.server import TRY_AGAIN
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
@@ -160,3 +168,69 @@ async def test_after_a_start_no_registry_is_refused_before_the_bindings_are_read
 
     await eventually(is_accepted)
     assert (await shop.subscribe(token="")).message == "expected bearer token"
+
+
+@pytest.mark.req("R-307", "R-308")
+async def test_a_refused_request_takes_no_promise_from_one_that_is_accepted(
+    proxy: FaultProxy, shop: Bookshop, serving: Serving
+) -> None:
+    """The refused one may be slow: its deletions of Secrets are held until the other has been answered."""
+    held = FakeClock()
+    slow = proxy.on_requests(requests("delete", "secrets"), Delay(1, clock=held), required=False)
+    await shop.subscribe(callback="")
+    await shop.hold("example.com/held")
+    await shop.unsubscribe(callback="")
+    await serving.settled(shop.client)
+    refused = asyncio.create_task(shop.subscribe(guid="guid-2"))
+    await asyncio.wait([refused], timeout=1)
+    await shop.hold()
+    await shop.gone()
+    await serving.settled(shop.client)
+    assert (await shop.subscribe(guid="guid-2")).status == 202
+    slow.end()
+    await held.advance(1)
+    assert (await refused).status == 406
+    await shop.shows("Ready")
+    (callback,) = await shop.registries.received()
+    assert callback.body["status"] == "SUCCEEDED"
+
+
+@pytest.mark.req("R-307", "R-308")
+@pytest.mark.parametrize("ends", ["deleted", "failed"])
+async def test_a_promise_that_ends_while_the_tenant_is_being_made_begins_again(
+    proxy: FaultProxy, shop: Bookshop, serving: Serving, ends: str
+) -> None:
+    held = FakeClock()
+    with proxy.on_requests(requests("create", CAPTenant.resource.group_resource), Delay(1, clock=held)) as slow:
+        accepted = asyncio.create_task(shop.subscribe())
+        (promised,) = await shop.promises_show("pending")
+        await eventually(lambda: slow.fired)
+        if ends == "deleted":
+            await shop.client.delete(metadata_of(Secret), promised.name, shop.namespace)
+        else:
+            failed = msgspec.structs.replace(promised, body=answer.body(promised, succeeded=False))
+            patch = MergePatch({"data": promise.data_of(failed)})
+            await shop.client.patch(PromiseSecret, promised.name, shop.namespace, patch)
+            await shop.promises_show("delivered")
+    await held.advance(1)
+    assert (await accepted).status == 202
+    await shop.promises_show("pending")
+    await shop.shows("Ready")
+    callbacks = await shop.registries.received(1 if ends == "deleted" else 2)
+    assert callbacks[-1].body["status"] == "SUCCEEDED"
+
+
+@pytest.mark.req("R-307", "R-308")
+async def test_a_request_long_after_an_identical_one_has_a_deadline_of_its_own(
+    shop: Bookshop, serving: Serving
+) -> None:
+    await shop.subscribe()
+    (first,) = await shop.promises_show("pending")
+    earlier = msgspec.structs.replace(
+        first, accepted=first.accepted - timedelta(minutes=10), deadline=first.deadline - timedelta(minutes=10)
+    )
+    patch = MergePatch({"data": promise.data_of(earlier)})
+    await shop.client.patch(PromiseSecret, first.name, shop.namespace, patch)
+    assert (await shop.subscribe()).message == "resource exists"
+    (second,) = await shop.promises_show("pending")
+    assert second.deadline > first.deadline

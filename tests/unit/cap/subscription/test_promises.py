@@ -23,6 +23,7 @@ from stellwerk.operators.cap.kinds.tenant import (
     TenantSpec,
     TenantStatus,
 )
+from stellwerk.operators.cap.subscription import plan
 from stellwerk.operators.cap.subscription.callbacks import answer, promise
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
 from stellwerk.operators.cap.subscription.callbacks.registry import (
@@ -55,6 +56,44 @@ def tenant(state: str = "", uid: str = "one", *, terminating: bool = False) -> C
     metadata = ObjectMeta(name="shop-1", namespace="home", uid=uid, deletion_timestamp=NOW if terminating else None)
     spec = TenantSpec(cap_application_instance="shop", sub_domain="acme", tenant_id="acme")
     return CAPTenant(metadata=metadata, spec=spec, status=TenantStatus(state=state))
+
+
+SUCCEEDED, FAILED = (answer.body(PROMISE, succeeded=succeeded) for succeeded in (True, False))
+
+
+@pytest.mark.req("R-307", "R-308")
+@pytest.mark.parametrize(
+    ("seconds_after", "state", "body", "is_covered"),
+    [
+        (0, promise.PENDING, "", True),
+        (5, promise.PENDING, "", True),
+        (-5, promise.PENDING, "", True),
+        (600, promise.PENDING, "", False),
+        (5, promise.PENDING, SUCCEEDED, False),
+        (5, promise.DELIVERED, SUCCEEDED, False),
+        (0, promise.DELIVERED, SUCCEEDED, True),
+        (-5, promise.PENDING, SUCCEEDED, True),
+        (0, promise.PENDING, FAILED, False),
+        (-5, promise.DELIVERED, FAILED, False),
+        (-5, promise.DELIVERED, "", False),
+        (-5, promise.DELIVERED, "{", False),
+    ],
+)
+def test_a_request_is_covered_by_a_promise_whose_answer_will_be_true_for_it(
+    seconds_after: int, state: str, body: str, is_covered: bool
+) -> None:
+    promised = msgspec.structs.replace(PROMISE, accepted=NOW + timedelta(seconds=seconds_after))
+    stored = PromiseSecret(
+        metadata=ObjectMeta(name=PROMISE.name, namespace="home", labels={names.CALLBACK_LABEL: state}),
+        data={**promise.data_of(msgspec.structs.replace(PROMISE, body=body))},  # type: ignore[dict-item]
+    )
+    assert plan.is_covered(promised, stored) is is_covered
+
+
+def test_a_request_is_not_covered_by_a_promise_that_cannot_be_read() -> None:
+    labels = {names.CALLBACK_LABEL: promise.PENDING}
+    stored = PromiseSecret(metadata=ObjectMeta(name=PROMISE.name, namespace="home", labels=labels))
+    assert not plan.is_covered(PROMISE, stored)
 
 
 @pytest.mark.req("R-307")

@@ -1,4 +1,4 @@
-"""What a subscription becomes in the cluster: names and objects (pure).
+"""What a subscription becomes in the cluster: names, objects, and the promise about it (pure).
 
 Names are made of the application and the tenant id, so that requests which arrive at once, or again after a crash, mean
 the same objects. They look like those that the original has generated; its objects keep their names.
@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from enum import Enum, auto
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, decode_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.subscription.callbacks import promise
+from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
 from stellwerk.operators.cap.subscription.payloads import Subscription
 
 MOST_NAMES = 5
 """That are tried where other tenants have the first ones."""
+AT_ONCE = timedelta(seconds=10)
+"""Identical requests that come within this time wait for one answer."""
 _LONGEST_PREFIX, _SUFFIX = 52, 10
 """Of names: at most 63 characters, as labels. Ten digits, because a CAPApplication may have 50,000 tenants."""
 
@@ -99,6 +104,32 @@ def oldest(tenants: Iterable[CAPTenant]) -> CAPTenant | None:
 def is_provider(tenant: CAPTenant) -> bool:
     """Whether a tenant is that of the provider, which no registry ends."""
     return tenant.metadata.labels.get(names.TENANT_TYPE_LABEL) == names.PROVIDER
+
+
+# ---- promises
+
+
+def is_covered(promised: Promise, stored: PromiseSecret) -> bool:
+    """Whether the registry gets a true answer to a request by the promise of the same name that is there.
+
+    One that has no answer yet covers the requests that came at once with its own. One of long ago does not: its answer
+    comes at its deadline, although the tenant of the later request may still become ready. One with an answer covers
+    only earlier requests, and a failure none: it may be about a tenant that was on its way out.
+    """
+    try:
+        found = promise.read(stored)
+    except PromiseUnreadable:
+        return False
+    if found.body:
+        return found.accepted >= promised.accepted and _has_succeeded(found)
+    return stored.state == promise.PENDING and found.accepted >= promised.accepted - AT_ONCE
+
+
+def _has_succeeded(concluded: Promise) -> bool:
+    try:
+        return decode_json(concluded.body).get("status") == "SUCCEEDED"
+    except UNREADABLE:
+        return False
 
 
 # ---- the URL

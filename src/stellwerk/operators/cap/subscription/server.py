@@ -184,16 +184,10 @@ class SubscriptionRoutes:
         except plan.DomainUnknown as error:
             raise Refused(406, f"Error constructing subscription URL: {error}") from None
         promised = self._promise(asked, application, subdomain=subscription.subdomain, domain=domain)
-        made = None
         try:
-            if promised is not None:
-                made = await self.subscriptions.promise(promised, application.metadata.namespace)
-            try:
-                text = await self.subscriptions.subscribe(application, subscription, body)
-            except CannotSubscribe as error:
-                if made is not None:
-                    await self.subscriptions.delete(made)
-                raise Refused(406, str(error)) from None
+            text = await self.subscriptions.subscribe(application, subscription, body, promised)
+        except CannotSubscribe as error:
+            raise Refused(406, str(error)) from None
         except ApiError as error:
             _log.warning("a subscription to CAPApplication %s cannot be made: %s", application.key, error)
             raise Refused(406, TRY_AGAIN, retry_after=1.0) from None

@@ -30,6 +30,8 @@ from stellwerk.operators.cap.tenant import subscription_objects
 CREATED = "resource created successfully"
 UPDATED = "resource updated successfully"
 EXISTS = "resource exists"
+_ATTEMPTS = 5
+"""To write a promise that others write at the same time."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,14 +49,27 @@ class Subscriptions:
 
     # ---- tenants
 
-    async def subscribe(self, application: CAPApplication, subscription: Subscription, payload: bytes) -> str:
-        """Have a tenant for a subscription. Returns the message. Raises CannotSubscribe, ApiError."""
+    async def subscribe(
+        self, application: CAPApplication, subscription: Subscription, payload: bytes, promised: Promise | None
+    ) -> str:
+        """Have a tenant for a subscription, and the promise about it. Returns the message.
+
+        A promise stays where the subscription is refused after all: another request may count on it, and at its
+        deadline its answer is true. Raises CannotSubscribe, ApiError.
+        """
+        namespace = application.metadata.namespace
         tenant = await self.tenant(application, subscription.tenant_id)
+        _refuse_terminating(tenant)
+        if promised is not None:
+            await self.promise(promised, namespace)
+        is_new = False
         if tenant is None:
             tenant, is_new = await self._created(application, subscription, payload)
-            if is_new:
-                return CREATED
-        return await self._kept(tenant, application, subscription, payload)
+        message = CREATED if is_new else await self._kept(tenant, application, subscription, payload)
+        if promised is not None:
+            # A former tenant may have gone meanwhile, and the promise may have been concluded as failed by that.
+            await self.promise(promised, namespace)
+        return message
 
     async def unsubscribe(self, tenant: CAPTenant) -> None:
         """Begin the end of a tenant. Raises ApiError."""
@@ -98,6 +113,7 @@ class Subscriptions:
                 existing = await self.client.find(CAPTenant, name, namespace)
                 if existing is not None and plan.is_tenant_of(existing, application, subscription.tenant_id):
                     await self._drop_unused_context(existing, context)
+                    _refuse_terminating(existing)
                     return existing, False
                 continue
             self.directory.tenants.expect(tenant.key, tenant.metadata.resource_version)
@@ -111,8 +127,6 @@ class Subscriptions:
     ) -> str:
         """Have a tenant that exists belong to this subscription."""
         metadata = tenant.metadata
-        if metadata.is_terminating:
-            raise CannotSubscribe("the tenant is being deleted: subscribe again when it is gone")
         context = metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
         guids = metadata.labels.get(names.SUBSCRIPTION_GUID), metadata.annotations.get(names.SUBSCRIPTION_GUID)
         if guids == (subscription.guid, subscription.guid) and self._owns(tenant, context):
@@ -227,27 +241,35 @@ class Subscriptions:
 
     # ---- promises
 
-    async def promise(self, promised: Promise, namespace: str) -> PromiseSecret | None:
-        """Store a promise; return its Secret unless the same promise is still to be kept. Raises ApiError.
+    async def promise(self, promised: Promise, namespace: str) -> None:
+        """Store a promise, unless another request has stored one that covers this request. Raises ApiError.
 
-        A registry that asks again after the answer waits for another one, so a promise that has ended begins again.
+        A registry that asks again waits for another answer, so a promise that does not cover the request begins again.
+        The API server is asked, because the cache may show a promise that has ended meanwhile.
         """
         stored = promise.stored(promised, namespace)
-        known = self.directory.promises.store.get(ObjectKey(namespace, promised.name))
-        if known is not None and known.state == promise.PENDING:
-            return None
-        made = None
-        try:
-            if known is not None:
-                with contextlib.suppress(NotFound):
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            known = await self.client.find(PromiseSecret, promised.name, namespace)
+            if known is not None and plan.is_covered(promised, known):
+                return
+            try:
+                if known is None:
+                    made = await self.client.create(PromiseSecret, stored)
+                else:
                     renewal = promise.renewed(known, stored)
                     made = await self.client.patch(PromiseSecret, promised.name, namespace, renewal)
-            if made is None:
-                made = await self.client.create(PromiseSecret, stored)
-        except (AlreadyExists, Conflict):
-            return None  # another request was faster
-        self.directory.promises.expect(made.key, made.metadata.resource_version)
-        return made
+            except (Conflict, NotFound):  # written by another request, or by the controller of callbacks
+                if not attempts_left:
+                    raise
+            else:
+                self.directory.promises.expect(made.key, made.metadata.resource_version)
+                return
+
+
+def _refuse_terminating(tenant: CAPTenant | None) -> None:
+    """Raises CannotSubscribe."""
+    if tenant is not None and tenant.metadata.is_terminating:
+        raise CannotSubscribe("the tenant is being deleted: subscribe again when it is gone")
 
 
 def _payload(subscription: Subscription, payload: bytes, uid: str) -> MergePatch:
