@@ -19,6 +19,7 @@ from datetime import timedelta
 from itertools import count
 
 from stellwerk.api.core import Secret
+from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -173,8 +174,11 @@ class Bindings:
     async def entry(self, application: CAPApplication, service: ServiceInfo) -> JsonObject | None:
         """A service as workloads see it; None where its Secret is absent or has no credentials. Raises ApiError."""
         secret = await self.client.find(Secret, service.secret, application.metadata.namespace)
+        if secret is None:
+            return None
         try:
-            return vcap.entry(service, secret.decoded()) if secret is not None else None
+            data = secret.decoded()
+            return await threads.run_if_large(sum(map(len, data.values())), lambda: vcap.entry(service, data))
         except (CredentialsUnusable, ValueError) as error:
             _log.warning("service %s of CAPApplication %s: %s", service.name, application.key, error)
             return None
