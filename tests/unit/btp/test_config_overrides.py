@@ -6,6 +6,7 @@ import re
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,35 @@ def test_a_folder_of_the_users_own_counts_as_soon_as_it_is_filled(tmp_path: Path
     places = release.Places.of(followed.settings)
     assert places == release.Places(tmp_path / "module-v2", tmp_path / "policies-v2", tmp_path / "chart-v2")
     assert release.load(places).network_policies
+
+
+TOO_LONG = "/" + "a" * 300
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize("key", ["ResourcesPath", "ManagerResourcesPath", "ChartPath"])
+@pytest.mark.parametrize("source", ModuleSource)
+def test_a_folder_that_cannot_be_looked_at_leaves_the_other_keys_in_force(
+    tmp_path: Path, key: str, source: ModuleSource
+) -> None:
+    reports: list[tuple[bool, int]] = []
+    resolve = partial(release.in_force, working_directory=tmp_path)
+    followed = Tunables(Settings(), lambda *report: reports.append(report), NoEvents(), resolve=resolve)
+
+    followed.take(changed_to(**{key: TOO_LONG, "EnableLimitedCache": "false", "ModuleSource": source.value}))
+
+    assert followed.settings.enable_limited_cache is False
+    assert reports[-1] == (True, 0)
+
+
+@pytest.mark.req("R-413")
+@pytest.mark.parametrize("key", ["resources_path", "manager_resources_path", "chart_path"])
+def test_a_folder_that_cannot_be_looked_at_is_named_when_it_is_read(tmp_path: Path, key: str) -> None:
+    named: dict[str, Any] = {key: TOO_LONG}
+    settings = release.in_force(Settings(**named), tmp_path)
+
+    with pytest.raises(ModuleUnreadable, match=f"{TOO_LONG}.*File name too long"):
+        release.Loader().load(release.Places.of(settings))
 
 
 def test_a_folder_that_is_nowhere_is_named_in_the_working_directory(tmp_path: Path) -> None:

@@ -82,9 +82,9 @@ def read_folder(folder: Path, *, limits: YamlLimits = DEFAULT_LIMITS) -> tuple[D
 def _manifest_files(folder: Path) -> list[Path]:
     try:
         entries = sorted(folder.iterdir(), key=lambda path: path.name)
+        return [path for path in entries if path.suffix in (".yml", ".yaml") and path.is_file()]
     except OSError as error:
         raise UnreadableManifest(error.strerror or "cannot be read", file=str(folder)) from error
-    return [path for path in entries if path.suffix in (".yml", ".yaml") and path.is_file()]
 
 
 def _unfolded(body: JsonObject, origin: Origin) -> Iterator[JsonObject]:

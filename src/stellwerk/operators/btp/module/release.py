@@ -9,6 +9,7 @@ updates depend on which.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -70,10 +71,10 @@ class Places:
         )
 
     def files(self) -> Iterable[Path]:
-        """Every file that is read, if it exists."""
+        """Every file that is read; one that a release may lack need not be there."""
         yield from _manifests(self.resources / APPLY_FOLDER)
         yield from self.network_policy_files()
-        yield from (path for path in (self.resources / OUTDATED_FILE, self.chart / CHART_FILE) if path.is_file())
+        yield from (self.resources / OUTDATED_FILE, self.chart / CHART_FILE)
 
     def network_policy_files(self) -> Iterable[Path]:
         """The files with network policies."""
@@ -93,7 +94,7 @@ def in_force(settings: Settings, working_directory: Path) -> Settings:
         return str(working_directory / folder) if folder else ""
 
     def first(folder: str) -> str:
-        is_taken_from_us = (SHIPPED / folder).is_dir() and not (folder and Path(own(folder)).is_dir())
+        is_taken_from_us = _is_folder(SHIPPED / folder) and not (folder and _is_folder(own(folder)))
         return str(SHIPPED / folder) if is_taken_from_us else own(folder)
 
     here = replace(
@@ -102,7 +103,7 @@ def in_force(settings: Settings, working_directory: Path) -> Settings:
         chart_path=own(settings.chart_path),
         manager_resources_path=first(settings.manager_resources_path),
     )
-    has_chart = bool(here.chart_path) and Path(here.chart_path).is_dir()
+    has_chart = bool(here.chart_path) and _is_folder(here.chart_path)
     if settings.module_source is ModuleSource.CHART or (comes_from_chart(here) and has_chart):
         return here
     chart_path = first(settings.chart_path) if settings.chart_path else ""
@@ -115,9 +116,15 @@ def comes_from_chart(settings: Settings) -> bool:
         case ModuleSource.CHART:
             return True
         case ModuleSource.AUTO:
-            return not Path(settings.resources_path, APPLY_FOLDER).is_dir()
+            return not _is_folder(Path(settings.resources_path, APPLY_FOLDER))
         case ModuleSource.RESOURCES:
             return False
+
+
+def _is_folder(path: str | Path) -> bool:
+    """Whether a folder is there that we may look at. The path is a user's, and `Path.is_dir` raises for some of them:
+    a name that is too long, a folder above that may not be entered."""
+    return os.path.isdir(path)
 
 
 def load(places: Places) -> ModuleRelease:
@@ -166,9 +173,10 @@ def _stamped(path: Path) -> tuple[str, int, int] | None:
 
 
 def _manifests(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if path.suffix in (".yml", ".yaml"))
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix in (".yml", ".yaml"))
+    except OSError:
+        return []  # reading it reports what is wrong
 
 
 def _folder(folder: Path) -> tuple[Document, ...]:
