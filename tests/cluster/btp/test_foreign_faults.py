@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from cryptography import x509
 
 from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.core import ConfigMap, Namespace, Secret, Service
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.http.transport import ATTEMPTS
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.cluster import AuditLog
@@ -30,6 +33,9 @@ from tests.cluster.btp.world import ACCOUNT
 
 CONFIG, SERVICE = "sap-btp-operator-config", "sap-btp-operator-webhook-service"
 CONFIG_MAPS, SERVICES = unstructured(ConfigMap.resource), unstructured(Service.resource)
+SECRETS = unstructured(Secret.resource)
+CA, LEAF = "ca-server-cert", "webhook-server-cert"
+RENEWALS = "btpmanager_certs_regenerations_total"
 SERVICES_OF_MODULE = 2
 HOOKS = unstructured(ValidatingWebhookConfiguration.resource)
 QUOTAS = unstructured(Resource("", "v1", "ResourceQuota", "resourcequotas", namespaced=True))
@@ -119,8 +125,8 @@ async def test_a_quota_that_is_used_up_is_named_and_asked_again_without_haste(
 
 
 @asynccontextmanager
-async def webhook_down(client: Client, resource: str) -> AsyncIterator[None]:
-    """Somebody's admission webhook for a kind in the module's namespace, of which nobody answers."""
+async def webhook_down(client: Client, *others: str) -> AsyncIterator[None]:
+    """Somebody's admission webhook for Services, and other kinds, in the module's namespace; nothing answers."""
     webhook: JsonObject = {
         "name": "down.test.example.com",
         "clientConfig": {"url": "https://127.0.0.1:1/"},
@@ -128,7 +134,9 @@ async def webhook_down(client: Client, resource: str) -> AsyncIterator[None]:
         "sideEffects": "None",
         "timeoutSeconds": 1,
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kyma-system"}},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}],
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services", *others]}
+        ],
     }
     await client.apply(HOOKS, {"metadata": {"name": "down"}, "webhooks": [webhook]})
 
@@ -147,7 +155,7 @@ async def test_a_webhook_of_others_that_does_not_answer_is_named_and_asked_again
     running: Running, given: Given, then: Then, btp_cluster: LocalCluster
 ) -> None:
     await given.required_secret()
-    async with webhook_down(given.client, "services"):
+    async with webhook_down(given.client):
         audit, began = AuditLog(btp_cluster), time.monotonic()
         await running.start(**RETRY)
         await given.btp_operator()
@@ -157,6 +165,71 @@ async def test_a_webhook_of_others_that_does_not_answer_is_named_and_asked_again
         assert refused(audit, "services") <= SERVICES_OF_MODULE * tries_since(began) * ATTEMPTS
 
     await then.shows("Ready", "ReconcileSucceeded")
+
+
+async def tried_again(audit: AuditLog, resource: str) -> None:
+    """Some further tries to write an object of a kind were refused."""
+    before = refused(audit, resource)
+    await eventually(lambda: refused(audit, resource) >= before + 2 * ATTEMPTS, within=60, describe="further tries")
+
+
+@pytest.mark.req("R-208")
+async def test_a_ca_that_may_not_be_created_again_leaves_the_webhooks_as_they_are_and_costs_one_renewal(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster
+) -> None:
+    await ready(running, given, then)
+    before = await given.client.get(SECRETS, LEAF, "kyma-system")
+
+    async with webhook_down(given.client, "secrets"):
+        audit, began = AuditLog(btp_cluster), time.monotonic()
+        await given.client.delete(Secret, CA, "kyma-system")
+        await then.shows("Error", "ProvisioningFailed", saying=[CA, "down.test.example.com does not answer"])
+        await tried_again(audit, "secrets")
+        assert refused(audit, "secrets") <= tries_since(began) * ATTEMPTS
+        after = await given.client.get(SECRETS, LEAF, "kyma-system")
+        assert after.metadata.resource_version == before.metadata.resource_version
+        assert running.metric(RENEWALS) == 2
+
+    await then.shows("Ready", "ReconcileSucceeded")
+    await agrees(given)
+    assert running.metric(RENEWALS) == 2
+    await then.event("CertificatesRenewed", saying=["ca-server-cert is absent"])
+
+
+@pytest.mark.req("R-208")
+async def test_a_certificate_that_may_not_be_replaced_does_not_renew_the_ca_again_and_again(
+    running: Running, given: Given, then: Then, btp_cluster: LocalCluster
+) -> None:
+    await ready(running, given, then)
+    await given.client.patch(SECRETS, LEAF, "kyma-system", MergePatch({"immutable": True}))
+    await running.is_idle()
+    audit, began = AuditLog(btp_cluster), time.monotonic()
+
+    await given.client.delete(Secret, CA, "kyma-system")
+    await then.shows("Error", "ProvisioningFailed", saying=[LEAF, "immutable"])
+    renewed = await given.client.get(SECRETS, CA, "kyma-system")
+    await tried_again(audit, "secrets")
+
+    assert refused(audit, "secrets") <= tries_since(began) * ATTEMPTS
+    assert running.metric(RENEWALS) == 2
+    await given.client.delete(Secret, LEAF, "kyma-system")
+    await then.shows("Ready", "ReconcileSucceeded")
+    await agrees(given)
+    assert running.metric(RENEWALS) == 2
+    after = await given.client.get(SECRETS, CA, "kyma-system")
+    assert after.metadata.resource_version == renewed.metadata.resource_version
+
+
+async def agrees(given: Given) -> None:
+    """The operand's certificate is signed by the CA, and that is the one which the API server trusts."""
+    authority = await given.client.get(Secret, CA, "kyma-system")
+    leaf = await given.client.get(Secret, LEAF, "kyma-system")
+    issuer = x509.load_pem_x509_certificate(b64decode(authority.data["ca.crt"]))
+    x509.load_pem_x509_certificate(b64decode(leaf.data["tls.crt"])).verify_directly_issued_by(issuer)
+    hooks = await given.client.get(HOOKS, "sap-btp-operator-validating-webhook-configuration")
+    webhooks = hooks.body["webhooks"]
+    assert isinstance(webhooks, list)
+    assert {dig(hook, "clientConfig", "caBundle") for hook in webhooks} == {authority.data["ca.crt"]}
 
 
 IN_NAMESPACE = 16

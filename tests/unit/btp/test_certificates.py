@@ -9,14 +9,16 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 import pytest
 from cryptography import x509
 
+from stellwerk.api.core import Secret
 from stellwerk.kube.types.model import dig
 from stellwerk.operators.btp.btpoperator import certificates
 from stellwerk.operators.btp.btpoperator.certificates import RenewalDecision, SecretKeyPair
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.webhooks import Webhooks
+from stellwerk.operators.btp.btpoperator.webhooks import OperandCertificates, Webhooks
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.certificates import certs
 from stellwerk.runtime.certificates.key_pool import KeyStock
@@ -183,3 +185,108 @@ async def test_a_certificate_is_for_the_namespace_that_its_secret_is_in_though_t
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     namespace = str(dig(webhook.body, "metadata", "namespace"))
     assert tuple(names.get_values_for_type(x509.DNSName)) == certificates.service_names(namespace)
+
+
+class Holder:
+    """What `Webhooks` asks: the Secrets that the API server holds, and the settings. It counts renewals."""
+
+    def __init__(self) -> None:
+        self.secrets: dict[str, Secret] = {}
+        self.settings, self.renewals = Settings(rsa_key_bits=1024), 0
+        keys = SimpleNamespace(fill=lambda bits: None, take=self._key)
+        observer = SimpleNamespace(
+            settings=lambda: self.settings,
+            chart_namespace="kyma-system",
+            clock=SystemClock(),
+            caches=SimpleNamespace(secrets=SimpleNamespace(get=lambda key: self.secrets.get(key.name))),
+            secrets=SimpleNamespace(read=self._read),
+        )
+        self.webhooks = Webhooks(cast("Observer", observer), self._renewed, cast("KeyStock", keys))
+
+    def take(self, made: OperandCertificates, *names: str) -> None:
+        """The API server takes these Secrets, and refuses others."""
+        for document in made.documents:
+            secret = msgspec.convert({"data": document.body["data"]}, Secret)
+            if (name := str(dig(document.body, "metadata", "name"))) in names:
+                self.secrets[name] = secret
+
+    async def _key(self, bits: int) -> certs.PrivateKey:
+        return await asyncio.to_thread(certs.new_key, bits)
+
+    async def _read(self, seen: Secret | None) -> Secret | None:
+        return seen
+
+    def _renewed(self) -> None:
+        self.renewals += 1
+
+
+@pytest.mark.req("R-208")
+@pytest.mark.parametrize("refused", BOTH)
+async def test_new_certificates_are_kept_until_both_secrets_hold_them(refused: str) -> None:
+    holder = Holder()
+    holder.take(await holder.webhooks.settled(), *BOTH)
+    await holder.webhooks.settled()
+    del holder.secrets[BOTH[0]]
+
+    first = await holder.webhooks.settled()
+    holder.take(first, *(name for name in BOTH if name != refused))
+    second = await holder.webhooks.settled()
+
+    assert second.documents == first.documents
+    assert first.has_new_authority
+    assert second.has_new_authority is (refused == BOTH[0])
+    assert holder.renewals == 2
+    holder.take(second, *BOTH)
+    assert (await holder.webhooks.settled()).documents == first.documents
+    assert holder.renewals == 2
+
+
+async def test_certificates_that_were_in_both_secrets_are_not_used_again() -> None:
+    holder = Holder()
+    first = await holder.webhooks.settled()
+    holder.take(first, *BOTH)
+    await holder.webhooks.settled()
+
+    for lost in BOTH:
+        del holder.secrets[lost]
+        assert (await holder.webhooks.settled()).documents != first.documents
+
+
+async def test_certificates_that_were_never_written_are_made_again_for_other_settings_and_for_another_module() -> None:
+    holder = Holder()
+    first = await holder.webhooks.settled()
+    assert (await holder.webhooks.settled()).documents == first.documents
+
+    holder.settings = replace(holder.settings, webhook_certificate_expiration=timedelta(days=30))
+    second = await holder.webhooks.settled()
+    assert second.documents != first.documents
+
+    holder.webhooks.forget()
+    assert (await holder.webhooks.settled()).documents != second.documents
+
+
+async def test_a_kept_certificate_is_not_used_with_another_authority() -> None:
+    holder, other = Holder(), Holder()
+    other.take(await other.webhooks.settled(), *BOTH)
+    first = await holder.webhooks.settled()
+    holder.secrets = {BOTH[0]: other.secrets[BOTH[0]]}
+
+    second = await holder.webhooks.settled()
+
+    assert not second.has_new_authority
+    assert second.documents[0] != first.documents[0]
+    holder.take(second, *BOTH)
+    await holder.webhooks.settled()
+    assert holder.renewals == 2, "what was made is signed by the authority that is there"
+
+
+async def test_a_certificate_whose_renewal_is_refused_is_shown_with_its_own_end() -> None:
+    holder = Holder()
+    holder.settings = replace(holder.settings, webhook_certificate_expiration=timedelta(days=2))
+    holder.take(await holder.webhooks.settled(), *BOTH)
+    holder.settings = replace(holder.settings, webhook_certificate_expiration=timedelta(days=365))
+
+    await holder.webhooks.settled()
+
+    assert holder.renewals == 2, "its end is within a week"
+    assert holder.webhooks.ends()["webhook"] < datetime.now(UTC) + timedelta(days=3)

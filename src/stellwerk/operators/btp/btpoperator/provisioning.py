@@ -149,14 +149,17 @@ class Provisioner:
         if early is not None:
             await self.observer.caches.show(early)
         wanted = await self._wanted(release, operator, credentials, certificates)
-        progress = await self._apply(wanted)
+        authority = await self._apply_authority(wanted) if certificates.has_new_authority else None
+        progress = await self._apply(
+            wanted if authority is None else [desired for desired in wanted if not _is_authority(desired)]
+        )
         self.on_throttled(len(progress.throttled))
         if why := self.observer.unseen():
             raise ApplyFailed(why)
         self.memory.keep_only({desired.address for desired in wanted})
         policies = await self._drop_network_policies(operator)
         restarted, self._restarted = self._restarted, ""
-        carried = (*(early.carried if early is not None else ()), *progress.carried)
+        carried = [result for part in (early, authority, progress) if part is not None for result in part.carried]
         return ModuleProgress(
             release,
             bool(carried or outdated) or policies,
@@ -188,6 +191,7 @@ class Provisioner:
         self.memory.clear()
         self._absent.clear()
         self.history.forget()
+        self.webhooks.forget()
 
     # What is wanted
 
@@ -240,6 +244,16 @@ class Provisioner:
         return await self._apply(
             [desired for desired in wanted if desired.resource.kind not in resources.NEED_CERTIFICATES]
         )
+
+    async def _apply_authority(self, wanted: Sequence[Desired]) -> SetProgress:
+        """Apply a new CA before what it has signed.
+
+        Raises ApplyFailed where it cannot be written now: the webhooks go on with the certificates that they have.
+        """
+        progress = await self._apply([desired for desired in wanted if _is_authority(desired)])
+        if progress.waits:
+            raise ApplyFailed(str(progress.waits[0]), progress.waits[0].ref)
+        return progress
 
     async def _apply(self, wanted: Sequence[Desired]) -> SetProgress:
         """Write what is not as wanted."""
@@ -369,6 +383,10 @@ class Provisioner:
             if not verdict.is_ready:
                 return Unready(desired.ref, str(verdict))
         return None
+
+
+def _is_authority(desired: Desired) -> bool:
+    return desired.address.is_secret and desired.key.name == api.CA_SECRET_NAME
 
 
 def _readiness(live: Live | None, now: datetime) -> Readiness:

@@ -1,7 +1,13 @@
 """The certificates of the operand's webhooks: checked on every pass, renewed when `certificates.decide` requires it.
 
 The values of the two Secrets are in memory as long as their versions stand, so a calm pass sends no request. New
-certificates are handed to the apply of the module, which writes them before the webhook configurations that trust them.
+certificates are handed to the apply of the module, which writes them before the webhook configurations that trust them:
+the CA first, and what it has signed only once the CA is in its Secret. A certificate whose CA is nowhere would break
+webhooks that work.
+
+New certificates are kept until both Secrets hold them. Where the API server refuses one of the two, those of another
+pass would be refused as well, or would replace the half that was written: each write wakes a pass, so keys would be
+made without a pause.
 
 Their keys are what a new module would wait for longest. So they are begun when the operator starts leading and finds no
 certificates, and made while everything else is applied; and the keys of the next installation are made after this one.
@@ -32,8 +38,19 @@ class OperandCertificates:
 
     authority: bytes
     documents: tuple[Document, ...]
+    has_new_authority: bool = False
+    """Whether the CA is not in its Secret yet."""
     renewed: str = ""
     """Why present ones were renewed, as a clause; empty where none were."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Certificates that were made, and for which settings."""
+
+    authority: certs.KeyPair
+    webhook: certs.KeyPair
+    settings: Settings
 
 
 NO_CERTIFICATES = OperandCertificates(b"", ())
@@ -53,6 +70,8 @@ class Webhooks:
     regenerated: Callable[[], None]
     keys: KeyStock
     _ends: dict[str, datetime] = field(default_factory=dict)
+    _made: _Made | None = None
+    """The certificates made last, until both Secrets were found to be good."""
 
     def ends(self) -> Mapping[str, datetime]:
         """When the certificates end that are there, by `ca` and `webhook`, as far as they were looked at."""
@@ -77,16 +96,23 @@ class Webhooks:
     async def settled(self) -> OperandCertificates:
         """The wanted certificates; new ones where the present ones are of no use. Raises ApiError."""
         settings = self.observer.settings()  # once: new keys take seconds, and the namespace may change meanwhile
-        decision, authority, webhook = await self._seen()
-        renewed = decision.why if authority or webhook else ""
+        decision, present, webhook = await self._seen()
+        pairs = {"ca": certificates.in_secret(present), "webhook": certificates.in_secret(webhook)}
+        self._ends = {name: pair.ends for name, pair in pairs.items() if pair is not None and pair.ends is not None}
+        renewed, authority = decision.why if present or webhook else "", present
         if decision.secrets:
-            authority, webhook = await self._renewed(decision, authority, settings)
+            made = self._still_good(decision, present, settings) or await self._renewed(decision, present, settings)
+            self._made, authority, webhook = made, made.authority, made.webhook
+        else:
+            self._made = None
         assert authority is not None, "a missing authority is renewed"
         assert webhook is not None, "a missing certificate is renewed"
-        seen = {"ca": certificates.in_secret(authority), "webhook": certificates.in_secret(webhook)}
-        self._ends = {name: pair.ends for name, pair in seen.items() if pair is not None and pair.ends is not None}
         documents = certificates.documents_of(authority, webhook, settings.chart_namespace)
-        return OperandCertificates(authority.certificate, documents, renewed)
+        return OperandCertificates(authority.certificate, documents, authority != present, renewed)
+
+    def forget(self) -> None:
+        """The module is gone: the next one gets certificates of its own."""
+        self._made = None
 
     async def _seen(self) -> tuple[RenewalDecision, certs.KeyPair | None, certs.KeyPair | None]:
         """Which of the present certificates to renew, and these."""
@@ -102,19 +128,27 @@ class Webhooks:
         key = ObjectKey(self.observer.chart_namespace, name)
         return await self.observer.secrets.read(self.observer.caches.secrets.get(key))
 
-    async def _renewed(
-        self, decision: RenewalDecision, authority: certs.KeyPair | None, settings: Settings
-    ) -> tuple[certs.KeyPair, certs.KeyPair]:
+    def _still_good(self, decision: RenewalDecision, present: certs.KeyPair | None, settings: Settings) -> _Made | None:
+        """The certificates that were made before and are not both written, where they are what is needed now."""
+        made = self._made
+        if made is None or made.settings != settings:
+            return None
+        if api.CA_SECRET_NAME not in decision.secrets and made.authority != present:
+            return None
+        judged = certificates.judged(made.authority, made.webhook, now=self.observer.clock.now(), settings=settings)
+        return None if judged.secrets else made
+
+    async def _renewed(self, decision: RenewalDecision, present: certs.KeyPair | None, settings: Settings) -> _Made:
         """New ones. Signing with a key of 4096 bits takes long enough for a thread, too."""
-        bits = settings.rsa_key_bits
+        bits, authority = settings.rsa_key_bits, present
         if authority is None or api.CA_SECRET_NAME in decision.secrets:
             wish = self._wish("ca", settings.ca_certificate_expiration, settings)
             authority = await asyncio.to_thread(certs.new_authority, wish, await self.keys.take(bits))
         wish, key = self._wish("webhook", settings.webhook_certificate_expiration, settings), await self.keys.take(bits)
-        pair = authority, await asyncio.to_thread(certs.issue, authority, wish, key)
+        made = _Made(authority, await asyncio.to_thread(certs.issue, authority, wish, key), settings)
         self.keys.fill(bits)
         self.regenerated()
-        return pair
+        return made
 
     def _wish(self, what: str, lifetime: timedelta, settings: Settings) -> certs.Wish:
         return certs.Wish(
