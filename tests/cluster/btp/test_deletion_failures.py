@@ -9,7 +9,7 @@ import pytest
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Service
-from stellwerk.kube.types.model import metadata_of, unstructured
+from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
 from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, RequestFault, always, requests
 from tests.cluster.btp.beginnings import ready
@@ -20,6 +20,7 @@ from tests.cluster.btp.then import Then
 
 OPERAND = "sap-btp-operator-controller-manager"
 BINDINGS, INSTANCES = (kind.resource.group_resource for kind in (ServiceBinding, ServiceInstance))
+CUT = requests("patch", BINDINGS)
 BLOCKED = ("Warning", "ServiceInstancesAndBindingsNotCleaned")
 
 
@@ -149,6 +150,120 @@ async def test_a_soft_deletion_that_fails_again_and_again_brings_the_module_back
             lambda seen: seen is not None and seen.metadata.uid != before.metadata.uid,
             "be there anew",
         )
+
+    await then.is_gone()
+    await then.absent(Deployment, OPERAND)
+
+
+ASKED = "reconcile.fluxcd.io/requestedAt"
+RARELY = {"ProcessingStateRequeueInterval": "5m"}
+
+
+async def cut_failed_twice(running: Running, given: Given, then: Then, proxy: FaultProxy) -> Unstructured:
+    """A soft deletion has failed for a binding and was asked for again. Returns the operand that was brought back."""
+    await ready(running, given, then, HardDeleteTimeout="0", **RARELY)
+    await given.service_instance("db", "default", "example.com/held")
+    await given.service_binding("db-binding", "db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", "kyma-system", **{"force-delete": "true"})
+    before = await given.client.get(metadata_of(Deployment), OPERAND, "kyma-system")
+    await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+    await then.shows("Error", "ResourceRemovalFailed", saying=["not this one"])
+    await then.disappears(unstructured(Deployment.resource), OPERAND)
+    await running.is_idle()
+    assert proxy.history.count(CUT) == 1, "what the first try took away did not wake a second one"
+
+    await given.annotations_on(BtpOperator, "btpoperator", "kyma-system", **{ASKED: "now"})
+    back = await then.becomes(
+        unstructured(Deployment.resource),
+        OPERAND,
+        lambda seen: seen is not None and seen.metadata.uid != before.metadata.uid,
+        "be there anew",
+    )
+    assert back is not None
+    await running.is_idle()
+    return back
+
+
+@pytest.mark.req("R-112")
+async def test_an_operand_that_is_brought_back_between_the_tries_of_a_soft_deletion_stays_until_the_next_one(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    with proxy.on_requests(CUT, AnswerInstead(403, message="not this one"), always):
+        back = await cut_failed_twice(running, given, then, proxy)
+        await given.without_finalizers(ServiceBinding, "db-binding")
+        await given.client.delete(Service, "sap-btp-operator-webhook-service", "kyma-system")
+        await then.becomes(
+            unstructured(Service.resource),
+            "sap-btp-operator-webhook-service",
+            lambda seen: seen is not None and not seen.metadata.is_terminating,
+            "be put back",
+        )
+        await running.is_idle()
+        kept = await given.client.get(metadata_of(Deployment), OPERAND, "kyma-system")
+
+        assert kept.metadata.uid == back.metadata.uid
+        assert proxy.history.count(CUT) == 2, "one for each try"
+        assert len(await then.events("HardDeletionGivenUp")) == 1
+        await given.without_finalizers(ServiceInstance, "db")
+        await given.no_instances()
+        await then.is_gone()
+
+    await then.absent(Deployment, OPERAND)
+
+
+@pytest.mark.req("R-206")
+async def test_a_right_that_is_granted_ends_the_pause_between_the_tries_of_a_removal(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    with proxy.on_requests(CUT, AnswerInstead(403, message="not this one"), always):
+        await cut_failed_twice(running, given, then, proxy)
+
+    running.manager.try_again()
+
+    await then.is_gone(within=30)
+
+
+@pytest.mark.req("R-112")
+async def test_a_module_that_is_brought_back_after_a_failed_removal_stays_until_the_next_try(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then, **RARELY)
+    removal = requests("delete", "services")
+
+    with proxy.on_requests(removal, AnswerInstead(403, message="not this one"), always):
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.shows("Error", "ResourceRemovalFailed", saying=["may not delete services"])
+        await given.annotations_on(BtpOperator, "btpoperator", "kyma-system", **{ASKED: "now"})
+        await then.has_shown(*[("Error", "ResourceRemovalFailed")] * 2)
+        back = await then.becomes(
+            unstructured(Deployment.resource),
+            OPERAND,
+            lambda seen: seen is not None and not seen.metadata.is_terminating,
+            "be there",
+        )
+        await running.is_idle()
+        tried = proxy.history.count(removal)
+        running.wake()
+        await running.has_passed(running.passes + 1)
+        kept = await given.client.get(metadata_of(Deployment), OPERAND, "kyma-system")
+
+        assert back is not None
+        assert kept.metadata.uid == back.metadata.uid
+        assert proxy.history.count(removal) == tried
+
+    await given.annotations_on(BtpOperator, "btpoperator", "kyma-system", **{ASKED: "later"})
+    await then.is_gone()
+
+
+@pytest.mark.req("R-101")
+async def test_a_soft_deletion_that_failed_is_tried_again_at_once_by_a_process_that_starts(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    with proxy.on_requests(CUT, AnswerInstead(403, message="not this one"), always):
+        await cut_failed_twice(running, given, then, proxy)
+        await running.stop()
+
+    await running.start(HardDeleteTimeout="0", **RARELY)
 
     await then.is_gone()
     await then.absent(Deployment, OPERAND)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,10 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.btp import reasons
 from stellwerk.operators.btp.api import BtpOperator, BtpOperatorStatus, State
 from stellwerk.operators.btp.btpoperator import plan
-from stellwerk.operators.btp.btpoperator.plan import Blockers, Snapshot
+from stellwerk.operators.btp.btpoperator.plan import Blockers, FailedRemoval, Snapshot
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison, SecretProblem
+from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.reasons import FACTS, Reason
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -503,3 +505,68 @@ def test_users_objects_are_never_at_risk_without_the_force_label(
         assert is_forced or not used
     if isinstance(step, plan.RemoveModule):
         assert not used
+
+
+# ---- a removal that failed
+
+
+def failed_removal(of: BtpOperator, *, users_had_objects: bool) -> FailedRemoval:
+    return FailedRemoval(
+        failure=RemovalFailed("because"), due=0, operator=of, users_had_objects=users_had_objects, brings_back=True
+    )
+
+
+def soft(reason: Reason, **changes: Any) -> BtpOperator:
+    return operator(reason, deleted=True, **{"labels": {"force-delete": "true"}, **changes})
+
+
+@pytest.mark.req("R-112")
+@pytest.mark.parametrize("reason", [Reason.SoftDeleting, Reason.ResourceRemovalFailed])
+@pytest.mark.parametrize("blockers", [Blockers(), USED])
+def test_a_removal_that_failed_pauses_though_its_own_writes_wake_the_cr(reason: Reason, blockers: Blockers) -> None:
+    failed = failed_removal(soft(Reason.SoftDeleting), users_had_objects=bool(blockers))
+
+    assert plan.next_step(seen(soft(reason), blockers=blockers, failed_removal=failed)) == plan.Pause(failed)
+
+
+@pytest.mark.req("R-112")
+def test_the_end_of_some_of_the_users_objects_leaves_the_others_to_the_operand() -> None:
+    failed = failed_removal(soft(Reason.SoftDeleting), users_had_objects=True)
+    instance_left = replace(USED, bindings=())
+
+    assert plan.next_step(
+        seen(soft(Reason.ResourceRemovalFailed), blockers=instance_left, failed_removal=failed)
+    ) == plan.Pause(failed)
+
+
+@pytest.mark.req("R-112")
+@pytest.mark.parametrize(
+    ("changed", "blockers"),
+    [
+        pytest.param({}, Blockers(), id="users have nothing left"),
+        pytest.param({"labels": {}}, USED, id="the force label was taken off"),
+        pytest.param({"labels": {"force-delete": "true", "other": "label"}}, USED, id="another label"),
+        pytest.param({"annotations": {"reconcile.fluxcd.io/requestedAt": "now"}}, USED, id="asked for"),
+        pytest.param({"finalizers": (FINALIZER, "example.com/mine")}, USED, id="another finalizer"),
+    ],
+)
+def test_a_user_who_acts_ends_the_pause_of_a_removal(changed: dict[str, Any], blockers: Blockers) -> None:
+    failed = failed_removal(soft(Reason.SoftDeleting), users_had_objects=True)
+    now = soft(Reason.ResourceRemovalFailed, **changed)
+
+    assert plan.next_step(seen(now, blockers=blockers, failed_removal=failed)) == plan.SetStatus(Reason.HardDeleting)
+
+
+@pytest.mark.req("R-112")
+def test_a_service_instance_that_comes_while_a_removal_pauses_blocks_the_deletion_at_once() -> None:
+    going = operator(Reason.ResourceRemovalFailed, deleted=True)
+    failed = failed_removal(going, users_had_objects=False)
+
+    assert plan.next_step(seen(going, blockers=USED, failed_removal=failed)) == plan.SetStatus(Reason.HardDeleting)
+
+
+@pytest.mark.req("R-112")
+def test_without_the_memory_of_a_failed_removal_as_after_a_restart_it_is_tried_again_at_once() -> None:
+    assert plan.next_step(seen(soft(Reason.ResourceRemovalFailed), blockers=USED)) == plan.SetStatus(
+        Reason.HardDeleting
+    )

@@ -124,6 +124,7 @@ def install(
     )
     metrics.show(lambda: TABLE.as_text(now()), webhooks.ends)
     _wire(controller, observer, tunables, check)
+    manager.on_try_again(reconciler.end_pause)
     manager.add_server("keys", Closing(keys.close))  # after the last pass: one that is under way may take a key
     manager.add_controller(controller)
     manager.add_controller(webhooks)

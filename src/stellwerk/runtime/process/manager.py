@@ -97,6 +97,7 @@ class Manager:
             on_unreadable=self._announce,
             on_repair=self._retry_failed,
         )
+        self._better_handlers: list[Callable[[], None]] = []
         self._leadership = leadership
         self._grace_seconds = grace_seconds
         self._servers: list[tuple[str, Runnable]] = []
@@ -167,7 +168,13 @@ class Manager:
         for informer in self.home.informers:
             if informer.parked is not None:
                 informer.wake()
+        for handler in self._better_handlers:
+            handler()
         self._retry_failed()
+
+    def on_try_again(self, handler: Callable[[], None]) -> None:
+        """Call the handler in each `try_again`, before what has failed is looked at."""
+        self._better_handlers.append(handler)
 
     def _retry_failed(self) -> None:
         for controller in self._controllers:

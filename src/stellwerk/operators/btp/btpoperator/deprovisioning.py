@@ -226,8 +226,6 @@ class Removal:
 
     async def step(self) -> bool:
         """Delete what can go now of the module; True when nothing is left. Raises RemovalFailed."""
-        if why := self.observer.unseen():
-            raise RemovalFailed(why)
         await self._delete_cluster_id_secrets()
         removable = self.observer.removable()
         if not removable:

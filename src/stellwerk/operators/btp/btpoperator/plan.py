@@ -12,6 +12,7 @@ The states and who comes next:
                 │      ▲     └──► Deleting/SoftDeleting ──► (gone)
                 ▼      │ the last instance and binding went, or the force label came
           Warning/ServiceInstancesAndBindingsNotCleaned
+    Deleting ──► Error/ResourceRemovalFailed ──► Deleting/HardDeleting     the pause is over (`FailedRemoval`)
 
 A step that only changes the status (`SetStatus`) is a pass of its own, because Lifecycle Manager and users follow the
 states by a watch. Everything else is decided from what is there, so a pass may be repeated after a crash at any point.
@@ -30,8 +31,10 @@ from stellwerk.kube.types.object_meta import rfc3339
 from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator, State
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison, SecretProblem
+from stellwerk.operators.btp.errors import RemovalFailed
 from stellwerk.operators.btp.reasons import Reason
 from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control.controller import only_status_changed
 
 CHART_UPDATED = "Resource has been updated"
 """The message of `Updated` where the module comes from a chart; alerts compare it."""
@@ -69,6 +72,25 @@ class Blockers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRemoval:
+    """A removal that failed after it may have taken a part of the module away, and that waits for its next try.
+
+    What it deleted, and what is put back meanwhile, wakes the CR: that it was woken must not end the pause. A user who
+    acts does end it: by a change of the CR, or by deleting the last service instance and binding. The end of some of
+    them does not, because then the operand is at work, which ends the services of the others, too.
+    """
+
+    failure: RemovalFailed
+    due: float
+    """When it is tried again at the latest, on the clock's seconds."""
+    operator: BtpOperator
+    """The CR as it was."""
+    users_had_objects: bool
+    brings_back: bool
+    """Whether the module is brought back during the pause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One BtpOperator and all that decides about it. `required_secret` is its content, or what is wrong with it."""
 
@@ -89,6 +111,8 @@ class Snapshot:
     """Whether the module comes from a chart."""
     update_unchecked: bool = False
     """Whether this process has not looked yet if the chart is another version than the one that is applied."""
+    failed_removal: FailedRemoval | None = None
+    """The last try of a removal, where it failed and the next one is not due yet."""
 
     @property
     def state(self) -> State | None:
@@ -206,6 +230,13 @@ class RemoveModule:
     """Users have nothing left: remove the module, then our finalizer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The removal failed, and its next try is not due: keep the module up meanwhile. Next: Turn to HardDeleting."""
+
+    failed: FailedRemoval
+
+
 Step: TypeAlias = (
     Rest
     | NotLeader
@@ -217,6 +248,7 @@ Step: TypeAlias = (
     | HardDelete
     | SoftDelete
     | RemoveModule
+    | Pause
 )
 
 
@@ -336,6 +368,8 @@ def _recovery(seen: Snapshot) -> Step:
 def _deletion(seen: Snapshot) -> Step:
     if not seen.is_held:
         return Rest()
+    if seen.failed_removal is not None and _is_paused(seen, seen.failed_removal):
+        return Pause(seen.failed_removal)
     was_blocked = seen.reason == Reason.ServiceInstancesAndBindingsNotCleaned
     if seen.state is not State.Deleting and not was_blocked:
         return SetStatus(Reason.HardDeleting)
@@ -356,6 +390,13 @@ def _deletion(seen: Snapshot) -> Step:
         return SetStatus(Reason.SoftDeleting)
     bindings_alone = seen.hard_delete_timeout * BINDINGS_FIRST - used if seen.blockers.bindings else timedelta()
     return HardDelete(seen.hard_delete_timeout - used, max(bindings_alone, timedelta()))
+
+
+def _is_paused(seen: Snapshot, failed: FailedRemoval) -> bool:
+    """Whether nothing has happened that lets a removal be tried again before its time."""
+    if seen.blockers and not seen.is_forced:
+        return False
+    return bool(seen.blockers) == failed.users_had_objects and only_status_changed(failed.operator, seen.operator)
 
 
 def blocked_message(blockers: Blockers, home: str = "") -> str:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Never
 
 import msgspec
 
@@ -23,7 +24,7 @@ from stellwerk.operators.btp.btpoperator import deprovisioning, events, plan
 from stellwerk.operators.btp.btpoperator.deprovisioning import Removal
 from stellwerk.operators.btp.btpoperator.diagnose import OperandDiagnosis
 from stellwerk.operators.btp.btpoperator.observe import Observer
-from stellwerk.operators.btp.btpoperator.plan import Snapshot, Step
+from stellwerk.operators.btp.btpoperator.plan import FailedRemoval, Snapshot, Step
 from stellwerk.operators.btp.btpoperator.provisioning import ModuleProgress, Provisioner
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.credentials.credentials import BtpCredentials, CredentialsComparison
@@ -67,6 +68,8 @@ class BtpMemo:
     """How often in a row it ended in an error: its retries become rarer."""
     waiting_since: float | None = None
     """Since when it waits for its module to become ready, or to be deleted, on the clock's seconds."""
+    failed_removal: FailedRemoval | None = None
+    """The last try of its removal, where that failed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,15 +98,18 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
     async def _attempt(self, operator: BtpOperator) -> Next[BtpOperatorStatus]:
         try:
-            seen = self._with_update_check(await self.observer.snapshot(operator))
+            seen = self._with_failed_removal(self._with_update_check(await self.observer.snapshot(operator)))
             step = plan.next_step(seen)
+            if not isinstance(step, plan.Pause):
+                self.memos.of(operator.key).failed_removal = None
             if isinstance(step, plan.ReportSecretProblem | plan.Provision):
                 self.observer.check_sight()
             return await self._carry_out(step, seen)
         except StepFailed as failure:
             settings, state = self.observer.settings(), operator.status.state if operator.status else None
             told = of_chart(failure, settings.chart_path, state) if comes_from_chart(settings) else failure
-            told.retry_after_seconds = self._retry_seconds(operator.key)
+            if told.retry_after_seconds is None:
+                told.retry_after_seconds = self._retry_seconds(operator.key)
             raise told from failure.__cause__
 
     def _with_update_check(self, seen: Snapshot) -> Snapshot:
@@ -113,6 +119,11 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         due = seen.from_chart and not self._update_checked
         self._update_checked = seen.from_chart and not (due and seen.state in (State.Ready, State.Error))
         return replace(seen, update_unchecked=due)
+
+    def _with_failed_removal(self, seen: Snapshot) -> Snapshot:
+        failed = self.memos.of(seen.operator.key).failed_removal
+        is_due = failed is None or self.observer.clock.monotonic() >= failed.due
+        return seen if is_due else replace(seen, failed_removal=failed)
 
     def report(self, obj: BtpOperator, failure: ReconcileError) -> BtpOperatorStatus | None:
         """The status that shows a failure."""
@@ -153,6 +164,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
                 return await self._soft_delete(seen)
             case plan.RemoveModule():
                 return await self._remove_module(seen)
+            case plan.Pause(failed):
+                return await self._keep_up_until_due(seen, failed)
 
     # Leading
 
@@ -324,23 +337,23 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         return Next(self._status(seen, Reason(seen.reason), message), within if within < inf else None)
 
     async def _give_up_hard_delete(self, seen: Snapshot, refusal: str = "") -> Next[BtpOperatorStatus]:
-        await or_fail(self.removal.note_start(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION), RemovalFailed)
-        resisting = await self.removal.resisting()
-        return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*events.given_up(resisting, refusal))
+        note = self.removal.note_start(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION)
+        is_first = await or_fail(note, RemovalFailed)
+        notices = events.given_up(await self.removal.resisting(), refusal) if is_first else ()
+        return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*notices)
 
     async def _soft_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         """Cut what is left loose. What resists more than once may do so for long: the module is brought back meanwhile.
 
-        The operand may then still end instances and bindings as it should. A first failure is mostly a passing one,
-        and the next try, half a minute later, would take away again what has just come up.
+        The operand may then still end instances and bindings as it should, until the pause is over. A first failure is
+        mostly a passing one, and the next try, half a minute later, would take away again what has just come up.
         """
         if not await or_fail(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
             return Next.after(RESIST_SECONDS)
         try:
             kept = await self.removal.cut_loose()
-        except RemovalFailed:
-            if self.memos.of(seen.operator.key).failures:
-                await self._restore(seen)
+        except RemovalFailed as failure:
+            self._begin_pause(seen, failure, brings_back=self.memos.of(seen.operator.key).failures > 0)
             raise
         return Next[BtpOperatorStatus].after(RESIST_SECONDS).with_events(*events.kept(kept))
 
@@ -351,11 +364,14 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             raise RemovalFailed(str(failure)) from failure
         if self.removal.endangers_users() and not await self._users_have_nothing():
             return self._waiting_for_sight(seen)
+        if why := self.observer.unseen():
+            await self._restore(seen)
+            raise RemovalFailed(why)
         try:
             if not await self.removal.step():
                 return self._saying_what_is_left(seen, "the module to go", self.removal.left())
-        except RemovalFailed:
-            await self._restore(seen)
+        except RemovalFailed as failure:
+            self._begin_pause(seen, failure, brings_back=True)
             raise
         if not await self._users_have_nothing():
             return self._waiting_for_sight(seen)
@@ -373,13 +389,42 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
     async def _users_have_nothing(self) -> bool:
         return await or_fail(self.removal.users_have_nothing(), RemovalFailed)
 
-    async def _restore(self, seen: Snapshot) -> None:
-        """A half-removed module is of no use: restore it while the removal waits for its next try."""
-        if isinstance(seen.required_secret, BtpCredentials):
-            try:
-                await self.provisioner.bring_up(seen.operator, seen.required_secret)
-            except StepFailed:
-                return  # the removal's own failure is the one to report
+    def _begin_pause(self, seen: Snapshot, failure: RemovalFailed, *, brings_back: bool) -> None:
+        """The removal failed: from the next pass on the module is kept up, until the removal is tried again."""
+        seconds = self._retry_seconds(seen.operator.key)
+        failure.retry_after_seconds = 0.0 if brings_back else seconds
+        self.memos.of(seen.operator.key).failed_removal = FailedRemoval(
+            failure=failure,
+            due=self.observer.clock.monotonic() + seconds,
+            operator=seen.operator,
+            users_had_objects=bool(seen.blockers),
+            brings_back=brings_back,
+        )
+
+    def end_pause(self) -> None:
+        """What a removal failed for may be mended, though no watch shows it: try it again."""
+        for key in self.observer.leader_key():
+            self.memos.of(key).failed_removal = None
+
+    async def _keep_up_until_due(self, seen: Snapshot, failed: FailedRemoval) -> Never:
+        """Bring the module back as far as it goes now, and raise the failure again, which is what users must read."""
+        longest = await self._restore(seen) if failed.brings_back else inf
+        seconds = min(failed.due - self.observer.clock.monotonic(), longest)
+        failed.failure.retry_after_seconds = max(0.0, seconds)
+        raise failed.failure.with_traceback(None)
+
+    async def _restore(self, seen: Snapshot) -> float:
+        """A half-removed module is of no use: restore it while the removal waits for its next try.
+
+        Returns after which time to look again at the latest.
+        """
+        if not isinstance(seen.required_secret, BtpCredentials):
+            return inf
+        try:
+            progress = await self.provisioner.bring_up(seen.operator, seen.required_secret)
+        except StepFailed:
+            return FIRST_RETRY_SECONDS  # the removal's own failure is the one to report
+        return self._no_later_than_held(progress, inf)
 
     async def _hand_over(self, seen: Snapshot) -> None:
         """Let the CR go, and the next one begin; where only one place may lead, there is no next one."""
