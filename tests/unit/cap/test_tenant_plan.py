@@ -25,6 +25,7 @@ from stellwerk.operators.cap.tenant.plan import (
     Release,
     Rest,
     ShowFailure,
+    ShowReady,
     Start,
     TenantSnapshot,
 )
@@ -45,8 +46,11 @@ V1, V2 = ready("bookshop-v1", "1.0.0"), ready("bookshop-v2", "2.0.0")
 UNREADY = given.version(name="bookshop-v2", version="2.0.0")
 
 
-def a_tenant(version: str = "", current: str = "", strategy: str = "", deleted: bool = False) -> CAPTenant:
-    """A tenant with all its metadata."""
+def a_tenant(
+    version: str = "", current: str = "", strategy: str = "", deleted: bool = False, state: str | None = None
+) -> CAPTenant:
+    """A tenant with all its metadata. It is Ready if it has a version and no other state is given."""
+    shown = state if state is not None else TenantState.READY if current else TenantState.UNKNOWN
     bare = given.tenant()
     lacking = plan.absent(bare, given.application())
     assert lacking is not None
@@ -60,7 +64,7 @@ def a_tenant(version: str = "", current: str = "", strategy: str = "", deleted: 
             "version": version,
             "versionUpgradeStrategy": strategy,
         },
-        "status": {"currentCAPApplicationVersionInstance": current},
+        "status": {"currentCAPApplicationVersionInstance": current, "state": shown},
     }
     tenant = msgspec.convert(body, CAPTenant)
     labels = {**bare.metadata.labels, **tenant.metadata.labels}
@@ -296,6 +300,33 @@ def test_a_tenant_that_never_follows_stays_where_it_is() -> None:
     assert decided(a_tenant("2.0.0", "bookshop-v1", strategy="never")) == Rest()
 
 
+@pytest.mark.parametrize("state", ["Upgrading", "UpgradeError"])
+@pytest.mark.parametrize("strategy", ["", "never"])
+def test_a_tenant_that_is_back_at_its_version_is_ready_whatever_became_of_an_upgrade(state: str, strategy: str) -> None:
+    back = a_tenant("1.0.0", "bookshop-v1", strategy, state=state)
+    failed = an_operation("upgrade", "Failed", "bookshop-v2")
+    asked = an_operation("upgrade", version="bookshop-v2")
+    done = an_operation("upgrade", "Completed", "bookshop-v2")
+
+    assert decided(back, failed) == ShowReady()
+    assert decided(back, failed, versions=(V1,)) == ShowReady(), "the version of the upgrade is gone"
+    assert decided(back) == ShowReady(), "its operation was deleted"
+    assert decided(back, asked) == AwaitOperation(asked)
+    assert decided(back, done) == Record(done)
+    assert decided(a_tenant("1.0.0", "bookshop-v1", strategy), failed) == Rest()
+
+
+@pytest.mark.parametrize("state", ["Upgrading", "UpgradeError"])
+def test_a_tenant_that_never_follows_shows_the_failure_of_an_upgrade_to_the_version_that_it_names(state: str) -> None:
+    stays = a_tenant("2.0.0", "bookshop-v1", "never", state=state)
+    failed = an_operation("upgrade", "Failed", "bookshop-v2")
+
+    assert decided(stays, failed) == ShowFailure(failed)
+    assert decided(stays, failed, versions=(V1,)) == ShowFailure(failed), "no version with this number is Ready"
+    assert decided(stays, an_operation("upgrade", "Failed", "bookshop-v3")) == ShowReady()
+    assert decided(stays) == ShowReady(), "its operation was deleted"
+
+
 def test_an_upgrade_waits_for_its_version() -> None:
     assert isinstance(decided(a_tenant("2.0.0", "bookshop-v1"), versions=(V1, UNREADY)), AwaitVersion)
 
@@ -369,6 +400,45 @@ def test_a_tenant_stays_ready_during_an_upgrade_and_after_a_failed_one() -> None
     for phases, state in ((plan.UNDER_WAY, "Upgrading"), (plan.FAILED, "UpgradeError"), (plan.SUCCEEDED, "Ready")):
         status = plan.status_of(tenant, phases[Operation.UPGRADE], "", NOW)
         assert (status.state, status.conditions[0].status) == (state, "True")
+
+
+def test_a_tenant_that_is_back_at_its_version_shows_how_it_came_to_it() -> None:
+    provisioned = a_tenant("1.0.0", "bookshop-v1", state="UpgradeError")
+    upgraded = msgspec.structs.replace(provisioned.status, previous_versions=("bookshop-v0",))
+
+    for tenant, reason in (
+        (provisioned, "ProvisioningCompleted"),
+        (msgspec.structs.replace(provisioned, status=upgraded), "UpgradeCompleted"),
+    ):
+        status = plan.at_rest(tenant, NOW)
+        assert (status.state, status.observed_generation, status.current_version) == ("Ready", 1, "bookshop-v1")
+        (ready,) = status.conditions
+        assert (ready.status, ready.reason) == ("True", reason)
+        assert ready.message == "CAPApplicationVersion bookshop-v1 is in use, and no operation is under way"
+
+
+@pytest.mark.parametrize(
+    ("state", "current", "shown"),
+    [
+        ("Upgrading", "bookshop-v1", "Ready"),
+        ("UpgradeError", "bookshop-v1", "UpgradeError"),
+        ("Ready", "bookshop-v1", "Ready"),
+        ("Provisioning", "", ""),
+        ("ProvisioningError", "", "ProvisioningError"),
+        ("", "", ""),
+    ],
+)
+def test_a_tenant_that_waits_for_a_version_shows_no_operation_as_under_way(
+    state: str, current: str, shown: str
+) -> None:
+    tenant = a_tenant("3.0.0", current, state=state)
+    phase = plan.UNDER_WAY[Operation.UPGRADE if current else Operation.PROVISIONING]
+    status = plan.status_of(tenant, phase, "under way", NOW)
+    tenant = msgspec.structs.replace(tenant, status=msgspec.structs.replace(status, state=state))
+
+    status = plan.waiting(tenant, "waits", NOW)
+
+    assert (status.state, status.conditions[0].is_true, status.conditions[0].message) == (shown, bool(current), "waits")
 
 
 def test_the_former_version_joins_the_previous_ones_of_which_the_oldest_goes() -> None:

@@ -223,6 +223,44 @@ async def test_a_failed_upgrade_leaves_the_tenant_ready_on_its_former_version(ru
     assert tenant.status.current_version == "shop-v3"
 
 
+async def test_a_provider_whose_failed_version_is_deleted_is_ready_again_and_new_subscribers_are_provisioned(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(provider={"subDomain": "provider", "tenantId": "provider-id"})
+    await shop.release("1")
+    await shop.shows_application("VersionExists", state="Consistent")
+    await shop.release("2", job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("UpgradeFailed", state="UpgradeError", name="shop-provider")
+
+    await shop.client.delete(metadata_of(CAPApplicationVersion), "shop-v2", shop.namespace)
+
+    saying = "CAPApplicationVersion shop-v1 is in use"
+    tenant = await shop.tenant_shows("ProvisioningCompleted", name="shop-provider", saying=saying)
+    assert tenant.spec.version == "1.0.0"
+    await shop.subscribe()
+    tenant = await shop.tenant_shows("ProvisioningCompleted")
+    assert tenant.status.current_version == "shop-v1"
+    await shop.shows_application("VersionExists", state="Consistent")
+
+
+async def test_a_tenant_that_leaves_an_upgrade_while_its_job_runs_follows_to_the_next_version(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", job("mtxs", fate="hang", activeDeadlineSeconds=5), router())
+    await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
+    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    await shop.set_version("1.0.0")
+    await shop.ends(upgrade.metadata.name)
+
+    await shop.release("3")
+
+    tenant = await shop.tenant_shows("UpgradeCompleted")
+    assert tenant.status.current_version == "shop-v3"
+
+
 @pytest.mark.req("CAP-40")
 async def test_the_oldest_of_many_previous_versions_goes(running: Running, shop: Shop) -> None:
     await shop.open(host="shop.example.com")

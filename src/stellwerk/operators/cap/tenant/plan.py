@@ -10,6 +10,10 @@ one. So no operation is started twice, and none is forgotten.
 | is being deleted | deprovisioning of its current version |
 | has no current version | provisioning |
 | has another version than it should have, and follows versions | an upgrade |
+| shows an upgrade, and has the version that it should have, or never follows | to be shown as Ready again |
+
+The last row is a tenant that is back at its version after an upgrade failed: an application moves no tenant that shows
+an upgrade, and counts one that shows a failure as failed.
 """
 
 from __future__ import annotations
@@ -158,6 +162,11 @@ class ShowFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowReady:
+    """No operation brings the tenant to another version, and its status shows one: it is Ready with what it has."""
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """An operation has to be created."""
 
@@ -174,7 +183,9 @@ class Release:
     operation: CAPTenantOperation | None = None
 
 
-Decision: TypeAlias = Rest | Refuse | Prepare | AwaitVersion | AwaitOperation | Record | ShowFailure | Start | Release
+Decision: TypeAlias = (
+    Rest | Refuse | Prepare | AwaitVersion | AwaitOperation | Record | ShowFailure | ShowReady | Start | Release
+)
 
 
 def decide(seen: TenantSnapshot) -> Decision:
@@ -198,8 +209,16 @@ def decide(seen: TenantSnapshot) -> Decision:
     current = tenant.status.current_version
     has_wanted = wanted.metadata.name == current if wanted is not None else seen.hides(current) and _was_ready(tenant)
     if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER or has_wanted:
-        return _unrecorded(seen, Operation.UPGRADE) or Rest()
+        return _unrecorded(seen, Operation.UPGRADE) or _stay(seen, has_wanted=has_wanted)
     return _bring_to_version(seen, Operation.UPGRADE)
+
+
+def _stay(seen: TenantSnapshot, *, has_wanted: bool) -> Rest | ShowFailure | ShowReady:
+    """A tenant that stays at its current version. It never follows, unless it has the wanted one."""
+    if seen.tenant.status.state == TenantState.READY:
+        return Rest()
+    failed = None if has_wanted else _failure(seen, Operation.UPGRADE, _wanted_version(seen))
+    return ShowReady() if failed is None else ShowFailure(failed)
 
 
 def _without_application(seen: TenantSnapshot) -> Rest | Refuse:
@@ -274,17 +293,22 @@ def _bring_to_version(seen: TenantSnapshot, operation: Operation) -> Decision:
     """Provisioning or an upgrade to the version that the tenant should have."""
     if (unrecorded := _unrecorded(seen, operation)) is not None:
         return unrecorded
-    last = _last(seen, operation)
     version = _wanted_version(seen)
-    if (
-        last is not None
-        and not _succeeded(last)
-        and (version is None or last.spec.version_name == version.metadata.name)
-    ):
-        return ShowFailure(last)
+    if (failed := _failure(seen, operation, version)) is not None:
+        return ShowFailure(failed)
     if version is None:
         return AwaitVersion(_why_no_version(seen))
     return Start(operation, version, [each for each in seen.operations if each.spec.operation == operation])
+
+
+def _failure(
+    seen: TenantSnapshot, operation: Operation, wanted: CAPApplicationVersion | None
+) -> CAPTenantOperation | None:
+    """The last operation of this type, where it failed and the tenant should not have another version than its."""
+    last = _last(seen, operation)
+    if last is None or _succeeded(last):
+        return None
+    return last if wanted is None or last.spec.version_name == wanted.metadata.name else None
 
 
 def _unrecorded(seen: TenantSnapshot, operation: Operation) -> Record | None:
@@ -425,6 +449,31 @@ def recorded(
         previous_versions=previous,
         last_full_reconciliation_time=kubernetes_time(now),
     )
+
+
+def at_rest(tenant: CAPTenant, now: datetime) -> TenantStatus:
+    """The status of a tenant that stays at its current version: that of the operation which brought it there."""
+    brought = Operation.UPGRADE if tenant.status.previous_versions else Operation.PROVISIONING
+    message = f"CAPApplicationVersion {tenant.status.current_version} is in use, and no operation is under way"
+    return status_of(tenant, SUCCEEDED[brought], message, now)
+
+
+def waiting(tenant: CAPTenant, message: str, now: datetime) -> TenantStatus:
+    """The status of a tenant that waits for its version.
+
+    It shows no operation as under way: an application gives no version to a tenant that shows one.
+    """
+    status = tenant.status
+    state = status.state
+    if state == TenantState.UPGRADING:
+        status, state = at_rest(tenant, now), TenantState.READY
+    elif state == TenantState.PROVISIONING:
+        state = TenantState.UNKNOWN
+    shown = conditions.find(status.conditions, READY)
+    is_ready = shown is not None and shown.is_true
+    reason = shown.reason if shown is not None and is_ready else TenantReason.ProcessingStarted
+    ready = condition(tenant, is_ready, reason, message)
+    return msgspec.structs.replace(observed(tenant, status, now, ready), state=state)
 
 
 def waiting_message(operation: CAPTenantOperation) -> str:

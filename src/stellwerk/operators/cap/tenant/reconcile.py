@@ -87,6 +87,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 return await self._record(seen, operation)
             case plan.ShowFailure(operation):
                 return await self._show_failure(seen, operation)
+            case plan.ShowReady():
+                return await self._show_ready(seen)
             case plan.Start() as start:
                 return await self._start(seen, start)
             case plan.Release(operation):
@@ -123,9 +125,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     async def _await_version(self, seen: TenantSnapshot, message: str) -> Answer:
         """Without a version the tenant waits; one that has a former version goes on using it."""
         notices = await self._keep_routes(seen)
-        shown = _ready_of(seen.tenant)
-        reason = shown.reason if shown.is_true else TenantReason.ProcessingStarted
-        status = self._with_ready(seen.tenant, shown.is_true, reason, message)
+        status = plan.waiting(seen.tenant, message, self.clock.now())
         return Next.done(status).without_event().with_events(*notices)
 
     async def _start(self, seen: TenantSnapshot, start: plan.Start) -> Answer:
@@ -174,6 +174,10 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         if (shown.reason, shown.message) != (phase.reason, conditions.truncated(message)):
             notices = [_event(phase, message, Severity.WARNING), *notices]
         return answer.with_events(*notices)
+
+    async def _show_ready(self, seen: TenantSnapshot) -> Answer:
+        notices = await self._keep_routes(seen)
+        return Next.done(plan.at_rest(seen.tenant, self.clock.now())).without_event().with_events(*notices)
 
     async def _release(self, tenant: CAPTenant, operation: CAPTenantOperation | None) -> Answer:
         await finalizer.remove(self.client, tenant, names.TENANT_FINALIZER)
