@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -13,6 +14,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.status import RetryProgress
 from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, OperationState
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
 from stellwerk.operators.cap.operation import plan
 from stellwerk.operators.cap.operation.plan import (
     Acknowledge,
@@ -75,7 +77,8 @@ def a_job(number: int, condition: str = "", *, name: str = "") -> Job:
 
 
 def action(operation: CAPTenantOperation, *jobs: Job) -> plan.Action:
-    return plan.next_action(Snapshot(operation=operation, tenant=given.tenant(), jobs=jobs), NOW)
+    seen = Snapshot(operation=operation, tenant=given.tenant(), version=given.version(), jobs=jobs)
+    return plan.next_action(seen, NOW)
 
 
 def asked(status: JsonObject, request: str = "1") -> CAPTenantOperation:
@@ -138,10 +141,10 @@ def test_an_operation_gives_up_the_identity_of_the_first_releases_even_before_it
         tenant, metadata=msgspec.structs.replace(tenant.metadata, labels={**tenant.metadata.labels, **legacy})
     )
     operation = prepared(labels={**plan.marks_of(given.tenant(), "upgrade")["labels"], **legacy})
-    seen = Snapshot(operation=operation, tenant=tenant, application=given.application())
+    seen = Snapshot(operation=operation, tenant=tenant, application=given.application(), version=given.version())
 
     assert plan.next_action(seen, NOW) == Prepare({"labels": {"sme.sap.com/btp-app-identifier-hash": None}})
-    without = Snapshot(operation=prepared(), tenant=tenant, application=given.application())
+    without = replace(seen, operation=prepared())
     assert isinstance(plan.next_action(without, NOW), RunStep)
 
 
@@ -264,7 +267,7 @@ RETRIED = given.application(jobRetry={"maxAttempts": 3, "delaySeconds": 60})
 
 
 def by_itself(operation: CAPTenantOperation, *jobs: Job, now: datetime = NOW) -> plan.Action:
-    seen = Snapshot(operation=operation, tenant=given.tenant(), application=RETRIED, jobs=jobs)
+    seen = Snapshot(operation=operation, tenant=given.tenant(), application=RETRIED, version=given.version(), jobs=jobs)
     return plan.next_action(seen, now)
 
 
@@ -345,6 +348,97 @@ def test_an_operation_without_its_tenant_is_released_as_soon_as_no_job_of_it_run
     assert isinstance(orphaned(None, a_job(1), second, **deleted), RunStep), "one of its Jobs runs"
     assert orphaned(None, a_job(1, "Complete"), second, **deleted) == Release(), "both have ended"
     assert isinstance(orphaned(None), RunStep), "the cache of tenants may be behind"
+
+
+PAUSES: JsonObject = {
+    "currentStep": 2,
+    "retry": {"attempts": 2, "job": "uid-job-2", "nextAttemptTime": "2026-01-01T01:00:00Z"},
+}
+
+
+def leaving(*, ready: bool) -> CAPApplicationVersion:
+    """A version that is being deleted."""
+    condition: JsonObject = {"type": "Ready", "status": str(ready), "reason": "DeleteTriggered", "message": ""}
+    found = given.version()
+    return msgspec.structs.replace(
+        found,
+        metadata=msgspec.structs.replace(found.metadata, deletion_timestamp=NOW),
+        status=msgspec.convert({"state": "Deleting", "conditions": [condition]}, VersionStatus),
+    )
+
+
+def without_version(
+    operation: CAPTenantOperation, *jobs: Job, version: CAPApplicationVersion | None = None, hidden: bool = False
+) -> plan.Action:
+    seen = Snapshot(
+        operation=operation,
+        tenant=given.tenant(),
+        application=RETRIED,
+        version=version,
+        is_version_hidden=hidden,
+        jobs=jobs,
+    )
+    return plan.next_action(seen, NOW)
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (None, "does not exist: create it again, or set another spec.version of CAPTenant shop/acme"),
+        (leaving(ready=False), "is being deleted, and is not Ready: set another spec.version of CAPTenant shop/acme"),
+    ],
+    ids=["gone", "going, and not Ready"],
+)
+@pytest.mark.parametrize("kind", ["upgrade", "provisioning", "deprovisioning"])
+def test_an_operation_that_needs_a_job_of_a_lost_version_has_failed_unless_its_tenant_goes(
+    kind: str, version: CAPApplicationVersion | None, message: str
+) -> None:
+    def of_kind(status: JsonObject) -> CAPTenantOperation:
+        found = prepared(status=status)
+        return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, operation=kind))
+
+    begins = without_version(of_kind({"currentStep": 2}), version=version)
+    pauses = without_version(of_kind(PAUSES), a_job(2, "Failed"), version=version)
+
+    if kind == "deprovisioning":
+        assert isinstance(begins, RunStep)
+        assert isinstance(pauses, Pause)
+        return
+    named = "step 2/2 : CAPApplicationVersion bookshop-v1 of CAPTenantOperation shop/acme-op"
+    for failed in (begins, pauses):
+        assert isinstance(failed, Report)
+        assert (failed.state, failed.reason) == (OperationState.FAILED, OperationReason.StepFailed)
+        assert (failed.has_ended, failed.failed_step) == (True, 2)
+        assert failed.message == f"{named} {message}"
+
+
+def test_a_job_of_a_lost_version_goes_on_and_its_failure_is_not_repeated() -> None:
+    runs = without_version(prepared(status={"currentStep": 2}), a_job(2))
+    failed = without_version(prepared(status={"currentStep": 2}), a_job(2, "Failed"))
+    done = without_version(prepared(status={"currentStep": 2}), a_job(2, "Complete"))
+
+    for each, decision in ((runs, AwaitJob), (failed, JobStepFailed), (done, Advance)):
+        assert isinstance(each, RunStep)
+        assert isinstance(each.decision, decision)
+
+
+def test_a_version_that_cannot_be_read_or_goes_while_it_is_ready_is_not_lost() -> None:
+    begun = prepared(status={"currentStep": 2})
+
+    assert isinstance(without_version(begun, hidden=True), RunStep)
+    assert isinstance(without_version(begun, version=leaving(ready=True)), RunStep)
+    assert isinstance(without_version(begun, version=given.version()), RunStep), "it may become Ready again"
+
+
+def test_a_request_to_an_operation_whose_version_is_lost_is_handled_and_fails() -> None:
+    again = without_version(asked({**FAILED, "failedStep": 2}), a_job(2, "Failed"))
+    recorded = recorded_by(again)
+
+    failed = without_version(asked(recorded), a_job(2, "Failed"))
+
+    assert isinstance(failed, Report)
+    status = plan.status_of(asked(recorded), failed, NOW)
+    assert (status.state, status.last_handled_retry) == ("Failed", "1")
 
 
 def test_an_operation_that_is_deleted_shows_it_until_its_end() -> None:

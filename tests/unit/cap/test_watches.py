@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.watches import Caches, wire_applications, wire_versions
+from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.process.manager import Manager
 
 
@@ -100,6 +102,26 @@ def test_what_waits_for_an_object_that_cannot_be_read_goes_on_when_that_is_gone(
     woken.clear()
     found.applications.take(Removed(odd))
     assert woken == [ObjectKey(given.NAMESPACE, "bookshop-v1")]
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_version_that_is_being_deleted_goes_on_when_an_operation_with_it_changes(
+    manager: Manager, leaves: bool
+) -> None:
+    found, wired = Caches(manager), list[tuple[Any, Any]]()
+    version = given.version()
+    if leaves:
+        version = msgspec.structs.replace(
+            version, metadata=msgspec.structs.replace(version.metadata, deletion_timestamp=datetime.now(UTC))
+        )
+    found.versions.take(Synced((version,), "1"))
+    fields = {"queue": None, "primary": found.versions}
+    wire_versions(cast("Any", SimpleNamespace(**fields, watches=lambda *each: wired.append(each))), found)
+    (keys,) = (keys for informer, keys in wired if informer is found.operations)
+    operation = given.operation("upgrade")
+    expected = [version.key] if leaves else []
+    assert keys(Delta(None, operation)) == expected
+    assert keys(Delta(operation, None)) == expected
 
 
 @pytest.mark.parametrize("kind", [Domain, ClusterDomain])

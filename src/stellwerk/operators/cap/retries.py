@@ -20,7 +20,13 @@ from stellwerk.api.batch import Job
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import RetryProgress
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
+from stellwerk.operators.cap.kinds.tenant import (
+    CAPTenant,
+    CAPTenantOperation,
+    OperationState,
+    OperationStatus,
+    TenantStatus,
+)
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
 from stellwerk.runtime.control.jobs import JobStepFailed, RestartJob, StepDecision
 
@@ -46,6 +52,17 @@ def is_pending(obj: Retried) -> bool:
 def is_unread(obj: Retried) -> bool:
     """Whether the status has to show another request as handled, or none: a request that is gone may come again."""
     return request(obj) != obj.status.last_handled_retry
+
+
+def is_under_way(operation: CAPTenantOperation) -> bool:
+    """Whether an operation has not ended, or runs its failed step again because a user asks for that."""
+    return not operation.has_ended or is_asked_again(operation)
+
+
+def is_asked_again(operation: CAPTenantOperation) -> bool:
+    """Whether a user asks for the failed step of an operation that has ended."""
+    has_failed = operation.status.state == OperationState.FAILED and bool(operation.spec.steps)
+    return has_failed and is_pending(operation)
 
 
 def acknowledged(obj: Retried, status: S) -> S:

@@ -249,13 +249,18 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
 def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Caches) -> None:
     """A version goes on when its objects, its application, its domains or the Secrets of its services change.
 
-    One that is being deleted waits for the tenants that use it. Of the Secrets with credentials only those that are
-    gone matter: the version itself writes them.
+    One that is being deleted waits for the tenants and operations that use it. Of the Secrets with credentials only
+    those that are gone matter: the version itself writes them.
     """
 
     def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
         versions = seen.versions.store.by(BY_APPLICATION, str(delta.latest.application_key))
         return [each.key for each in versions if each.metadata.is_terminating]
+
+    def of_operation(delta: Delta[CAPTenantOperation]) -> list[ObjectKey]:
+        operation = delta.latest
+        version = seen.versions.store.get(ObjectKey(delta.key.namespace, operation.spec.version_name))
+        return [version.key] if version is not None and version.metadata.is_terminating else []
 
     def of_lost(delta: Delta[PartialObjectMetadata]) -> Sequence[ObjectKey]:
         return owners(CAPApplicationVersion.resource)(delta) if delta.new is None else ()
@@ -267,6 +272,7 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
         controller.watches(informer, owners(CAPApplicationVersion.resource))
     _wire_surroundings(controller, seen)
     controller.watches(seen.tenants, of_tenant)
+    controller.watches(seen.operations, of_operation)
     _wakes_namespace(seen.tenants, controller, concerns=lambda each: each.metadata.is_terminating)
     seen.secrets_wake(controller, lambda application: _of_application(seen.versions, application))
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from tests.cluster.cap.conftest import Running
-from tests.cluster.cap.shop import Shop, job, router
+from tests.cluster.cap.shop import Shop, job, ready, router
 
 from stellwerk.api.core import Namespace
 from stellwerk.api.events import Event
@@ -259,6 +259,60 @@ async def test_a_tenant_that_leaves_an_upgrade_while_its_job_runs_follows_to_the
 
     tenant = await shop.tenant_shows("UpgradeCompleted")
     assert tenant.status.current_version == "shop-v3"
+
+
+async def test_a_version_waits_for_an_upgrade_that_its_tenant_has_left_and_without_the_version_that_fails(
+    running: Running, shop: Shop
+) -> None:
+    """The upgrade waits for its next attempt all the while."""
+    await shop.open(jobRetry={"maxAttempts": 3, "delaySeconds": 3600})
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
+    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    await shop.pauses(upgrade.metadata.name)
+    await shop.set_version("1.0.0")
+    await running.settled(shop.client)
+
+    version = metadata_of(CAPApplicationVersion)
+    await shop.client.delete(version, "shop-v2", shop.namespace)
+    shown = await shop.version_shows("DeleteTriggered", "2", state="Deleting")
+    await running.settled(shop.client)
+    waits = conditions.find(shown.status.conditions, "Ready")
+    assert waits is not None
+    assert waits.message == f"the version is deleted when no operation runs its Jobs any more: {upgrade.metadata.name}"
+    assert await shop.client.find(version, "shop-v2", shop.namespace) is not None
+
+    released = MergePatch({"metadata": {"finalizers": None}})
+    await shop.client.patch(version, "shop-v2", shop.namespace, released)
+    failed = await shop.ends(upgrade.metadata.name)
+    assert failed.status.state == "Failed"
+    await shop.tenant_shows("ProvisioningCompleted", saying="CAPApplicationVersion shop-v1 is in use")
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+
+    async def gone() -> bool:
+        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
+
+    await eventually(gone, within=30)
+
+
+async def test_a_deleted_version_goes_when_the_upgrade_that_its_tenant_has_left_has_ended(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", job("mtxs", fate="hang", activeDeadlineSeconds=5), router())
+    await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
+    await shop.set_version("1.0.0")
+    version = metadata_of(CAPApplicationVersion)
+    await shop.client.delete(version, "shop-v2", shop.namespace)
+
+    async def gone() -> bool:
+        return await shop.client.find(version, "shop-v2", shop.namespace) is None
+
+    await eventually(gone, within=60)
+    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    assert "DeadlineExceeded" in ready(upgrade)[1], "its Job ended while the version was there"
 
 
 @pytest.mark.req("CAP-40")

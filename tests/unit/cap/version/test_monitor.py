@@ -81,6 +81,20 @@ async def test_a_tenant_that_cannot_be_read_keeps_all_versions_of_its_namespace(
     assert events.sent == ["bookshop-v1"]
 
 
+async def test_an_operation_under_way_keeps_its_version() -> None:
+    events = Events()
+    made, caches = monitor(events, "bookshop")
+    owner: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenant", "name": "acme", "uid": "uid-acme"}
+    metadata = given.metadata("acme-op", ownerReferences=[{**owner, "controller": True}])
+    caches.operations.take(Synced((given.operation("upgrade", metadata=metadata),), "1"))
+    await made.look()
+    assert events.sent == []
+
+    caches.operations.take(Synced((), "2"))
+    await made.look()
+    assert events.sent == ["bookshop-v1"]
+
+
 async def test_an_application_that_fails_keeps_no_other_from_its_look() -> None:
     events = Events(fails="bookshop")
     made, _ = monitor(events, "bookshop", "musicshop")

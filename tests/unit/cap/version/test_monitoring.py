@@ -16,6 +16,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version import monitoring
 from stellwerk.operators.cap.version.monitoring import Answer, Question, UnusableRule
 
+OWNER: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenant", "name": "acme", "uid": "uid-acme"}
 READY: JsonObject = {"type": "Ready", "status": "True", "reason": "WorkloadsReady", "message": "ready"}
 
 
@@ -59,17 +60,28 @@ def test_older_versions_that_no_tenant_needs_are_candidates() -> None:
     versions = [a_version(number) for number in ("1.0.0", "1.5.0", "2.0.0", "3.0.0")]
     newer = a_version("4.0.0", ready=False)
     tenants = [a_tenant("2.0.0", "bookshop-v1.0.0")]
-    found = monitoring.candidates([*versions, newer], tenants)
+    found = monitoring.candidates([*versions, newer], tenants, ())
     assert [version.metadata.name for version in found] == ["bookshop-v1.5.0"]
 
 
 def test_a_version_with_the_number_that_a_tenant_asks_for_is_no_candidate() -> None:
     versions = [a_version("2.0.0"), a_version("2.0.0", "-fix"), a_version("3.0.0")]
-    assert monitoring.candidates(versions, [a_tenant("2.0.0", "bookshop-v2.0.0")]) == []
+    assert monitoring.candidates(versions, [a_tenant("2.0.0", "bookshop-v2.0.0")], ()) == []
+
+
+def test_a_version_that_an_operation_under_way_needs_is_no_candidate() -> None:
+    versions = [a_version("1.0.0"), a_version("2.0.0")]
+    owner: JsonObject = {**OWNER, "controller": True}
+    metadata = given.metadata("acme-op", ownerReferences=[owner])
+    operation = given.operation("upgrade", metadata=metadata)
+    spec = msgspec.structs.replace(operation.spec, version_name="bookshop-v1.0.0")
+    operation = msgspec.structs.replace(operation, spec=spec)
+    assert monitoring.candidates(versions, (), [operation]) == []
+    assert monitoring.candidates(versions, (), ()) == versions[:1]
 
 
 def test_without_a_ready_version_none_is_a_candidate() -> None:
-    assert monitoring.candidates([a_version("1.0.0", ready=False)], ()) == ()
+    assert monitoring.candidates([a_version("1.0.0", ready=False)], (), ()) == ()
 
 
 def test_metrics_are_asked_about_the_service_of_their_workload() -> None:

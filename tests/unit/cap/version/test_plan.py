@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import msgspec
-from tests.unit.cap.given import NAMESPACE, application, tenant, version
+import pytest
+from tests.unit.cap.given import NAMESPACE, application, operation, tenant, version
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -14,7 +15,7 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import RetryProgress
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import plan
@@ -187,6 +188,42 @@ def test_a_deleted_version_is_kept_while_a_tenant_uses_it() -> None:
     hidden = plan.next_action(VersionSnapshot(version=deleting, hidden_tenants=(ObjectKey("shop", "acme"),)))
     assert isinstance(hidden, Report)
     assert "cannot be read" in hidden.message
+
+
+def an_operation(*, ended: str = "", asked: str = "", owned: bool = True) -> CAPTenantOperation:
+    """An operation with the version `bookshop-v1`, under way or ended."""
+    owner: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenant", "name": "acme", "uid": "u"}
+    annotations: JsonObject = {names.RETRY_ANNOTATION: asked} if asked else {}
+    fields: JsonObject = {"ownerReferences": [{**owner, "controller": True}] if owned else []}
+    ready: JsonObject = {"type": "Ready", "status": "True", "reason": "R", "message": ""}
+    status: JsonObject = {"state": ended, "conditions": [ready]} if ended else {}
+    metadata: JsonObject = {"name": "acme-op", "namespace": "shop", "uid": "o", "annotations": annotations, **fields}
+    return operation("upgrade", metadata=metadata, status=status)
+
+
+@pytest.mark.parametrize(
+    ("found", "waits"),
+    [
+        (an_operation(), True),
+        (an_operation(ended="Failed", asked="1"), True),
+        (an_operation(ended="Failed"), False),
+        (an_operation(ended="Completed"), False),
+        (an_operation(owned=False), False),
+    ],
+    ids=["under way", "asked again", "failed", "completed", "of no tenant"],
+)
+def test_a_deleted_version_waits_for_operations_under_way_though_their_tenants_left_it(
+    found: CAPTenantOperation, waits: bool
+) -> None:
+    leaving = shown(prepared(deletionTimestamp="2026-01-02T00:00:00Z"), "Deleting", ready=True)
+    action = plan.next_action(VersionSnapshot(version=leaving, tenants=[tenant()], operations=[found]))
+
+    if not waits:
+        assert isinstance(action, Release)
+        return
+    assert isinstance(action, Report)
+    assert action.message == "the version is deleted when no operation runs its Jobs any more: acme-op"
+    assert (action.state, action.is_ready, action.again_seconds) == (VersionState.DELETING, True, None)
 
 
 def test_the_objects_of_a_deleted_version_are_kept_up_for_its_tenants_unless_all_goes() -> None:

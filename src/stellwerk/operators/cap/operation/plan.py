@@ -3,6 +3,10 @@
 An operation whose condition Ready is True has ended, well or not; its reason shows which. A deletion waits for the end.
 An operation that failed runs its failed step again on request; a step that has failed runs again by itself where the
 application asks for that, before the operation ends (see `cap.retries`).
+
+An operation that needs a Job of a version that does not exist has failed: its tenant waits for the end of each
+operation, and could neither get another version nor go. A deprovisioning waits for the version instead, because its
+tenant can go with no other.
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ class Snapshot:
     tenant: CAPTenant | None = None
     application: CAPApplication | None = None
     version: CAPApplicationVersion | None = None
+    is_version_hidden: bool = False
+    """Whether the version exists and could not be read so far."""
     jobs: Sequence[Job] = ()
     """The Jobs that the operation controls."""
 
@@ -156,8 +162,13 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
     needs_tenant = isinstance(decision, StartJob | RestartJob | StepBlocked)
     if operation.metadata.is_terminating and seen.tenant is None and needs_tenant and not runs:
         return Release()
+    lost = _lost_version(seen)
+    if lost and isinstance(decision, StartJob | RestartJob) and not runs:
+        message = f"step {number}/{len(operation.spec.steps)} : {lost}"
+        reason, state = OperationReason.StepFailed, OperationState.FAILED
+        return Report(reason, message, state, action=TRACK_JOB, has_ended=True, failed_step=number)
     failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
-    if (retry := retries.to_record(operation, seen.application, decision, now)) is not None:
+    if not lost and (retry := retries.to_record(operation, seen.application, decision, now)) is not None:
         return RunAgain(number, retry, failed)
     # A failure that is not repeated ends the operation at once: a request that is gone is acknowledged after the end.
     if not isinstance(decision, JobStepFailed) and retries.is_unread(operation):
@@ -170,7 +181,7 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
 def _after_the_end(seen: Snapshot) -> Action:
     """An operation that has ended rests, until a user asks for its failed step."""
     operation = seen.operation
-    if is_asked_again(operation):
+    if retries.is_asked_again(operation):
         number = _number(seen)
         jobs = [job for job in seen.jobs if step_of(job) == str(number)]
         failed = jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
@@ -178,10 +189,20 @@ def _after_the_end(seen: Snapshot) -> Action:
     return Acknowledge() if retries.is_unread(operation) else Rest()
 
 
-def is_asked_again(operation: CAPTenantOperation) -> bool:
-    """Whether a user asks for the failed step of an operation that has ended."""
-    has_failed = operation.status.state == OperationState.FAILED and bool(operation.spec.steps)
-    return has_failed and retries.is_pending(operation)
+def _lost_version(seen: Snapshot) -> str:
+    """Why the version of an operation will never have another Job for it, with the next step; empty where it may.
+
+    A version that is being deleted does not become Ready any more. One without a tenant may be of a stale cache.
+    """
+    operation, version = seen.operation, seen.version
+    if seen.tenant is None or seen.is_version_hidden or operation.spec.operation == Operation.DEPROVISIONING:
+        return ""
+    named = f"CAPApplicationVersion {operation.spec.version_name} of {operation.ref}"
+    if version is None:
+        return f"{named} does not exist: create it again, or set another spec.version of {seen.tenant.ref}"
+    if version.metadata.is_terminating and not conditions.is_true(version.status.conditions, READY):
+        return f"{named} is being deleted, and is not Ready: set another spec.version of {seen.tenant.ref}"
+    return ""
 
 
 def _absent(seen: Snapshot) -> JsonObject | None:

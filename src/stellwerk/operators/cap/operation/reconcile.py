@@ -98,11 +98,19 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
     def _snapshot(self, operation: CAPTenantOperation) -> Snapshot:
         caches = self.caches
         namespace = operation.metadata.namespace
-        version = caches.versions.store.get(ObjectKey(namespace, operation.spec.version_name))
+        key = ObjectKey(namespace, operation.spec.version_name)
+        version = caches.versions.store.get(key)
         tenant = self._tenant(operation, version)
         application = caches.applications.store.get(tenant.application_key) if tenant is not None else None
         owned = caches.jobs.store.by(BY_OWNER, operation.metadata.uid)
-        return Snapshot(operation=operation, tenant=tenant, application=application, version=version, jobs=owned)
+        return Snapshot(
+            operation=operation,
+            tenant=tenant,
+            application=application,
+            version=version,
+            is_version_hidden=key in caches.versions.hidden,
+            jobs=owned,
+        )
 
     def _tenant(self, operation: CAPTenantOperation, version: CAPApplicationVersion | None) -> CAPTenant | None:
         """The tenant that controls the operation; for one without a controller, the tenant with its id.

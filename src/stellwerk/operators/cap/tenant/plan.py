@@ -44,7 +44,7 @@ from stellwerk.operators.cap.kinds.tenant import (
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, hidden_versions_message
 from stellwerk.operators.cap.operation import jobs
-from stellwerk.operators.cap.operation.plan import is_asked_again, marks_of
+from stellwerk.operators.cap.operation.plan import marks_of
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
@@ -199,7 +199,7 @@ def decide(seen: TenantSnapshot) -> Decision:
             return _without_application(seen)
         if (lacking := absent(tenant, seen.application)) is not None:
             return Prepare(lacking, _first_version(seen))
-    if (active := _newest(each for each in seen.operations if _is_under_way(each))) is not None:
+    if (active := _newest(each for each in seen.operations if retries.is_under_way(each))) is not None:
         return AwaitOperation(active)
     if is_deleted:
         return _deprovision(seen)
@@ -348,7 +348,9 @@ def _why_no_version(seen: TenantSnapshot) -> str:
 
 
 def _last(seen: TenantSnapshot, operation: Operation) -> CAPTenantOperation | None:
-    return _newest(each for each in seen.operations if each.spec.operation == operation and not _is_under_way(each))
+    return _newest(
+        each for each in seen.operations if each.spec.operation == operation and not retries.is_under_way(each)
+    )
 
 
 def _newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | None:
@@ -358,11 +360,6 @@ def _newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | No
 def _created(operation: CAPTenantOperation) -> float:
     created = operation.metadata.creation_timestamp
     return created.timestamp() if created is not None else 0.0
-
-
-def _is_under_way(operation: CAPTenantOperation) -> bool:
-    """Whether an operation has not ended, or runs its failed step again because a user asks for that."""
-    return not operation.has_ended or is_asked_again(operation)
 
 
 def _succeeded(operation: CAPTenantOperation) -> bool:

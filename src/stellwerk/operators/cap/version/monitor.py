@@ -18,7 +18,7 @@ from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version import monitoring
 from stellwerk.operators.cap.version.monitoring import UnusableRule
 from stellwerk.operators.cap.version.prometheus import Ask, PrometheusAccess, PrometheusFailed, PrometheusLeftAlone
-from stellwerk.operators.cap.watches import BY_APPLICATION, Caches
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_VERSION, Caches
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.reconciler import Notice
 from stellwerk.runtime.supervision.tasks import Border
@@ -59,9 +59,10 @@ class VersionMonitor:
         if odd := caches.unreadable_tenants(application.key.namespace):
             _log.warning("versions of %s stay: %s", application.ref, hidden_message(odd))
             return
-        versions = caches.versions.store.by(BY_APPLICATION, key)
+        versions, tenants = caches.versions.store.by(BY_APPLICATION, key), caches.tenants.store.by(BY_APPLICATION, key)
+        operations = [each for version in versions for each in caches.operations.store.by(BY_VERSION, str(version.key))]
         try:
-            for version in monitoring.candidates(versions, caches.tenants.store.by(BY_APPLICATION, key)):
+            for version in monitoring.candidates(versions, tenants, operations):
                 if await _is_unused(version, ask):
                     await self._report(version, deletes=deletes)
         except ApiError as error:

@@ -1,9 +1,9 @@
 """Which versions are not used any more (pure; spec section 15).
 
 An application asks for it by an annotation. A version is a candidate when it is no newer than the latest one that is
-Ready, and no tenant has it, follows to it, or asks for its number: of two versions with one number, a tenant may get
-the other one next. It may be deleted when each of its Deployments is unused by its own rules; a Deployment without
-rules is. Rules that ask nothing are a mistake of their author, and keep the version.
+Ready, no operation under way needs it, and no tenant has it, follows to it, or asks for its number: of two versions
+with one number, a tenant may get the other one next. It may be deleted when each of its Deployments is unused by its
+own rules; a Deployment without rules is. Rules that ask nothing are a mistake of their author, and keep the version.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, DeletionMetric, MetricType
 from stellwerk.operators.cap.routing.targets import service_name
 from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.order import latest_ready
-from stellwerk.operators.cap.version.plan import uses
+from stellwerk.operators.cap.version.plan import needs, uses
 
 DELETE, DRY_RUN = "true", "dry-run"
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -61,9 +61,14 @@ def asks(application: CAPApplication) -> str:
 
 
 def candidates(
-    versions: Sequence[CAPApplicationVersion], tenants: Iterable[CAPTenant]
+    versions: Sequence[CAPApplicationVersion],
+    tenants: Iterable[CAPTenant],
+    operations: Sequence[CAPTenantOperation],
 ) -> Sequence[CAPApplicationVersion]:
-    """The versions of an application that no tenant needs, by its tenants and all of its versions."""
+    """The versions of an application that no tenant and no operation needs.
+
+    `versions` and `tenants`: all of the application; `operations`: those that name one of the versions.
+    """
     newest, users = latest_ready(versions), tuple(tenants)
     if newest is None:
         return ()
@@ -76,6 +81,7 @@ def candidates(
         and precedence(version.spec.version) <= border
         and version.spec.version not in asked_for
         and not any(uses(tenant, version, versions) for tenant in users)
+        and not any(needs(operation, version) for operation in operations)
     ]
 
 

@@ -21,7 +21,7 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProgress, condition, observed, see_why
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, hidden_message
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.version.content import recorded_as
@@ -48,6 +48,8 @@ class VersionSnapshot:
     tenants: Sequence[CAPTenant] = ()
     hidden_tenants: Sequence[ObjectKey] = ()
     """Tenants of the namespace that could not be read so far: they may use the version."""
+    operations: Sequence[CAPTenantOperation] = ()
+    """Those that name the version."""
     versions: Sequence[CAPApplicationVersion] = ()
     """All of the application."""
     unready_domain: str = ""
@@ -61,7 +63,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """No tenant uses the version: remove the finalizer."""
+    """No tenant and no operation uses the version: remove the finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,7 @@ def _deletion(seen: VersionSnapshot) -> Action:
     version, shown = seen.version, conditions.find(seen.version.status.conditions, READY)
     if names.VERSION_FINALIZER not in version.metadata.finalizers:
         return Rest()
-    if users := awaited(version, seen.tenants, seen.versions):
+    if users := awaited(version, seen.tenants, seen.versions, seen.operations):
         message = users
     elif seen.hidden_tenants:
         message = hidden_message(seen.hidden_tenants)
@@ -274,11 +276,26 @@ def _deletion(seen: VersionSnapshot) -> Action:
 
 
 def awaited(
-    version: CAPApplicationVersion, tenants: Sequence[CAPTenant], versions: Sequence[CAPApplicationVersion]
+    version: CAPApplicationVersion,
+    tenants: Sequence[CAPTenant],
+    versions: Sequence[CAPApplicationVersion],
+    operations: Sequence[CAPTenantOperation],
 ) -> str:
-    """Which tenants a version that is being deleted waits for; empty where none uses it."""
-    users = [tenant.metadata.name for tenant in tenants if uses(tenant, version, versions)]
-    return f"the version is deleted when no tenant uses it any more: {conditions.first_of(users)}" if users else ""
+    """Which tenants, or else which operations, a version that is being deleted waits for; empty where none uses it."""
+    if users := [tenant.metadata.name for tenant in tenants if uses(tenant, version, versions)]:
+        return f"the version is deleted when no tenant uses it any more: {conditions.first_of(users)}"
+    if under_way := [each.metadata.name for each in operations if needs(each, version)]:
+        return f"the version is deleted when no operation runs its Jobs any more: {conditions.first_of(under_way)}"
+    return ""
+
+
+def needs(operation: CAPTenantOperation, version: CAPApplicationVersion) -> bool:
+    """Whether an operation may have Jobs of a version to run. One without a controller has no tenant to run them for.
+
+    A tenant may have turned to another version meanwhile: its operation goes on all the same.
+    """
+    is_same = operation.key.namespace == version.key.namespace and operation.spec.version_name == version.metadata.name
+    return is_same and operation.metadata.controller is not None and retries.is_under_way(operation)
 
 
 def _is_kept_up(seen: VersionSnapshot) -> bool:

@@ -28,7 +28,7 @@ from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.operators.cap.version.plan import Report, VersionSnapshot
 from stellwerk.operators.cap.version.resources import UnusableWorkload, VersionObjects
 from stellwerk.operators.cap.version.rollout import CredentialRollout, RolloutMemo
-from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, Caches
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_VERSION, Caches
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
@@ -110,7 +110,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             key, caches = str(version.application_key), self.caches
             tenants = caches.tenants.store.by(BY_APPLICATION, key)
             versions = caches.versions.store.by(BY_APPLICATION, key)
-            if awaited := plan.awaited(version, tenants, versions):
+            operations = caches.operations.store.by(BY_VERSION, str(version.key))
+            if awaited := plan.awaited(version, tenants, versions, operations):
                 message = f"{awaited}; {message}"
         shown = Report(state=state, reason=reason, message=message, is_ready=stays_ready)
         return plan.status_of(version, shown, self.clock.now())
@@ -132,6 +133,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             deployments=caches.deployments.store.by(BY_OWNER, uid),
             tenants=caches.tenants.store.by(BY_APPLICATION, str(key)),
             hidden_tenants=caches.hidden_tenants(namespace),
+            operations=caches.operations.store.by(BY_VERSION, str(version.key)),
             versions=caches.versions.store.by(BY_APPLICATION, str(key)),
             unready_domain=unready_domain(application, caches.domain) if application is not None else "",
         )

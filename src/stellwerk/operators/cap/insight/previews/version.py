@@ -17,6 +17,7 @@ from stellwerk.operators.cap import preparation, retries
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
 from stellwerk.operators.cap.version import children, content, plan
@@ -56,7 +57,7 @@ async def preview(subject: CAPApplicationVersion, request: PreviewRequest) -> Pr
 
 
 async def _snapshot(client: Client, version: CAPApplicationVersion) -> VersionSnapshot:
-    namespace = version.metadata.namespace
+    namespace, leaves = version.metadata.namespace, version.metadata.is_terminating
     found = await surroundings.around(client, namespace, version.spec.application)
     application = found.application
     return VersionSnapshot(
@@ -66,6 +67,7 @@ async def _snapshot(client: Client, version: CAPApplicationVersion) -> VersionSn
         jobs=await surroundings.jobs_of(client, version),
         tenants=found.tenants,
         versions=found.versions,
+        operations=await surroundings.listed(client, CAPTenantOperation, namespace) if leaves else (),
     )
 
 
