@@ -279,6 +279,17 @@ def test_a_new_version_is_an_upgrade_that_replaces_earlier_ones() -> None:
     assert decision == Start(Operation.UPGRADE, V2, [earlier])
 
 
+@pytest.mark.req("R-102")
+def test_an_operation_has_the_same_name_though_those_that_it_replaces_are_gone() -> None:
+    tenant, earlier = a_tenant("2.0.0", "bookshop-v1"), an_operation("upgrade", "Failed")
+    first, again = Start(Operation.UPGRADE, V2, [earlier]), Start(Operation.UPGRADE, V2, ())
+
+    name = plan.new_operation(tenant, first).key.name
+    assert plan.new_operation(tenant, again).key.name == name
+    assert plan.new_operation(tenant, Start(Operation.UPGRADE, V1, ())).key.name != name
+    assert plan.new_operation(tenant, Start(Operation.PROVISIONING, V2, ())).key.name != name
+
+
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_of_two_versions_with_the_same_number_a_tenant_keeps_the_one_it_has(is_reversed: bool) -> None:
     copy = ready("bookshop-v2-copy", "2.0.0")

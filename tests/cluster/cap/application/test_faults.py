@@ -31,6 +31,7 @@ from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import (
     ANY_FRAME,
     ANYTHING,
+    AnswerInstead,
     CutConnection,
     CutFrame,
     ErrorFrame,
@@ -46,6 +47,7 @@ from stellwerk.testing.faults import (
     of_watch,
     requests,
 )
+from stellwerk.testing.faults.on_requests import Proceed
 from stellwerk.testing.faults.reply import Reply
 
 JOBS_OF_A_LIFE = 7
@@ -133,6 +135,54 @@ async def test_a_job_that_the_cache_shows_late_is_created_by_one_request(
     await shop.tenant_shows("ProvisioningCompleted")
     asked = [entry.status for entry in shop.requests(audit) if (entry.verb, entry.resource) == ("create", "jobs")]
     assert asked == [201]
+
+
+@dataclass(frozen=True, slots=True)
+class LateAndLost:
+    """The request arrives when something has happened, and its answer is lost."""
+
+    happened: Callable[[], Awaitable[object]]
+
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
+        await self.happened()
+        return await AnswerInstead(504, after_forwarding=True).meet(request, proceed)
+
+
+@pytest.mark.req("R-102")
+async def test_an_operation_whose_creation_was_not_answered_is_one_though_the_one_that_it_replaces_is_gone(
+    proxy: FaultProxy, behind: Running, shop: Shop, audit: AuditLog
+) -> None:
+    operations = CAPTenantOperation.resource.group_resource
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("UpgradeFailed", state="UpgradeError")
+    (failed,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+
+    async def is_gone() -> None:
+        store = behind.caches.operations.store
+        await eventually(lambda: failed.key not in store, within=20, describe="the failed upgrade is gone")
+
+    unseen = Hold()
+    creations = requests("create", operations, namespace=shop.namespace)
+    with proxy.on_events(events("ADDED", operations, namespace=shop.namespace), unseen):
+        with proxy.on_requests(creations, LateAndLost(is_gone), nth(1)):
+            await shop.release("3")
+            await unseen.caught()
+        await eventually(lambda: len(answers(shop, audit)) > 1, within=20, describe="the creation is tried again")
+        unseen.release()
+    await shop.tenant_shows("UpgradeCompleted")
+    assert [each.spec.version_name for each in await shop.operations() if each.spec.operation == "upgrade"] == [
+        "shop-v3"
+    ]
+    assert answers(shop, audit).count(201) == 1
+    assert len(jobs_created(shop, audit)) == 3, "of the provisioning, the failed upgrade and the last one"
+
+
+def answers(shop: Shop, audit: AuditLog) -> list[int]:
+    """What the creations of operations for the third version were answered with."""
+    asked = [each for each in shop.requests(audit) if (each.verb, each.resource) == ("create", "captenantoperations")]
+    return [each.status for each in asked][2:]
 
 
 @pytest.mark.req("R-202")

@@ -407,10 +407,13 @@ def new_operation(tenant: CAPTenant, start: Start) -> Desired:
 
 
 def _operation_name(tenant: CAPTenant, start: Start) -> str:
-    """The same in each pass, so that a creation whose answer was lost is not repeated."""
-    earlier = "".join(sorted(each.metadata.uid for each in start.replaces))
+    """The same in each pass, so that a creation whose answer was lost is not repeated.
+
+    The operations that it replaces are no part of it: they are deleted first, and a later pass does not know them. One
+    with the same name is of the same version, and is gone before the tenant comes back to that; until then it waits.
+    """
     metadata = tenant.metadata
-    return names.derived(metadata.name, metadata.uid, start.operation, start.version.metadata.uid, earlier)
+    return names.derived(metadata.name, metadata.uid, start.operation, start.version.metadata.uid)
 
 
 # ---- the status
