@@ -13,7 +13,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.status import RetryProgress
-from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation, OperationState
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
 from stellwerk.operators.cap.operation import plan
 from stellwerk.operators.cap.operation.plan import (
@@ -335,6 +335,69 @@ def test_a_deletion_waits_for_the_end_and_then_lets_the_operation_go() -> None:
     assert isinstance(action(prepared(status=None, **deleted), a_job(1)), RunStep)
     assert action(prepared(status=FAILED, **deleted)) == Release()
     assert action(prepared(status=FAILED, **{**deleted, "finalizers": []})) == Rest()
+
+
+def a_user(current: str = "", *, leaves: bool = False, held: bool = True) -> CAPTenant:
+    """The tenant of an operation, with its current version."""
+    found = given.tenant()
+    metadata = msgspec.structs.replace(
+        found.metadata,
+        deletion_timestamp=NOW if leaves else None,
+        finalizers=(names.TENANT_FINALIZER,) if held else (),
+    )
+    status = msgspec.structs.replace(found.status, current_version=current)
+    return msgspec.structs.replace(found, metadata=metadata, status=status)
+
+
+def completed(kind: str, *, state: str = "Completed", name: str = "acme-op", at: int = 1) -> CAPTenantOperation:
+    """An operation with the version `bookshop-v1` that has ended and is being deleted."""
+    found = prepared(
+        status={**FAILED, "state": state},
+        deletionTimestamp="2026-01-01T00:01:00Z",
+        creationTimestamp=f"2026-01-01T00:00:{at:02}Z",
+    )
+    metadata = msgspec.structs.replace(found.metadata, name=name, uid=f"uid-{name}")
+    return msgspec.structs.replace(found, metadata=metadata, spec=msgspec.structs.replace(found.spec, operation=kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "tenant", "stays"),
+    [
+        ("provisioning", a_user(), True),
+        ("provisioning", a_user("bookshop-v1"), False),
+        ("provisioning", a_user("bookshop-v2"), False),
+        ("provisioning", a_user(leaves=True), True),
+        ("provisioning", a_user(leaves=True, held=False), False),
+        ("upgrade", a_user("bookshop-v0"), True),
+        ("upgrade", a_user("bookshop-v1"), False),
+        ("upgrade", a_user(), False),
+        ("upgrade", a_user("bookshop-v0", leaves=True), True),
+        ("upgrade", a_user("bookshop-v0", leaves=True, held=False), False),
+        ("deprovisioning", a_user("bookshop-v1"), False),
+        ("deprovisioning", a_user("bookshop-v1", leaves=True), True),
+        ("deprovisioning", a_user("bookshop-v1", leaves=True, held=False), False),
+    ],
+)
+def test_a_success_stays_until_its_tenant_has_acted_on_it(kind: str, tenant: CAPTenant, stays: bool) -> None:
+    def decided(operation: CAPTenantOperation, *others: CAPTenantOperation) -> plan.Action:
+        seen = Snapshot(operation=operation, tenant=tenant, siblings=(*others, operation), version=given.version())
+        return plan.next_action(seen, NOW)
+
+    done = completed(kind)
+    assert decided(done) == (Rest() if stays else Release())
+    assert decided(completed(kind, state="Failed")) == Release(), "a failure is repeated"
+    older, newer = completed(kind, name="older", at=0), completed(kind, name="newer", at=2)
+    assert decided(done, older) == decided(done)
+    assert decided(done, newer) == Release(), "the newer one decides"
+    other = completed("upgrade" if kind == "provisioning" else "provisioning", name="other", at=2)
+    assert decided(done, other) == decided(done)
+
+
+def test_a_success_stays_while_its_tenant_cannot_be_read_and_goes_with_it() -> None:
+    done = completed("provisioning")
+
+    assert plan.next_action(Snapshot(operation=done, is_tenant_hidden=True), NOW) == Rest()
+    assert plan.next_action(Snapshot(operation=done), NOW) == Release()
 
 
 def test_an_operation_without_its_tenant_is_released_as_soon_as_no_job_of_it_runs() -> None:

@@ -43,7 +43,7 @@ VERSION_KINDS: Sequence[Resource] = (
 
 _OPTIONAL_KINDS = (DestinationRule.resource, ServiceMonitor.resource)
 
-K = TypeVar("K", CAPApplication, CAPApplicationVersion, CAPTenant)
+K = TypeVar("K", CAPApplication, CAPApplicationVersion, CAPTenant, CAPTenantOperation)
 
 BY_OWNER = "owner"
 """Index: the uid of the controller."""
@@ -305,6 +305,7 @@ def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Cache
     seen.secrets_wake(controller, of_application)
     controller.watches(seen.jobs, owners(CAPTenantOperation.resource))
     controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
+    _wakes_namespace(seen.tenants, controller, concerns=lambda each: each.metadata.is_terminating)
     controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])
 
 

@@ -126,6 +126,54 @@ async def test_a_ready_tenant_that_is_left_alone_is_not_asked_about(
     assert [entry for entry in shop.requests(audit) if entry.is_write] == []
 
 
+async def test_a_provisioning_that_is_deleted_before_its_domain_serves_it_runs_once(
+    running: Running, shop: Shop, audit: AuditLog
+) -> None:
+    await shop.open(job("mtxs", fate="hang"), router(), host="shop.example.com")
+    await shop.tenant_shows("ProvisioningOperationCreated", state="Provisioning")
+    await shop.serve("shop.example.com", state="Processing")
+    for pod in await shop.names_of_pods(f"{names.OPERATION_TYPE_LABEL}=provisioning"):
+        await shop.end_fate(pod)
+    (provisioning,) = await shop.operations()
+    await shop.ends(provisioning.metadata.name)
+    await shop.client.delete(metadata_of(CAPTenantOperation), provisioning.metadata.name, shop.namespace)
+    await running.settled(shop.client)
+    assert [each.metadata.uid for each in await shop.operations()] == [provisioning.metadata.uid]
+
+    await shop.serve("shop.example.com")
+
+    await shop.tenant_shows("ProvisioningCompleted")
+
+    async def gone() -> bool:
+        return not await shop.operations()
+
+    await eventually(gone, within=30, describe="the operation that was deleted is gone")
+    assert len(jobs_of_acme(shop, audit)) == 1
+
+
+async def test_a_tenant_that_is_deleted_after_its_dependents_is_deprovisioned_once(
+    running: Running, shop: Shop, audit: AuditLog
+) -> None:
+    """The garbage collector deletes the deprovisioning while it runs."""
+    await shop.open(host="shop.example.com")
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    audit.mark()
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace, propagation="Foreground")
+
+    async def gone() -> bool:
+        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
+
+    await eventually(gone, within=60)
+    assert len(jobs_of_acme(shop, audit)) == 1
+
+
+def jobs_of_acme(shop: Shop, audit: AuditLog) -> list[str]:
+    """The Jobs that the operator has created for the tenant."""
+    made = [each for each in shop.requests(audit) if (each.verb, each.resource) == ("create", "jobs")]
+    return [each.name for each in made if each.status == 201 and each.name.startswith("acme-mtxs-")]
+
+
 @pytest.mark.req("CAP-38")
 async def test_a_failed_provisioning_shows_its_cause_and_is_repeated_when_its_operation_is_deleted(
     running: Running, shop: Shop

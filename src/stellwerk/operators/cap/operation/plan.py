@@ -1,6 +1,7 @@
 """What an operation on a tenant needs next (pure; spec section 10).
 
-An operation whose condition Ready is True has ended, well or not; its reason shows which. A deletion waits for the end.
+An operation whose condition Ready is True has ended, well or not; its reason shows which. A deletion waits for the end,
+and after a success until the tenant has recorded it: a tenant that finds no operation starts another one.
 An operation that failed runs its failed step again on request; a step that has failed runs again by itself where the
 application asks for that, before the operation ends (see `cap.retries`).
 
@@ -11,7 +12,7 @@ tenant can go with no other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -54,6 +55,10 @@ class Snapshot:
 
     operation: CAPTenantOperation
     tenant: CAPTenant | None = None
+    is_tenant_hidden: bool = False
+    """Whether the tenant exists and could not be read so far."""
+    siblings: Sequence[CAPTenantOperation] = ()
+    """The operations that the tenant controls. They matter for one that is being deleted."""
     application: CAPApplication | None = None
     version: CAPApplicationVersion | None = None
     is_version_hidden: bool = False
@@ -69,7 +74,7 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The operation is being deleted and has ended, or its tenant is gone and no Job runs: remove the finalizer."""
+    """The operation is being deleted, and has ended and is recorded, or its tenant is gone: remove the finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
         if names.OPERATION_FINALIZER not in operation.metadata.finalizers:
             return Rest()
         if operation.has_ended:
-            return Release()
+            return Rest() if _awaits_record(seen) else Release()
     elif (lacking := _absent(seen)) is not None:
         return Prepare(lacking)
     if operation.has_ended:
@@ -187,6 +192,44 @@ def _after_the_end(seen: Snapshot) -> Action:
         failed = jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
         return RunAgain(number, retries.on_request(operation.status.retry, failed), failed)
     return Acknowledge() if retries.is_unread(operation) else Rest()
+
+
+def _awaits_record(seen: Snapshot) -> bool:
+    """Whether the tenant needs an operation that has ended, to see that it succeeded."""
+    operation, tenant = seen.operation, seen.tenant
+    if operation.status.state != OperationState.COMPLETED:
+        return False
+    if tenant is None:
+        return seen.is_tenant_hidden
+    if tenant.metadata.is_terminating and names.TENANT_FINALIZER not in tenant.metadata.finalizers:
+        return False
+    same = [each for each in seen.siblings if each.spec.operation == operation.spec.operation]
+    latest = newest((*same, operation))
+    return latest is not None and latest.metadata.uid == operation.metadata.uid and is_unrecorded(operation, tenant)
+
+
+def is_unrecorded(operation: CAPTenantOperation, tenant: CAPTenant) -> bool:
+    """Whether the tenant has yet to act on the success of an operation, the newest one of its type."""
+    if operation.status.state != OperationState.COMPLETED:
+        return False
+    current = tenant.status.current_version
+    match operation.spec.operation:
+        case Operation.PROVISIONING:
+            return not current
+        case Operation.UPGRADE:
+            return current not in ("", operation.spec.version_name)
+        case _:
+            return tenant.metadata.is_terminating
+
+
+def newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | None:
+    """The operation that was created last; None of none."""
+    return max(operations, key=lambda each: (_created(each), each.metadata.name), default=None)
+
+
+def _created(operation: CAPTenantOperation) -> float:
+    created = operation.metadata.creation_timestamp
+    return created.timestamp() if created is not None else 0.0
 
 
 def _lost_version(seen: Snapshot) -> str:

@@ -103,9 +103,12 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         tenant = self._tenant(operation, version)
         application = caches.applications.store.get(tenant.application_key) if tenant is not None else None
         owned = caches.jobs.store.by(BY_OWNER, operation.metadata.uid)
+        controller = operation.metadata.controller
         return Snapshot(
             operation=operation,
             tenant=tenant,
+            is_tenant_hidden=controller is not None and ObjectKey(namespace, controller.name) in caches.tenants.hidden,
+            siblings=caches.operations.store.by(BY_OWNER, tenant.metadata.uid) if tenant is not None else (),
             application=application,
             version=version,
             is_version_hidden=key in caches.versions.hidden,

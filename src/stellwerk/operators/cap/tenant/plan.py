@@ -18,7 +18,7 @@ an upgrade, and counts one that shows a failure as failed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -44,7 +44,7 @@ from stellwerk.operators.cap.kinds.tenant import (
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, hidden_versions_message
 from stellwerk.operators.cap.operation import jobs
-from stellwerk.operators.cap.operation.plan import marks_of
+from stellwerk.operators.cap.operation.plan import is_unrecorded, marks_of, newest
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
@@ -199,7 +199,7 @@ def decide(seen: TenantSnapshot) -> Decision:
             return _without_application(seen)
         if (lacking := absent(tenant, seen.application)) is not None:
             return Prepare(lacking, _first_version(seen))
-    if (active := _newest(each for each in seen.operations if retries.is_under_way(each))) is not None:
+    if (active := newest(each for each in seen.operations if retries.is_under_way(each))) is not None:
         return AwaitOperation(active)
     if is_deleted:
         return _deprovision(seen)
@@ -314,9 +314,7 @@ def _failure(
 def _unrecorded(seen: TenantSnapshot, operation: Operation) -> Record | None:
     """An operation of this type that succeeded and whose version is not the current one yet."""
     last = _last(seen, operation)
-    if last is None or not _succeeded(last) or last.spec.version_name == seen.tenant.status.current_version:
-        return None
-    return Record(last)
+    return Record(last) if last is not None and is_unrecorded(last, seen.tenant) else None
 
 
 def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
@@ -348,18 +346,9 @@ def _why_no_version(seen: TenantSnapshot) -> str:
 
 
 def _last(seen: TenantSnapshot, operation: Operation) -> CAPTenantOperation | None:
-    return _newest(
+    return newest(
         each for each in seen.operations if each.spec.operation == operation and not retries.is_under_way(each)
     )
-
-
-def _newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | None:
-    return max(operations, key=lambda each: (_created(each), each.metadata.name), default=None)
-
-
-def _created(operation: CAPTenantOperation) -> float:
-    created = operation.metadata.creation_timestamp
-    return created.timestamp() if created is not None else 0.0
 
 
 def _succeeded(operation: CAPTenantOperation) -> bool:

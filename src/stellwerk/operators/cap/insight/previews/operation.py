@@ -52,10 +52,15 @@ async def _snapshot(client: Client, operation: CAPTenantOperation) -> Snapshot:
     if tenant is None:
         tenants = await surroundings.listed(client, CAPTenant, namespace)
         tenant = next((each for each in tenants if each.spec.tenant_id == operation.spec.tenant_id), None)
+    siblings: list[CAPTenantOperation] = []
+    if tenant is not None and operation.metadata.is_terminating:
+        operations = await surroundings.listed(client, CAPTenantOperation, namespace)
+        siblings = [each for each in operations if each.metadata.is_controlled_by(tenant.metadata)]
     name = tenant.spec.cap_application_instance if tenant is not None else ""
     return Snapshot(
         operation=operation,
         tenant=tenant,
+        siblings=siblings,
         application=await client.find(CAPApplication, name, namespace) if name else None,
         version=await client.find(CAPApplicationVersion, operation.spec.version_name, namespace),
         jobs=await surroundings.jobs_of(client, operation),
