@@ -29,7 +29,7 @@ from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPAppl
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.semantic_version import precedence
-from stellwerk.operators.cap.tenant.subscription_objects import of_provider, provider_name
+from stellwerk.operators.cap.tenant.subscription_objects import of_provider
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Severity
 
@@ -244,7 +244,7 @@ def test_the_provider_gets_a_tenant_with_the_highest_ready_version() -> None:
 
 def test_the_payload_that_a_provider_has_lost_is_created_again_before_anything_else_of_it() -> None:
     application = msgspec.structs.replace(an_application(), spec=given.application().spec)
-    tenant = a_tenant("1", "ProvisioningError", kind="provider", name=provider_name(application))
+    tenant = a_tenant("1", "ProvisioningError", kind="provider", name=names.provider_name(application))
     payload, _ = of_provider(application, "1")
     seen = ApplicationSnapshot(application=application, versions=(a_version("1"),), tenants=(tenant,))
     assert plan.decide(replace(seen, lost_context=payload), NOW).write == RestoreContext(payload)
@@ -254,7 +254,7 @@ def test_the_payload_that_a_provider_has_lost_is_created_again_before_anything_e
 @pytest.mark.parametrize("state", ["UpgradeError", "ProvisioningError"])
 def test_a_provider_that_has_failed_holds_its_version_back_and_follows_to_a_corrected_one(state: str) -> None:
     application = msgspec.structs.replace(an_application(), spec=given.application().spec)
-    name = provider_name(application)
+    name = names.provider_name(application)
 
     def provider(version: str) -> CAPTenant:
         found = a_tenant(version, state, kind="provider")
@@ -358,7 +358,7 @@ def test_an_application_stays_as_it_is_while_its_only_version_cannot_be_read() -
 )
 def test_a_provider_stays_where_a_version_that_cannot_be_read_is_its_own(current: str, expected: str) -> None:
     application = msgspec.structs.replace(an_application(), spec=given.application().spec)
-    provider = a_tenant("2", "UpgradeError", kind="provider", name=provider_name(application), has=current)
+    provider = a_tenant("2", "UpgradeError", kind="provider", name=names.provider_name(application), has=current)
     seen = ApplicationSnapshot(
         application=application, versions=(a_version("1"),), tenants=(provider,), hidden_versions=HIDDEN
     )

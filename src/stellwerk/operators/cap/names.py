@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonValue
-from stellwerk.operators.cap.kinds.application import ApplicationSpec
+from stellwerk.operators.cap.kinds.application import ApplicationSpec, CAPApplication
 from stellwerk.operators.cap.kinds.status import GROUP
 
 OPERATOR_NAME = "cap-controller.sme.sap.com"
@@ -141,6 +141,16 @@ def derived(prefix: str, *identity: str, digits: int = _DIGITS) -> str:
     needs more `digits`.
     """
     return f"{prefix[: _LONGEST_NAME - 1 - digits].rstrip('-.')}-{sha1(*identity)[:digits]}"
+
+
+def provider_name(application: CAPApplication) -> str:
+    """The name of the tenant of the provider."""
+    return f"{application.metadata.name}-provider"
+
+
+def provider_context_name(application: CAPApplication) -> str:
+    """The name of the Secret with the payload of the provider."""
+    return derived(provider_name(application), application.metadata.uid)
 
 
 def owner_hash(key: ObjectKey) -> str:

@@ -23,7 +23,6 @@ from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, may_be_of
-from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller, only_status_changed
 from stellwerk.runtime.process.manager import Manager
@@ -222,7 +221,7 @@ def _label_of(kind: Resource) -> str:
 def _secrets_of(application: CAPApplication) -> Sequence[str]:
     namespace, named = application.metadata.namespace, {service.secret for service in application.spec.btp.services}
     if application.spec.provider is not None:
-        named.add(subscription_objects.context_name(application))
+        named.add(names.provider_context_name(application))
     return [f"{namespace}/{name}" for name in named]
 
 

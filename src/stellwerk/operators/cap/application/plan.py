@@ -42,7 +42,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, Upgrade
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType, hidden_versions_message
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason
-from stellwerk.operators.cap.tenant.subscription_objects import provider_name, provider_tenant
+from stellwerk.operators.cap.tenant.subscription_objects import provider_tenant
 from stellwerk.operators.cap.version.order import latest, latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Notice, Severity
@@ -369,7 +369,7 @@ class _Plan:
         tenant = provider_tenant(self.application, self.seen.tenants)
         reason = ApplicationReason.ProviderTenantProcessing
         if tenant is None:
-            name = f"{self.application.metadata.namespace}.{provider_name(self.application)}"
+            name = f"{self.application.metadata.namespace}.{names.provider_name(self.application)}"
             message = f"provider tenant {name} is created"
             notice = Notice(ApplicationReason.ProviderTenantCreated, message, action=reason)
             decision = self._report(ApplicationState.PROCESSING, reason, message, notice)

@@ -26,7 +26,8 @@ def of_provider(application: CAPApplication, version: str) -> tuple[Desired, Des
     """The Secret and the tenant of the application's own provider, which begins with `version`."""
     provider, namespace = application.spec.provider, application.metadata.namespace
     assert provider is not None
-    name, context, tenant_id = provider_name(application), context_name(application), provider.tenant_id
+    tenant_id = provider.tenant_id
+    name, context = names.provider_name(application), names.provider_context_name(application)
     labels: JsonObject = {
         names.TENANT_TYPE_LABEL: names.PROVIDER,
         names.TENANT_ID_LABEL: tenant_id,
@@ -43,22 +44,12 @@ def of_provider(application: CAPApplication, version: str) -> tuple[Desired, Des
     return _context(application, provider), tenant
 
 
-def provider_name(application: CAPApplication) -> str:
-    """The name of the tenant of the provider."""
-    return f"{application.metadata.name}-provider"
-
-
-def context_name(application: CAPApplication) -> str:
-    """The name of the Secret with the payload of the provider."""
-    return names.derived(provider_name(application), application.metadata.uid)
-
-
 def _context(application: CAPApplication, provider: Provider, metadata: JsonObject | None = None) -> Desired:
     """The Secret with the payload of the provider, with further `metadata`."""
     tenant_id = provider.tenant_id
     return Desired.named(
         Secret.resource,
-        ObjectKey(application.metadata.namespace, context_name(application)),
+        ObjectKey(application.metadata.namespace, names.provider_context_name(application)),
         {"labels": {names.TENANT_ID_LABEL: tenant_id}, **(metadata or {})},
         data=secret_data(payload(application, tenant_id=tenant_id, subdomain=provider.sub_domain)),
     )
@@ -100,7 +91,7 @@ def owned_by(tenant: CAPTenant, secret: HasMetadata | None) -> JsonObject:
 
 def provider_tenant(application: CAPApplication, tenants: Iterable[CAPTenant]) -> CAPTenant | None:
     """The tenant of the provider, among those of the application."""
-    return next((tenant for tenant in tenants if tenant.metadata.name == provider_name(application)), None)
+    return next((tenant for tenant in tenants if tenant.metadata.name == names.provider_name(application)), None)
 
 
 def unowned_context(tenant: CAPTenant | None, find: Callable[[str], HasMetadata | None]) -> HasMetadata | None:
@@ -120,7 +111,7 @@ def lost_context(
     A new tenant gets the Secret of the former one where that is still there, and the garbage collector may delete it
     even then.
     """
-    provider, context = application.spec.provider, context_name(application)
+    provider, context = application.spec.provider, names.provider_context_name(application)
     if tenant is None or tenant.metadata.is_terminating or tenant.status.current_version:
         return None
     if tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION) != context or find(context) is not None:
@@ -155,7 +146,7 @@ def may_hold_payload(secret: HasMetadata, tenant_id: str, tenants: Collection[st
 def taken_name(application: CAPApplication, secret: HasMetadata) -> str:
     """Why a Secret with the name of the payload of the provider is not used; empty where it is one."""
     provider, key = application.spec.provider, secret.metadata
-    if provider is not None and may_hold_payload(secret, provider.tenant_id, (provider_name(application),)):
+    if provider is not None and may_hold_payload(secret, provider.tenant_id, (names.provider_name(application),)):
         return ""
     return (
         f"Secret {key.name} has the name of the payload of the provider tenant and is not one; it stays as it is "
