@@ -82,6 +82,7 @@ async def test_a_poll_asks_for_the_headers_of_the_spec_with_the_login_of_the_com
         "revision_header": "x-revision",
         "tenant": "shop",
         "credentials": OriginCredentials.bearer(URL, "word"),
+        "is_poll": True,
     }
 
 

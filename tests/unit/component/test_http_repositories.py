@@ -82,7 +82,7 @@ async def round_() -> AsyncIterator[Round]:
         found = Round(server, FakeClock())
 
         async def poll(one: Component, repository: HttpRepository) -> Artifact:
-            return await web.head(downloads, repository, found.login(one), RULES, one.metadata.namespace)
+            return await web.head(downloads, repository, found.login(one), RULES, one.metadata.namespace, is_poll=True)
 
         poller = Poller(
             components=lambda: found.components,

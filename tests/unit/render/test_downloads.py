@@ -311,6 +311,60 @@ async def test_tenants_whose_servers_hang_leave_a_call_for_every_other_tenant(se
             task.cancel()
 
 
+@pytest.mark.req("R-507", "R-511")
+async def test_polls_of_servers_that_hang_delay_no_download(server: ArtifactServer) -> None:
+    hanging = [server.publish(f"hang-{number}", TREE, behaviour=HangingDownload()) for number in range(58)]
+    good = server.publish("good.tar.gz", TREE)
+    async with Downloads() as downloads, asyncio.TaskGroup() as others:
+        polls = [others.create_task(downloads.head(one.url, rules=HERE, tenant="a", is_poll=True)) for one in hanging]
+        await eventually(lambda: sum(seen.method == "HEAD" for seen in server.seen) == 4, on=server.changed)
+        async with asyncio.timeout(30):
+            assert await downloads.fetch(good.url, good.digest, rules=HERE, tenant="a")
+            await downloads.head(good.url, rules=HERE, tenant="a")
+            await downloads.head(good.url, rules=HERE, tenant="b", is_poll=True)
+        assert sum(server.count(f"hang-{number}", "HEAD") for number in range(58)) == 4
+        for poll in polls:
+            poll.cancel()
+
+
+@pytest.mark.req("R-507", "R-511")
+async def test_a_tenant_waits_for_no_slot_of_another_that_wants_the_same(server: ArtifactServer) -> None:
+    hanging = [server.publish(f"hang-{number}", TREE, behaviour=HangingDownload()) for number in range(2)]
+    good = server.publish("good.tar.gz", TREE)
+    async with Downloads(budget=Budget(calls_per_tenant=2)) as downloads, asyncio.TaskGroup() as others:
+        waiting = [others.create_task(downloads.fetch(one.url, one.digest, rules=HERE, tenant="a")) for one in hanging]
+        for one in hanging:
+            await server.asked(URL(one.url).name)
+        waiting.append(others.create_task(downloads.fetch(good.url, good.digest, rules=HERE, tenant="a")))
+        await asyncio.sleep(0)  # it has asked for a slot, and there is none
+        async with asyncio.timeout(30):
+            assert await downloads.fetch(good.url, good.digest, rules=HERE, tenant="b")
+        for task in waiting:
+            task.cancel()
+
+
+async def test_tenants_that_want_the_same_share_one_download(server: ArtifactServer, downloads: Downloads) -> None:
+    artifact = server.publish("app.tar.gz", TREE, behaviour=Slow(pieces=3, pause_seconds=0.01))
+    fetches = [downloads.fetch(artifact.url, artifact.digest, rules=HERE, tenant=f"{n}") for n in range(20)]
+    found = await asyncio.gather(*fetches)
+    assert server.count("app.tar.gz") == 1
+    assert all(one is found[0] for one in found)
+
+
+async def test_who_waited_for_a_slot_finds_what_came_meanwhile(server: ArtifactServer) -> None:
+    first, good = (server.publish(name, TREE, behaviour=HangingDownload()) for name in ("first", "good"))
+    async with Downloads(budget=Budget(calls_per_tenant=1)) as downloads:
+        holding = asyncio.create_task(downloads.fetch(first.url, first.digest, rules=HERE, tenant="a"))
+        await server.asked("first")
+        waiting = asyncio.create_task(downloads.fetch(good.url, good.digest, rules=HERE, tenant="a"))
+        await asyncio.sleep(0)  # it has asked for a slot, and there is none
+        server.behave("good", Serve())
+        files = await downloads.fetch(good.url, good.digest, rules=HERE, tenant="b")
+        holding.cancel()
+        assert await waiting is files
+    assert server.count("good") == 1
+
+
 GARBAGE_HEADS = [
     *(
         b"HTTP/1.1 200 OK",

@@ -13,8 +13,10 @@ several URLs is held once. With a `Shelf`, artifacts survive a restart of the pr
 
 A server that hangs delays only requests for the same: there is no lock around a call, one tenant has only
 so many of the slots, each tenant has one that no other can take, and where calls under way hold too much memory it is
-the largest that is ended, not the next. Unpacking is done in a thread, one archive at a time: two large ones at once
-would only take twice the memory.
+the largest that is ended, not the next. A tenant joins the download of another tenant only once it has a slot itself,
+so it never waits in the other's queue. Polls repeat for ever and no pass waits for them: they have slots of their own,
+so that polls of silent servers delay no download. Unpacking is done in a thread, one archive at a time: two large ones
+at once would only take twice the memory.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ class Budget:
     """Of all answers that are being received."""
     calls: int = 64
     calls_per_tenant: int = 8
+    """As `calls`, without polls, for which half of both comes on top."""
     kept_bytes: int = 64 * 2**20
     """Of unpacked files that are kept."""
     life_seconds: float = LIFE_SECONDS
@@ -130,7 +133,10 @@ class Downloads:
             connect_seconds=budget.connect_seconds,
             silence_seconds=budget.total_seconds,
         )
-        self._flights: Flights[_CacheKey, Files] = Flights(lambda: Unavailable("downloads have ended with the process"))
+        self._fetches: Flights[tuple[_CacheKey, str], Files] = Flights(_ended)
+        """What each tenant asks for: first a slot of the tenant, then the download."""
+        self._downloads: Flights[_CacheKey, Files] = Flights(_ended)
+        """What is downloaded, for all tenants that have a slot and ask for it."""
         self._kept: Kept[str, Files] = Kept(
             budget.kept_bytes,
             now=now,
@@ -141,8 +147,8 @@ class Downloads:
         self._names: OrderedDict[_CacheKey, str] = OrderedDict()
         self._pointed: OrderedDict[_CacheKey, None] = OrderedDict()
         """Artifacts whose digest came from the headers of a redirect to them."""
-        self._slots = asyncio.Semaphore(budget.calls)
-        self._tenants: dict[str, _Slots] = {}
+        self._calls = _Shares(budget.calls, budget.calls_per_tenant)
+        self._polls = _Shares(max(1, budget.calls // 2), max(1, budget.calls_per_tenant // 2))
         self._weights = _Weights(budget.bytes_under_way)
         self._unpacking = asyncio.Semaphore(1)
 
@@ -156,7 +162,8 @@ class Downloads:
 
     async def close(self) -> None:
         """End everything under way and forget everything kept."""
-        await self._flights.close()
+        await self._fetches.close()
+        await self._downloads.close()
         await self._client.close()
         self._kept.clear()
         self._names.clear()
@@ -186,8 +193,8 @@ class Downloads:
             return found
         Verifier(digest, strict=not digest_header)  # refuses what cannot be checked before anything is called
         header = "" if name in self._pointed else digest_header
-        return await self._flights.join(
-            name, lambda: self._fetch(name, call, tenant, header), name=f"download {shown_url(url)}"
+        return await self._fetches.join(
+            (name, tenant), lambda: self._fetch(name, call, tenant, header), name=f"fetch {shown_url(url)}"
         )
 
     def has(
@@ -211,8 +218,11 @@ class Downloads:
         revision_header: str = "",
         tenant: str = "",
         credentials: OriginCredentials | None = None,
+        is_poll: bool = False,
     ) -> HttpArtifact:
         """Digest and revision that the headers of a URL carry. Raises a `SourceError`.
+
+        `is_poll`: no pass waits for the answer, so the call takes no slot that a pass may need.
 
         Redirects are followed until an answer carries the digest. If that is a redirect itself, it leads to the
         artifact: this is how a server points from a moving name to a fixed one. An answer that repeats the login is
@@ -220,7 +230,8 @@ class Downloads:
         """
         call = HttpCall.of("HEAD", url, rules, credentials)
         asked_for = str(call.url)
-        async with self._slot(tenant), self._in_time(call):
+        shares = self._polls if is_poll else self._calls
+        async with shares.slot(tenant), self._in_time(call):
             for _ in range(http.MOST_REDIRECTS + 1):
                 async with self._client.hop(call) as response:
                     target = http.target_of(response)
@@ -253,13 +264,22 @@ class Downloads:
     # ---- one download
 
     async def _fetch(self, name: _CacheKey, call: HttpCall, tenant: str, digest_header: str) -> Files:
+        async with self._calls.slot(tenant) as slots:
+            if (found := self._find(name)) is not None:  # another tenant's download ended during the wait
+                return found
+            return await self._downloads.join(
+                name,
+                lambda: self._download(name, call, tenant, slots, digest_header),
+                name=f"download {shown_url(call.url)}",
+            )
+
+    async def _download(self, name: _CacheKey, call: HttpCall, tenant: str, slots: _Slots, digest_header: str) -> Files:
         shelf = self._shelf if call.credentials is None and is_verifiable(name.digest) else None
-        async with self._slot(tenant) as slots:
-            if shelf is not None and (files := await self._from(shelf, name, slots, tenant)) is not None:
-                return self._keep(name, files, tenant)
-            async with self._in_time(call) as deadline:
-                got = await self._get(call, name.digest, digest_header, deadline)
-            files = self._keep(name, await self._unpack(got, slots), tenant)
+        if shelf is not None and (files := await self._from(shelf, name, slots, tenant)) is not None:
+            return self._keep(name, files, tenant)
+        async with self._in_time(call) as deadline:
+            got = await self._get(call, name.digest, digest_header, deadline)
+        files = self._keep(name, await self._unpack(got, slots), tenant)
         if shelf is not None:  # what cannot be unpacked never comes here
             await shelf.put(name.place, name.digest, got, tenant)
         return files
@@ -317,25 +337,6 @@ class Downloads:
         async with slots.unpacking, self._unpacking:
             return await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
-    # ---- shares
-
-    @asynccontextmanager
-    async def _slot(self, tenant: str) -> AsyncIterator[_Slots]:
-        """The right to one call: first among one's own, then among all."""
-        own = self._tenants.setdefault(tenant, _Slots(asyncio.Semaphore(self._budget.calls_per_tenant)))
-        own.users += 1
-        try:
-            async with own.free, self._reserved(own) or self._slots:
-                yield own
-        finally:
-            own.users -= 1
-            if not own.users:
-                self._tenants.pop(tenant, None)
-
-    def _reserved(self, own: _Slots) -> _Reserved | None:
-        """The one call of a tenant that needs no slot of all, because others may keep those for a minute each."""
-        return None if own.reserved.is_taken else own.reserved
-
     # ---- what is kept
 
     def _find(self, name: _CacheKey) -> Files | None:
@@ -358,6 +359,10 @@ class Downloads:
         while len(self._names) > _MOST_NAMES:
             self._names.popitem(last=False)
         return known or files
+
+
+def _ended() -> Unavailable:
+    return Unavailable("downloads have ended with the process")
 
 
 def _unpacked(got: Received, limits: ArchiveLimits) -> Files:
@@ -385,6 +390,32 @@ class _Slots:
     reserved: _Reserved = field(default_factory=_Reserved)
     unpacking: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
+
+
+class _Shares:
+    """Slots for calls: so many for each tenant, and so many for all."""
+
+    def __init__(self, calls: int, calls_per_tenant: int) -> None:
+        self._calls_per_tenant = calls_per_tenant
+        self._slots = asyncio.Semaphore(calls)
+        self._tenants: dict[str, _Slots] = {}
+
+    @asynccontextmanager
+    async def slot(self, tenant: str) -> AsyncIterator[_Slots]:
+        """The right to one call: first among one's own, then among all."""
+        own = self._tenants.setdefault(tenant, _Slots(asyncio.Semaphore(self._calls_per_tenant)))
+        own.users += 1
+        try:
+            async with own.free, self._reserved(own) or self._slots:
+                yield own
+        finally:
+            own.users -= 1
+            if not own.users:
+                self._tenants.pop(tenant, None)
+
+    def _reserved(self, own: _Slots) -> _Reserved | None:
+        """The one call of a tenant that needs no slot of all, because others may keep those for a minute each."""
+        return None if own.reserved.is_taken else own.reserved
 
 
 class _Weight:

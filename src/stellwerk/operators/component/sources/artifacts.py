@@ -92,5 +92,5 @@ class Artifacts:
         wanted = references.for_source(component)
         resolved = references.settle(component, wanted, await self.contents.read(obj.target for obj in wanted))
         return await web.head(
-            self.downloads, repository, resolved.login, self.tenant_rules, component.metadata.namespace
+            self.downloads, repository, resolved.login, self.tenant_rules, component.metadata.namespace, is_poll=True
         )

@@ -4,8 +4,9 @@ Every half minute each address is asked once for its headers, however many Compo
 Secret. An answer that differs from what a Component has taken last wakes it; what is then done, and what a failure
 means, is the pass's business.
 
-Each address is asked in a task of its own, and not again while that is under way: a server that hangs delays only those
-who depend on it.
+Each address is asked in a task of its own, and not again while that is under way. A server that hangs delays no pass,
+no download and no other namespace; only where a namespace has more silent servers than slots for polls (`Downloads`)
+are its other addresses asked less often.
 """
 
 from __future__ import annotations

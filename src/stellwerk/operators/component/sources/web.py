@@ -13,7 +13,13 @@ from stellwerk.render.sources.http import OriginCredentials
 
 
 async def head(
-    downloads: Downloads, repository: HttpRepository, login: LoginSecret | None, rules: EgressRules, tenant: str = ""
+    downloads: Downloads,
+    repository: HttpRepository,
+    login: LoginSecret | None,
+    rules: EgressRules,
+    tenant: str = "",
+    *,
+    is_poll: bool = False,
 ) -> Artifact:
     """What the headers of a web server offer. Raises SourceError, InvalidCredentials."""
     digest, revision = sources.headers_of(repository)
@@ -24,6 +30,7 @@ async def head(
         revision_header=revision,
         tenant=tenant,
         credentials=shown(repository, login),
+        is_poll=is_poll,
     )
     return Artifact(url=found.url, digest=found.digest, revision=found.revision)
 
