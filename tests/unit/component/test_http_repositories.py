@@ -22,6 +22,7 @@ from stellwerk.operators.component.sources import http_repositories, web
 from stellwerk.operators.component.sources.http_repositories import Poller
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import EgressRules
+from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.clock import FakeClock
@@ -46,17 +47,30 @@ def taken(one: Component, digest: str) -> Component:
     return component(one.key.name, spec={"sourceRef": {"httpRepository": {"url": repository.url}}}, status=status)
 
 
+class CountedStore(Store[Component]):
+    """Counts how often all Components are looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.walks = 0
+
+    def all(self) -> tuple[Component, ...]:
+        self.walks += 1
+        return super().all()
+
+
 @dataclass
 class Round:
     """A poller whose rounds the test starts."""
 
     server: ArtifactServer
     clock: FakeClock
-    components: list[Component] = field(default_factory=list)
+    components: CountedStore = field(default_factory=CountedStore)
     woken: list[str] = field(default_factory=list)
     rung: Signal = field(default_factory=Signal)
     login: Callable[[Component], LoginSecret | None] = no_login
     metrics: Metrics = field(default_factory=Metrics)
+    answers_wait_for: asyncio.Event | None = None
 
     @property
     def surprises(self) -> float:
@@ -82,10 +96,14 @@ async def round_() -> AsyncIterator[Round]:
         found = Round(server, FakeClock())
 
         async def poll(one: Component, repository: HttpRepository) -> Artifact:
-            return await web.head(downloads, repository, found.login(one), RULES, one.metadata.namespace, is_poll=True)
+            login, tenant = found.login(one), one.metadata.namespace
+            artifact = await web.head(downloads, repository, login, RULES, tenant, is_poll=True)
+            if found.answers_wait_for is not None:
+                await found.answers_wait_for.wait()
+            return artifact
 
         poller = Poller(
-            components=lambda: found.components,
+            components=found.components,
             poll=poll,
             wake=found.wake,
             interval_seconds=30,
@@ -102,7 +120,7 @@ async def round_() -> AsyncIterator[Round]:
 async def test_a_new_content_wakes_those_who_have_taken_another_one(round_: Round) -> None:
     artifact = round_.server.publish("app.tar.gz", {"a": "1"})
     behind, current = using("behind", artifact.url), taken(using("current", artifact.url), artifact.etag)
-    round_.components = [behind, current]
+    round_.components.replace([behind, current])
 
     await round_.turn()
     await round_.woke("behind")
@@ -110,12 +128,41 @@ async def test_a_new_content_wakes_those_who_have_taken_another_one(round_: Roun
 
 async def test_an_address_is_asked_once_for_all_that_name_it(round_: Round) -> None:
     artifact = round_.server.publish("app.tar.gz", {"a": "1"})
-    round_.components = [using(name, artifact.url) for name in "abc"]
+    round_.components.replace([using(name, artifact.url) for name in "abc"])
 
     await round_.turn()
     await round_.woke("a", "b", "c")
 
     assert round_.server.count("app.tar.gz", "HEAD") == 1
+
+
+@pytest.mark.req("R-412", "R-507")
+async def test_an_answer_looks_at_those_that_name_its_address_and_at_no_others(round_: Round) -> None:
+    artifacts = [round_.server.publish(f"{number}.tar.gz", {"a": "1"}) for number in range(20)]
+    round_.components.replace([using(f"c{number}", one.url) for number, one in enumerate(artifacts)])
+    await round_.clock.until_sleeping()
+    round_.components.walks = 0
+
+    await round_.turn()
+    await eventually(lambda: len(round_.woken) == 20, on=round_.rung)
+
+    assert sorted(round_.woken) == sorted(f"c{number}" for number in range(20))
+    assert round_.components.walks == 1  # that of the round
+
+
+async def test_a_slow_answer_wakes_those_that_name_the_address_by_then(round_: Round) -> None:
+    artifact = round_.server.publish("app.tar.gz", {"a": "1"})
+    round_.answers_wait_for = asyncio.Event()
+    round_.components.replace([using("before", artifact.url), using("stays", artifact.url)])
+
+    await round_.turn()
+    await round_.server.asked("app.tar.gz", method="HEAD")
+    round_.components.replace(
+        [using("stays", artifact.url), using("new", artifact.url), using("rests", artifact.url, suspend=True)]
+    )
+    round_.answers_wait_for.set()
+
+    await round_.woke("stays", "new")
 
 
 @pytest.mark.req("R-602")
@@ -125,7 +172,7 @@ async def test_a_server_that_hangs_or_refuses_delays_nobody_else(round_: Round) 
     refusing = round_.server.publish("refusing.tar.gz", {"a": "1"})
     round_.server.behave("hanging.tar.gz", HangingDownload())
     round_.server.behave("refusing.tar.gz", Refuse())
-    round_.components = [using("h", hanging.url), using("r", refusing.url), using("g", good.url)]
+    round_.components.replace([using("h", hanging.url), using("r", refusing.url), using("g", good.url)])
 
     await round_.turn()
     await round_.woke("g")
@@ -158,12 +205,14 @@ async def test_each_secret_is_shown_for_those_who_name_it_and_a_bad_one_stops_no
     round_.login = login
     source: JsonValue = {"httpRepository": {"url": artifact.url, "secretRef": {"name": "shared"}}}
     other: JsonValue = {"httpRepository": {"url": artifact.url, "secretRef": {"name": "bad"}}}
-    round_.components = [
-        component("bad", spec={"sourceRef": other}),
-        component("one", spec={"sourceRef": source}),
-        component("two", spec={"sourceRef": source}),
-        using("open", artifact.url),
-    ]
+    round_.components.replace(
+        [
+            component("bad", spec={"sourceRef": other}),
+            component("one", spec={"sourceRef": source}),
+            component("two", spec={"sourceRef": source}),
+            using("open", artifact.url),
+        ]
+    )
 
     await round_.turn()
     await eventually(lambda: sorted(round_.woken) == ["one", "open", "two"], on=round_.rung)
@@ -180,7 +229,7 @@ async def test_an_address_that_raises_anything_is_counted_and_stops_no_other(rou
             raise RuntimeError("not foreseen")
 
     round_.login = login
-    round_.components = [using("odd", "https://odd.example.com/"), using("a", artifact.url)]
+    round_.components.replace([using("odd", "https://odd.example.com/"), using("a", artifact.url)])
 
     await round_.turn()
     await round_.woke("a")
@@ -198,7 +247,7 @@ async def test_a_url_that_is_none_ends_no_round(round_: Round, url: str) -> None
     bad = using("bad", "https://stand-in.example.com/")
     named = msgspec.structs.replace(bad.spec.source_ref, http_repository=HttpRepository(url=url))
     spec = msgspec.structs.replace(bad.spec, source_ref=named)
-    round_.components = [msgspec.structs.replace(bad, spec=spec), using("a", artifact.url)]
+    round_.components.replace([msgspec.structs.replace(bad, spec=spec), using("a", artifact.url)])
 
     await round_.turn()
     await round_.woke("a")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.component.given import component
 
@@ -54,6 +57,32 @@ CONTENTS: Found = {
 def settled(found: Found, one: Component | None = None) -> Resolved:
     one = one or component(spec=EVERYTHING)
     return references.settle(one, references.find(one), found)
+
+
+class Unread(tuple[Any, ...]):
+    """Entries that a test forbids to look at."""
+
+    def __iter__(self) -> Iterator[Any]:
+        pytest.fail("looked at an entry")
+
+    def __getitem__(self, _: object) -> Any:
+        pytest.fail("looked at an entry")
+
+
+@pytest.mark.req("R-412")
+def test_the_login_of_a_source_is_found_without_a_look_at_other_references() -> None:
+    source: JsonObject = {
+        "sourceRef": {"httpRepository": {"url": "https://a.example.com/", "secretRef": {"name": "a"}}}
+    }
+    one = component(spec={**EVERYTHING, **source})
+    assert one.spec.post_build is not None
+    post_build = msgspec.structs.replace(one.spec.post_build, substitute_from=Unread([1]))
+    spec = msgspec.structs.replace(one.spec, values_from=Unread([1]), post_build=post_build)
+
+    found = references.for_source(msgspec.structs.replace(one, spec=spec))
+
+    assert [(reference.place, reference.target) for reference in found] == [(references.REPOSITORY, secret("a"))]
+    assert references.for_source(component(spec=EVERYTHING)) == ()
 
 
 def test_every_place_that_refers_to_something_is_found() -> None:

@@ -168,7 +168,7 @@ def install(
     manager.add_controller(controller)
     manager.add_controller(
         Poller(
-            components=seen.components.store.all,
+            components=seen.components.store,
             poll=artifacts.poll,
             wake=controller.queue.add,
             interval_seconds=settings.http_repository_interval.total_seconds(),

@@ -145,7 +145,7 @@ def find(component: Component) -> tuple[Reference, ...]:
 
 def for_source(component: Component) -> tuple[Reference, ...]:
     """What has to be read before the source can be asked."""
-    return tuple(reference for reference in _all(component) if reference.place == REPOSITORY)
+    return tuple(_of_source(component))
 
 
 def targets(component: Component) -> frozenset[ReferencedObject]:
@@ -164,11 +164,16 @@ def _of_deletion(component: Component) -> Iterator[Reference]:
         yield Reference(KUBE_CONFIG, _secret(component, named.name), named.key, KUBE_CONFIG_KEYS)
 
 
+def _of_source(component: Component) -> Iterator[Reference]:
+    repository = component.spec.source_ref.http_repository
+    if repository is not None and repository.secret_ref is not None:
+        yield Reference(REPOSITORY, _secret(component, repository.secret_ref.name))
+
+
 def _all(component: Component) -> Iterator[Reference]:
     spec = component.spec
     yield from _of_deletion(component)
-    if spec.source_ref.http_repository is not None and spec.source_ref.http_repository.secret_ref is not None:
-        yield Reference(REPOSITORY, _secret(component, spec.source_ref.http_repository.secret_ref.name))
+    yield from _of_source(component)
     for number, values in enumerate(spec.values_from[:MOST_REFERENCES]):
         target = _target(component, values.kind, values.name)
         yield Reference(f"/valuesFrom/{number}", target, values.key, VALUES_KEYS)

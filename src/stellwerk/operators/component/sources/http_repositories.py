@@ -7,6 +7,8 @@ means, is the pass's business.
 Each address is asked in a task of its own, and not again while that is under way. A server that hangs delays no pass,
 no download and no other namespace; only where a namespace has more silent servers than slots for polls (`Downloads`)
 are its other addresses asked less often.
+
+A round looks at all Components once. An answer looks only at those that name its address, which an index finds.
 """
 
 from __future__ import annotations
@@ -26,11 +28,14 @@ from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.sources import sources
 from stellwerk.render.errors import SourceError
+from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.control.periodic import Periodic
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.tasks import Background, Border, background
 
 _log = logging.getLogger(__name__)
+
+_BY_ADDRESS = "http repository"
 
 _BACKOFF = Backoff(first_seconds=15.0, limit_seconds=1800.0, jitter=0.25)
 
@@ -57,8 +62,8 @@ class Poller:
     """Asks all addresses now and then. A `manager.Worker`: only the leader does."""
 
     name = "http repositories"
-    components: Callable[[], Iterable[Component]]
-    """All of them, as the cache holds them."""
+    components: Store[Component]
+    """All of them; gets an index by address."""
     poll: Callable[[Component, HttpRepository], Awaitable[Artifact]]
     """Asks the web server of one. Raises SourceError, ComponentFailed."""
     wake: Callable[[ObjectKey], None]
@@ -71,6 +76,7 @@ class Poller:
     _tasks: Background | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        self.components.add_index(_BY_ADDRESS, _index_by_address)
         self._rounds = Periodic(self.name, self._round, interval_seconds=self.interval_seconds, border=self.border)
 
     async def run(self) -> None:
@@ -84,7 +90,7 @@ class Poller:
 
     async def _round(self) -> None:
         assert self._tasks is not None  # run() has seen to it
-        wanted, now = by_address(self.components()), self.border.clock.monotonic()
+        wanted, now = by_address(self.components.all()), self.border.clock.monotonic()
         self._parked = {address: parked for address, parked in self._parked.items() if address in wanted}
         for address, users in wanted.items():
             parked = self._parked.get(address)
@@ -113,7 +119,7 @@ class Poller:
         finally:
             self._under_way.discard(address)
         # Who names the address now, not when it was asked: a slow answer must not miss a new Component.
-        for component in by_address(self.components()).get(address, ()):
+        for component in self.components.by(_BY_ADDRESS, str(address)):
             if not component.status.has_attempted(artifact):
                 self.wake(component.key)
 
@@ -122,13 +128,20 @@ def by_address(components: Iterable[Component]) -> dict[RepositoryAddress, Seque
     """The addresses to ask, each with the Components that want to know."""
     found: dict[RepositoryAddress, list[Component]] = {}
     for component in components:
-        repository = component.spec.source_ref.http_repository
-        if repository is None or not repository.url or component.spec.suspend or component.metadata.is_terminating:
-            continue
-        address = RepositoryAddress(repository.url, *sources.headers_of(repository), _secret(component))
-        found.setdefault(address, []).append(component)
+        if (address := _address_of(component)) is not None:
+            found.setdefault(address, []).append(component)
     return {address: tuple(users) for address, users in found.items()}
 
 
-def _secret(component: Component) -> ObjectKey | None:
-    return next((reference.target.key for reference in references.for_source(component)), None)
+def _address_of(component: Component) -> RepositoryAddress | None:
+    """What to ask for a Component; None where it does not want to know."""
+    repository = component.spec.source_ref.http_repository
+    if repository is None or not repository.url or component.spec.suspend or component.metadata.is_terminating:
+        return None
+    secret = next((reference.target.key for reference in references.for_source(component)), None)
+    return RepositoryAddress(repository.url, *sources.headers_of(repository), secret)
+
+
+def _index_by_address(component: Component) -> Iterable[str]:
+    address = _address_of(component)
+    return () if address is None else (str(address),)
