@@ -164,6 +164,30 @@ def test_canaries_follow_first_and_the_others_when_all_of_them_are_upgraded(cana
     assert chosen(wave(*others, upgraded("c"), canaryTenants=[canary])) == ["a", "b"]
 
 
+@pytest.mark.parametrize("resumed", ["", NEW])
+def test_a_canary_on_its_way_to_an_earlier_version_keeps_the_others_waiting(resumed: str) -> None:
+    def found(canary: CAPTenant) -> Wave:
+        return wave(canary, a_tenant("a"), a_tenant("b"), canaryTenants=["c"], resumed=resumed)
+
+    waiting = found(a_tenant("c", "1.5.0", "Upgrading"))
+    assert (chosen(waiting), phase(waiting), waiting.pause_cause) == ([], "Canary", "")
+    for ended in (a_tenant("c", "1.5.0", current="bookshop-v1.5"), a_tenant("c", "1.5.0", "UpgradeError")):
+        assert chosen(found(ended)) == ["c"], "then it is its turn"
+    moved_back = a_tenant("c", "1.5.0", "Upgrading", current="bookshop-v2")
+    assert chosen(found(moved_back)) == ["a", "b"], "the trial is over"
+
+
+def test_tenants_on_their_way_to_an_earlier_version_take_room() -> None:
+    earlier = [a_tenant(name, "1.5.0", "Upgrading") for name in "xy"]
+    others = (a_tenant("a"), a_tenant("b"))
+    assert chosen(wave(*earlier, *others, maxParallel=1)) == []
+    assert chosen(wave(*earlier, *others, maxParallel=3)) == ["a"]
+    assert chosen(wave(*map(leaving, earlier), *others, maxParallel=1)) == ["a"]
+    provisioned = a_tenant("x", "1.5.0", "Provisioning", current="")
+    assert chosen(wave(provisioned, *others, maxParallel=1)) == ["a"]
+    assert wave(*earlier, upgraded("a"), maxParallel=1) == Wave(tenants=[], due=[]), "none is to begin"
+
+
 def test_a_canary_that_fails_pauses_the_upgrade_until_it_is_resumed() -> None:
     tenants = (a_tenant("a"), failed("c"))
     paused = wave(*tenants, canaryTenants=["c"])

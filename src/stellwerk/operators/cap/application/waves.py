@@ -145,13 +145,13 @@ class _Upgrade:
         upgrades = [tenant for tenant in due if tenant.spec.version]
         # One without a current version is provisioned: whether it waits, runs or has failed, it takes no room here.
         # One that is being deleted takes none either: it may never end, if its Job fails.
-        on_the_way = [
-            tenant
-            for tenant in self.tenants
-            if tenant.spec.version == self.version.spec.version
-            and tenant.status.current_version
-            and not tenant.metadata.is_terminating
+        in_use = [
+            tenant for tenant in self.tenants if tenant.status.current_version and not tenant.metadata.is_terminating
         ]
+        number = self.version.spec.version
+        on_the_way = [tenant for tenant in in_use if tenant.spec.version == number]
+        # Its own controller ends the state of one whose operation is gone, so none takes room for ever.
+        elsewhere = [tenant for tenant in in_use if tenant.spec.version != number and tenant.status.state in _BUSY]
         failed = [tenant for tenant in on_the_way if has_failed_at_its_version(tenant)]
         done = [tenant for tenant in on_the_way if self._has_arrived(tenant)]
         ended = {tenant.key for tenant in (*failed, *done)}  # tenants are large: to compare them stalls the event loop
@@ -159,7 +159,8 @@ class _Upgrade:
         if not upgrades and not failed and not busy:
             return Wave(tenants=new)
         canaries = [tenant for tenant in upgrades if self._is_canary(tenant)]
-        phase = UpgradePhase.CANARY if canaries or any(map(self._is_canary, busy)) else UpgradePhase.ROLLING
+        awaited = [*busy, *(tenant for tenant in elsewhere if not self._has_arrived(tenant))]
+        phase = UpgradePhase.CANARY if canaries or any(map(self._is_canary, awaited)) else UpgradePhase.ROLLING
         opens = _opens(self.policy.window, now)
         is_resumed = self.application.metadata.annotations.get(names.RESUME_ANNOTATION) == self.version.spec.version
         cause = "" if opens or is_resumed else self._pause_cause(failed, done, upgrades)
@@ -167,7 +168,8 @@ class _Upgrade:
             phase = UpgradePhase.WAITING
         elif cause:
             phase = UpgradePhase.PAUSED
-        room = len(upgrades) if self.policy.max_parallel is None else max(self.policy.max_parallel - len(busy), 0)
+        taken, most = len(busy) + len(elsewhere), self.policy.max_parallel
+        room = len(upgrades) if most is None else max(most - taken, 0)
         candidates = {UpgradePhase.CANARY: canaries, UpgradePhase.ROLLING: upgrades}.get(phase, [])
         chosen = [tenant for tenant in candidates if tenant.key not in self.refused][:room]
         progress = UpgradeProgress(
