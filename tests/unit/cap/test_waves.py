@@ -18,6 +18,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 SATURDAY = datetime(2026, 1, 3, 12, tzinfo=UTC)
 OLD, NEW = "1.0.0", "2.0.0"
 VERSION = given.version(name="bookshop-v2", version=NEW)
+UNTRIED = "spec.tenantUpgrade.canaryTenants names only tenants that are being deleted or never follow"
 
 
 def a_tenant(name: str, version: str = OLD, state: str = "Ready", current: str = "bookshop-v1") -> CAPTenant:
@@ -148,11 +149,28 @@ def test_canaries_that_are_all_being_deleted_pause_the_upgrade_and_are_named() -
     for canary in (a_tenant("c"), failed("c"), upgrading("c")):
         paused = wave(leaving(canary), a_tenant("a"), canaryTenants=["c"])
         assert (chosen(paused), phase(paused)) == ([], "Paused")
-        assert paused.pause_cause == "spec.tenantUpgrade.canaryTenants names only tenants that are being deleted: c"
+        assert paused.pause_cause == f"{UNTRIED}: c"
         assert chosen(wave(leaving(canary), a_tenant("a"), canaryTenants=["c"], resumed=NEW)) == ["a"]
         assert chosen(wave(leaving(canary), a_tenant("a"), a_tenant("b"), canaryTenants=["b", "c"])) == ["b"]
         assert chosen(wave(leaving(canary), a_tenant("a"), upgraded("b"), canaryTenants=["b", "c"])) == ["a"]
     assert chosen(wave(leaving(upgraded("c")), a_tenant("a"), canaryTenants=["c"])) == ["a"], "the trial is over"
+
+
+def test_canaries_that_never_follow_pause_the_upgrade_and_are_named() -> None:
+    others = (a_tenant("a"), a_tenant("b"))
+    for canary in (a_tenant("c"), a_tenant("c", NEW), a_tenant("c", "1.5.0", "UpgradeError")):
+        paused = wave(never_following(canary), *others, canaryTenants=["c"])
+        assert (chosen(paused), phase(paused), paused.pause_cause) == ([], "Paused", f"{UNTRIED}: c")
+        assert chosen(wave(never_following(canary), *others, canaryTenants=["c"], resumed=NEW)) == ["a", "b"]
+        assert chosen(wave(never_following(canary), *others, canaryTenants=["b", "c"])) == ["b"]
+    both = wave(leaving(failed("c")), never_following(a_tenant("d")), *others, canaryTenants=["c", "d"])
+    assert (chosen(both), both.pause_cause) == ([], f"{UNTRIED}: c, d")
+    for canary in (upgrading("c"), a_tenant("c", "1.5.0", "Upgrading")):
+        awaited = wave(never_following(canary), *others, canaryTenants=["c"])
+        assert (chosen(awaited), phase(awaited)) == ([], "Canary"), "its operation has begun"
+    assert chosen(wave(never_following(upgraded("c")), *others, canaryTenants=["c"])) == ["a", "b"], "the trial is over"
+    assert wave(never_following(failed("c")), *others, canaryTenants=["c"]).pause_cause == "1 tenant has failed"
+    assert wave(never_following(a_tenant("c")), upgraded("a"), canaryTenants=["c"]) == Wave(tenants=[], due=[])
 
 
 @pytest.mark.parametrize("canary", ["c", "c-id"])

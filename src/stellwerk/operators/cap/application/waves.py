@@ -118,7 +118,7 @@ def still_follows(tenant: CAPTenant, latest: CAPTenant | None) -> bool:
 
 
 def _may_arrive(tenant: CAPTenant) -> bool:
-    """Whether a tenant on its way gets there: one that never follows does if its operation has begun already."""
+    """Whether a tenant may get to another version: one that never follows does if its operation has begun already."""
     return tenant.status.state in _BUSY or tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
 
 
@@ -194,21 +194,25 @@ class _Upgrade:
     ) -> str:
         """Why no further tenant may begin; empty where one may.
 
-        Where none of the canaries exists or stays, nothing would be tried first: neither a misspelled name nor the end
-        of a canary that has failed may turn the trial off.
+        Where no canary exists or may get there, nothing would be tried first: neither a misspelled name, nor a canary
+        that never follows, nor the end of one that has failed may turn the trial off.
         """
-        names_of_canaries, most = self.policy.canary_tenants, self.policy.max_failure_percent
-        if upgrades and names_of_canaries:
-            canaries, named = [*filter(self._is_canary, self.tenants)], "spec.tenantUpgrade.canaryTenants names"
-            if not canaries:
-                return f"{named} no tenant that exists: {conditions.first_of(names_of_canaries)}"
-            if all(each.metadata.is_terminating and not self._has_arrived(each) for each in canaries):
-                leaving = conditions.first_of([each.metadata.name for each in canaries])
-                return f"{named} only tenants that are being deleted: {leaving}"
+        most = self.policy.max_failure_percent
         is_too_much = most is not None and 100 * len(failed) > most * (len(failed) + len(done))
         if failed and (is_too_much or any(self._is_canary(tenant) for tenant in failed)):
             return "1 tenant has failed" if len(failed) == 1 else f"{len(failed)} tenants have failed"
-        return ""
+        names_of_canaries = self.policy.canary_tenants
+        if not upgrades or not names_of_canaries:
+            return ""
+        canaries, named = [*filter(self._is_canary, self.tenants)], "spec.tenantUpgrade.canaryTenants names"
+        if not canaries:
+            return f"{named} no tenant that exists: {conditions.first_of(names_of_canaries)}"
+        if any(
+            self._has_arrived(each) or (not each.metadata.is_terminating and _may_arrive(each)) for each in canaries
+        ):
+            return ""
+        lost = conditions.first_of([each.metadata.name for each in canaries])
+        return f"{named} only tenants that are being deleted or never follow: {lost}"
 
 
 def _opens(window: UpgradeWindow | None, now: datetime) -> timedelta:
