@@ -120,8 +120,10 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         missing, unknown = await caches.missing_secrets(application)
         # From here on nothing is awaited: what is decided about tenants and Secrets is about those that are there now.
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
-        secrets, references = caches.secrets(namespace).store, application.spec.domain_refs
-        provider = subscription_objects.provider_tenant(application, tenants)
+        cache, references = caches.secrets(namespace), application.spec.domain_refs
+        secrets, provider = cache.store, subscription_objects.provider_tenant(application, tenants)
+        if not cache.has_synced:
+            provider = None  # what became of its Secret since the watch ended is not known
 
         def secret_named(name: str) -> HasMetadata | None:
             return secrets.get(ObjectKey(namespace, name))
@@ -293,11 +295,17 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _create_context(self, wanted: Desired) -> HasMetadata:
         created = await self.client.create(Secret, wanted.body)
-        self.caches.secrets(created.key.namespace).expect(created.key, created.metadata.resource_version)
+        self._expect_secret(created)
         return created
 
     async def _own_context(self, tenant: CAPTenant, secret: HasMetadata) -> None:
         key = secret.metadata
         patch = MergePatch(subscription_objects.owned_by(tenant, secret))
         written = await self.client.patch(metadata_of(Secret), key.name, key.namespace, patch)
-        self.caches.secrets(key.namespace).expect(written.key, written.metadata.resource_version)
+        self._expect_secret(written)
+
+    def _expect_secret(self, written: HasMetadata) -> None:
+        """A cache that is not watched does not show the write, and the next pass would wait for it in vain."""
+        cache = self.caches.secrets(written.key.namespace)
+        if cache.has_synced:
+            cache.expect(written.key, written.metadata.resource_version)
