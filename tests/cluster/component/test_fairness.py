@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from stellwerk.api.admission import ValidatingWebhookConfiguration
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.http.transport import CALLS
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.testing.eventually import Signal, eventually
@@ -145,3 +147,42 @@ async def test_slow_templates_delay_no_other_tenant(given: Given, running: Runni
     await eventually(lambda: controller.queue.running >= 2 * NAMESPACES)
     await victims_are_served(given, then)
     await running.stop()
+
+
+@pytest.mark.req("R-507")
+async def test_an_admission_webhook_that_hangs_delays_no_other_tenant(
+    given: Given, running: Running, then: Then
+) -> None:
+    running.grace_seconds = 0.1
+    await running.start()
+    place = await given.a_namespace()
+    async with deaf() as (double, port), hanging_webhook(given.client, place, port):
+        for number in range(ATTACKERS):
+            metadata: JsonObject = {"name": f"bad-{number}", "namespace": place}
+            files: JsonObject = {f"{n}.yaml": config_map(f"bad-{number}-{n}") for n in range(16)}
+            await given.client.apply(Blueprint, {"metadata": metadata, "spec": {"files": files}})
+            spec: JsonObject = {"sourceRef": {"blueprint": {"name": f"bad-{number}"}}}
+            await given.client.apply(Component, {"metadata": metadata, "spec": spec})
+        await eventually(lambda: double.connections >= CALLS, on=double.changed)
+        await victims_are_served(given, then)
+        await running.stop()
+
+
+@asynccontextmanager
+async def hanging_webhook(client: Client, namespace: str, port: int) -> AsyncIterator[None]:
+    """Each ConfigMap of the namespace takes as long as a webhook may take to answer."""
+    hook: JsonObject = {
+        "name": "hangs.example.org",
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/"},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": 30,
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+    }
+    name = f"{namespace}-hangs"
+    await client.apply(ValidatingWebhookConfiguration, {"metadata": {"name": name}, "webhooks": [hook]})
+    try:
+        yield
+    finally:
+        await client.delete(ValidatingWebhookConfiguration, name)

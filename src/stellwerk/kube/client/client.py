@@ -89,7 +89,13 @@ class Client(Reads, Writes):
         other._field_manager = name
         return other
 
+    def for_tenant(self, tenant: str) -> Client:
+        """The same connections and identity, for calls that may be slow by a tenant's fault and delay only its own."""
+        other = self._derived()
+        other._tenant = tenant
+        return other
+
     def _derived(self) -> Client:
         other = Client(self._transport, field_manager=self._field_manager, before_write=self._before_write)
-        other._acting, other.mapper = self._acting, self.mapper
+        other._acting, other._tenant, other.mapper = self._acting, self._tenant, self.mapper
         return other

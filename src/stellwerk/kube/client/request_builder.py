@@ -59,6 +59,7 @@ class Calls:
         self._field_manager = field_manager
         self._before_write = before_write
         self._acting: Headers = ()
+        self._tenant = ""
         self.mapper = ResourceMapper(self.raw)
 
     async def close(self) -> None:
@@ -91,7 +92,9 @@ class Calls:
         headers = (("Accept", accept), *sent, *self._acting)
         reads = method in ("GET", "HEAD")
         query = "&".join(part for part in (query, urlencode(params or {})) if part)
-        request = Request(method, path, query, body, headers, f"{method} {path}", reads, verb=method.lower())
+        request = Request(
+            method, path, query, body, headers, f"{method} {path}", reads, verb=method.lower(), tenant=self._tenant
+        )
         return await self._transport.call(request, before=self._fence(not reads))
 
     async def document(self, path: str, *, accept: str = JSON) -> JsonObject:
@@ -160,6 +163,7 @@ class Calls:
             hides_values=resource.plural == "secrets" and not resource.group,
             verb=verb,
             resource=resource.plural,
+            tenant=self._tenant,
         )
 
 

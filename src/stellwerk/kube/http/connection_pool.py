@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from stellwerk.kube.http.call_slots import CallSlots, Slot
 from stellwerk.kube.http.connection import Connection
 from stellwerk.kube.http.dialer import Dialer
 from stellwerk.kube.http.messages import Answer, ConnectionBroken, NotConnected, RequestMessage
@@ -38,7 +39,7 @@ class Wish:
     `name`: what the server's certificate must prove. `largest`: how many bytes the answer may have. `repeatable`: the
     request may be sent twice. `before` is called right before the bytes leave, each time they do, and may raise to
     prevent it. `silence_seconds`: the answer is read while it comes, and so long may nothing come; None: it is read
-    whole.
+    whole. `tenant`: whose slow calls it is counted with, see `call_slots`.
     """
 
     tls: ssl.SSLContext | None
@@ -47,15 +48,16 @@ class Wish:
     repeatable: bool
     before: Callable[[], None] | None = None
     silence_seconds: float | None = None
+    tenant: str = ""
 
 
 class Connections:
-    """At most `limit` exchanges with one server at a time, and any number of streams."""
+    """Exchanges with one server, with as many at a time as `CallSlots` allows, and any number of streams."""
 
     def __init__(self, dialer: Dialer, *, limit: int) -> None:
         self._dialer = dialer
         self._limit = limit
-        self._gate = asyncio.Semaphore(limit)
+        self._slots = CallSlots(limit)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: deque[Connection] = deque()
         self._all: set[Connection] = set()
@@ -68,17 +70,14 @@ class Connections:
         """
         loop = self._in_this_loop()
         deadline = loop.time() + seconds
-        gate, closings = self._gate, self._closings
-        if gate.locked():
-            await _wait_for(gate, deadline, seconds)
-        else:
-            await gate.acquire()
+        slots, closings = self._slots, self._closings
+        slot = slots.take(wish.tenant) or await _wait_for(slots, wish.tenant, deadline, seconds)
         try:
             line, answer = await self._asked(request, wish, deadline)
             self._put_back(line, closings)
             return answer
         finally:
-            gate.release()
+            slots.give_back(slot)
 
     @asynccontextmanager
     async def stream(
@@ -113,7 +112,7 @@ class Connections:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self.close()
-            self._loop, self._gate = loop, asyncio.Semaphore(self._limit)
+            self._loop, self._slots = loop, CallSlots(self._limit)
         return loop
 
     async def _asked(self, request: RequestMessage, wish: Wish, deadline: float) -> tuple[Connection, Answer]:
@@ -152,9 +151,9 @@ class Connections:
         return None
 
 
-async def _wait_for(gate: asyncio.Semaphore, deadline: float, seconds: float) -> None:
+async def _wait_for(slots: CallSlots, tenant: str, deadline: float, seconds: float) -> Slot:
     try:
         async with asyncio.timeout_at(deadline):
-            await gate.acquire()
+            return await slots.wait(tenant)
     except TimeoutError as error:
         raise NotConnected(f"no connection was free within {seconds:.3g} s") from error

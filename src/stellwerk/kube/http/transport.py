@@ -50,7 +50,7 @@ ANSWER_SECONDS = 30.0
 """What must be left for another attempt at a write that must not be repeated: webhooks may take as long to answer."""
 CALLS = 32
 """How many calls to one API server are under way; others wait. More gain nothing: a fast server works off two thousand
-a second so, and each connection is a handshake there and a tenth of a megabyte here."""
+a second so, and each connection is a handshake there and a tenth of a megabyte here. For slow ones see `call_slots`."""
 RENEWAL_SECONDS = 5.0
 LARGEST_ANSWER_BYTES = 32 << 20
 """Several times a page of objects of the usual size. A list whose page is larger asks for fewer objects at a time."""
@@ -96,6 +96,8 @@ class Request:
     """Whether a refusal may quote secret values."""
     verb: str = ""
     resource: str = ""
+    tenant: str = ""
+    """Whose slow calls it is counted with (`call_slots`); empty: the operator's own."""
 
 
 class _Deadline:
@@ -264,6 +266,7 @@ class Transport:
             repeatable=request.repeatable,
             before=before,
             silence_seconds=silence_seconds,
+            tenant=request.tenant,
         )
 
     async def _with_login(self, send: Callable[[], Awaitable[Streamed]]) -> Streamed:

@@ -158,7 +158,7 @@ class Deployer:
         if target.acts_as:
             await permission_precheck.check(target.client, new, target.acts_as)
         sight = await covered(wanted, known, target.owned, target.client, self.clock.now())
-        object_set = self._object_set(memory, terms, target, sight, is_large=is_large)
+        object_set = self._object_set(component, memory, terms, target, sight, is_large=is_large)
         seen = sight.of(terms.owner)
         progress = await object_set.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
         target.owned.expect(progress.carried)
@@ -189,7 +189,8 @@ class Deployer:
         """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
         known, terms = await self._leaving(component)
         sight = await covered(hooks.hooks if hooks else (), known, target.owned, target.client, self.clock.now())
-        object_set = self._object_set(memory, terms, target, sight, is_large=len(known) > _LARGE_SET)
+        is_large = len(known) > _LARGE_SET
+        object_set = self._object_set(component, memory, terms, target, sight, is_large=is_large)
         progress = await object_set.delete(known, sight.of(terms.owner), sight.resources, hooks)
         target.owned.expect(progress.carried)
         return progress
@@ -258,10 +259,17 @@ class Deployer:
         return known
 
     def _object_set(
-        self, memory: ObservedState, terms: Terms, target: Target, sight: SetView, *, is_large: bool
+        self,
+        component: Component,
+        memory: ObservedState,
+        terms: Terms,
+        target: Target,
+        sight: SetView,
+        *,
+        is_large: bool,
     ) -> ObjectSet:
         return ObjectSet(
-            client=target.client,
+            client=target.client.for_tenant(component.metadata.namespace),
             owner=terms.owner,
             policies=terms.policies,
             options=self.options,
