@@ -17,7 +17,6 @@ from stellwerk.kube.types import errors
 from stellwerk.kube.types.errors import ApiError, StatusError, is_refused_by_admission, user_in
 
 _WEBHOOK = re.compile(r'admission webhook "([^"]+)" denied the request(?:: (.*))?', re.DOTALL)
-_WEBHOOK_DOWN = re.compile(r'failed calling webhook "([^"]+)"')
 _POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request(?:: )?(.*)", re.DOTALL)
 _QUOTA = re.compile(r"exceeded quota: ([^,]+)")
 _NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
@@ -53,12 +52,6 @@ _FIXES = re.compile(
     r"raise the quota|change the object|repair the service|correct the manifest|restore the former value)[^()]*)\)"
 )
 """How the fixes of this file begin, as a `WriteFailure` writes them into its sentence."""
-
-
-def silent_webhook(message: str) -> str:
-    """The admission webhook that the API server could not call; empty where the message is about none."""
-    match = _WEBHOOK_DOWN.search(message)
-    return match.group(1) if match else ""
 
 
 def advice_in(sentence: str) -> str:
@@ -149,7 +142,7 @@ def _admission(address: Address, error: StatusError) -> _Reading | None:
         said = "" if address.is_secret else _short(match.group(2) or "")
         cause = f"admission webhook {match.group(1)} refused it" + (f": {said}" if said else "")
         return Obstacle.WEBHOOK_REFUSED, cause, "change the object or the rules of that webhook"
-    if webhook := silent_webhook(status.message):
+    if webhook := errors.silent_webhook(error):
         cause = f"admission webhook {webhook} does not answer"
         return Obstacle.WEBHOOK_DOWN, cause, "repair the service behind the webhook or remove its configuration"
     return None

@@ -17,6 +17,7 @@ from stellwerk.kube.http.messages import Answer, RequestMessage
 from stellwerk.kube.http.transport import CALL_SECONDS, Request, RequestFacts, Transport
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import LoginFailed, ServerFault, TooManyRequests, Unauthorized, Unreachable
+from stellwerk.kube.types.model import encode_json
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import WatchSuspended
 from stellwerk.local.host.ports import free_port
@@ -105,16 +106,16 @@ async def test_a_token_with_a_line_break_is_not_sent_and_not_told(
 class SlowConnections:
     """Answers each attempt with a refusal, after a time or at its deadline."""
 
-    def __init__(self, takes_seconds: float, code: int = 503) -> None:
+    def __init__(self, takes_seconds: float, code: int = 503, message: str = "") -> None:
         self.takes_seconds = takes_seconds
-        self.code = code
+        self.answer = Answer(code, body=encode_json({"kind": "Status", "code": code, "message": message}))
         self.attempts = 0
 
     async def exchange(self, request: RequestMessage, wish: Wish, *, seconds: float) -> Answer:
         self.attempts += 1
         async with asyncio.timeout(seconds):
             await asyncio.sleep(self.takes_seconds)
-        return Answer(self.code)
+        return self.answer
 
     def close(self) -> None:
         pass
@@ -149,6 +150,25 @@ def test_a_refusal_that_takes_long_is_reported_and_not_lost_to_another_attempt(t
 
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         runner.run(called())
+
+
+@pytest.mark.req("R-208")
+@pytest.mark.parametrize(("takes_seconds", "attempts"), [(0.01, 5), (1.0, 1), (10.0, 1)])
+def test_a_call_whose_admission_webhook_hangs_is_left_to_the_back_off_of_its_caller(
+    takes_seconds: float, attempts: int
+) -> None:
+    message = 'Internal error occurred: failed calling webhook "hangs.example.org": context deadline exceeded'
+    connections = SlowConnections(takes_seconds, 500, message)
+
+    async def called() -> None:
+        async with Transport(ClusterConfig(server="http://nowhere.invalid"), user_agent="test") as transport:
+            transport._connections = connections  # type: ignore[assignment]
+            with pytest.raises(ServerFault, match="failed calling webhook"):
+                await transport.call(Request("PATCH", "/", about="apply", repeatable=True))
+
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        runner.run(called())
+    assert connections.attempts == attempts
 
 
 @pytest.mark.req("R-207")

@@ -12,7 +12,6 @@ import traceback
 import msgspec
 
 from stellwerk import assembly
-from stellwerk.apply import failures
 from stellwerk.cli.shell.errors import INSTALL, NOT_SERVED, Exit, Failure, FailureReport
 from stellwerk.cli.shell.settings import style_of
 from stellwerk.kube.types import errors as kube
@@ -101,7 +100,7 @@ def _fix_of(error: kube.StatusError) -> str:
             return "correct what the cause names"
         case kube.Unexplained():
             return "check that nothing between you and the API server answers in its place"
-        case kube.ServerFault() if webhook := failures.silent_webhook(error.status.message):
+        case kube.ServerFault() if webhook := kube.silent_webhook(error):
             return _fix_of_webhook(webhook)
         case kube.TooManyRequests() | kube.ServerFault():
             return "the API server is busy or unwell: try again later"

@@ -23,6 +23,7 @@ from typing import TypeAlias
 from yarl import URL
 
 from stellwerk.kube.http import error_mapping, warnings
+from stellwerk.kube.http.call_slots import SLOW_SECONDS
 from stellwerk.kube.http.connection_pool import Connections, Wish
 from stellwerk.kube.http.dialer import Dialer, Proxy
 from stellwerk.kube.http.messages import Answer, BodyTooLarge, RequestMessage, head
@@ -38,6 +39,7 @@ from stellwerk.kube.types.errors import (
     StatusError,
     TooManyRequests,
     Unreachable,
+    silent_webhook,
 )
 
 ATTEMPTS = 5
@@ -188,8 +190,10 @@ class Transport:
             try:
                 return await self._once(request, before, deadline)
             except (StatusError, Unreachable) as error:
-                pause, left = _pause(error, request, attempt), deadline.left()
-                if pause is None or pause + _needed(error, request, began - left) > left:
+                left = deadline.left()
+                took = began - left
+                pause = _pause(error, request, attempt, took)
+                if pause is None or pause + _needed(error, request, took) > left:
                     raise
             await self._rest(pause)
             attempt, began = attempt + 1, deadline.left()
@@ -298,9 +302,9 @@ def _too_large(request: Request, largest: int) -> AnswerTooLarge:
     return AnswerTooLarge(f"cannot {request.about}: the answer is larger than {largest >> 20} MiB")
 
 
-def _pause(error: StatusError | Unreachable, request: Request, attempt: int) -> float | None:
-    """Seconds until the request may be sent again; None when it may not."""
-    if attempt >= ATTEMPTS or not _may_repeat(error, request):
+def _pause(error: StatusError | Unreachable, request: Request, attempt: int, took: float) -> float | None:
+    """Seconds until the request may be sent again; None when it may not. The last attempt `took` so many."""
+    if attempt >= ATTEMPTS or not _may_repeat(error, request, took):
         return None
     if isinstance(error, StatusError) and error.retry_after is not None:
         # A longer wait is left to the caller, who can do something else meanwhile.
@@ -319,12 +323,16 @@ def _needed(error: StatusError | Unreachable, request: Request, took: float) -> 
     return max(least, took) if isinstance(error, StatusError) else least
 
 
-def _may_repeat(error: StatusError | Unreachable, request: Request) -> bool:
+def _may_repeat(error: StatusError | Unreachable, request: Request, took: float) -> bool:
     match error:
         case TooManyRequests():
             return True
         case AddressForbidden():
             return False
+        case ServerFault() if took >= SLOW_SECONDS and silent_webhook(error):
+            return (
+                False  # it hangs: each attempt keeps a connection until the API server gives up. The caller backs off
+            )
         case ServerFault():
             return request.repeatable and error.code in (500, 502, 503, 504)
         case Unreachable():

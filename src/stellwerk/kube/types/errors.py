@@ -237,6 +237,7 @@ def _cut(message: str) -> str:
     return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}..."
 
 
+_WEBHOOK_DOWN = re.compile(r'failed calling webhook "([^"]+)"')
 _USER = re.compile(r'\b[Uu]ser "([^"\s]+)"')
 _BY_ADMISSION = re.compile(r'" is forbidden: (?![Uu]ser "|cannot set blockOwnerDeletion)')
 """After the object's name. Where a right is missing, the user follows there, or what it may not set."""
@@ -246,6 +247,12 @@ def user_in(error: StatusError) -> str:
     """`user NAME`, as the API server names the identity that it refused; empty where it names none."""
     match = _USER.search(error.status.message)
     return f"user {match.group(1)}" if match else ""
+
+
+def silent_webhook(error: StatusError) -> str:
+    """The admission webhook that the API server could not call; empty where the error is about none."""
+    match = _WEBHOOK_DOWN.search(error.status.message)
+    return match.group(1) if match else ""
 
 
 def is_refused_by_admission(error: StatusError) -> bool:
