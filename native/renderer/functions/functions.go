@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
@@ -34,7 +35,7 @@ func Map(env Environment) template.FuncMap {
 	maps.Copy(all, lookups(env))
 	for _, name := range Changing() {
 		if function, there := all[name]; there && env.Uses != nil {
-			all[name] = noting(env.Uses, function)
+			all[name] = noting(env.Uses, name, function)
 		}
 	}
 	return all
@@ -57,8 +58,12 @@ var Changing = sync.OnceValue(func() []string {
 	return names
 })
 
+// readingTheClock are those of Changing whose result depends on the current time. The functions that make certificates
+// are not among them: a certificate stays as it is until a template that compares its end with the clock wants another.
+var readingTheClock = []string{"now", "ago", "date", "date_in_zone", "dateInZone", "htmlDate", "htmlDateInZone"}
+
 // noting is a function that records its calls: what it made is a value of one Component, and no other may get it.
-func noting(uses wire.Uses, function any) any {
+func noting(uses wire.Uses, name string, function any) any {
 	value := reflect.ValueOf(function)
 	call := value.Call
 	if value.Type().IsVariadic() {
@@ -66,6 +71,9 @@ func noting(uses wire.Uses, function any) any {
 	}
 	return reflect.MakeFunc(value.Type(), func(args []reflect.Value) []reflect.Value {
 		uses.Note("chance")
+		if slices.Contains(readingTheClock, name) {
+			uses.Note("clock")
+		}
 		return call(args)
 	}).Interface()
 }

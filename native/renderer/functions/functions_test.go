@@ -259,6 +259,31 @@ func TestWhatDoesNotAlwaysMakeTheSameIsRecorded(t *testing.T) {
 	}
 }
 
+func TestReadingTheClockIsRecordedAndMakingACertificateIsNot(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{{ now }}`:                              true,
+		`{{ ago now }}`:                          true,
+		`{{ date "2006" nil }}`:                  true,
+		`{{ dateInZone "2006" nil "UTC" }}`:      true,
+		`{{ date_in_zone "2006" nil "UTC" }}`:    true,
+		`{{ htmlDate nil }}`:                     true,
+		`{{ htmlDateInZone nil "UTC" }}`:         true,
+		`{{ tpl "{{ now }}" . }}`:                true,
+		`{{ if false }}{{ now }}{{ end }}`:       false,
+		`{{ (genCA "ca" 1).Cert }}`:              false,
+		`{{ randAlphaNum 8 }}`:                   false,
+		`{{ toDate "2006-01-02" "2026-07-01" }}`: false,
+	} {
+		uses := wire.Uses{}
+		if _, err := run(t, Environment{Uses: uses}, text, nil); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if uses["clock"] != want {
+			t.Errorf("%s: recorded %v", text, uses)
+		}
+	}
+}
+
 func TestAFunctionThatIsRecordedFailsAsBefore(t *testing.T) {
 	_, err := run(t, Environment{Uses: wire.Uses{}}, `{{ genSelfSignedCert "a" (list "x") nil 1 }}`, nil)
 	if err == nil || !strings.Contains(err.Error(), "error calling genSelfSignedCert: error parsing ip: x") {

@@ -138,9 +138,9 @@ type Result struct {
 	Origins   []string         `json:"origins"` // where each object was written, as far as known; same length
 	Chart     *Chart           `json:"chart,omitempty"`
 	// Uses names what of the request besides files, values and keys had a part in the result: name, namespace,
-	// revision, component, componentDigest, cluster, lookup, and chance: the clock or random values. A parent may give
-	// the result again for a request that differs in nothing else, and one with chance to the same Component only.
-	// Charts name all but component and componentDigest.
+	// revision, component, componentDigest, cluster, lookup, chance: the clock or random values, and clock: the current
+	// time. A parent may give the result again for a request that differs in nothing else, and one with chance to the
+	// same Component only. Charts name all but component and componentDigest.
 	Uses []string `json:"uses"`
 	// Decrypted are the decrypted texts, sorted: a parent masks them in statuses, Events and logs.
 	Decrypted []string `json:"decrypted,omitempty"`

@@ -62,6 +62,38 @@ async def test_of_results_that_asked_the_cluster_and_chance_only_the_last_of_a_c
     assert await results.find(Key(b"one"), context) is None
 
 
+@pytest.mark.req("R-108")
+@pytest.mark.parametrize(("uses", "is_bounded"), [({"clock"}, True), (set[str](), False)])
+async def test_a_result_that_asked_the_cluster_and_the_clock_is_used_for_a_day_after_it_was_made(
+    uses: set[str], is_bounded: bool
+) -> None:
+    hours = 0.0
+    results = Results(100_000, now=lambda: hours * 3600)
+    context = Context(request())
+
+    async def rendered(number: int) -> Rendered:
+        new = dataclasses.replace(result(number, 100), uses=frozenset({"chance", "lookup", *uses}), answers=b"same")
+        return await results.put(Key(b"one"), context, new)
+
+    first = await rendered(0)
+    for number in range(1, 48):
+        hours = number / 2
+        assert await rendered(number) is first
+    hours = 24.0
+    second = await rendered(48)
+    assert (second is not first) == is_bounded
+    hours = 24.5
+    assert await rendered(49) is second
+
+
+async def test_a_result_that_read_the_clock_and_asked_nothing_is_found_again() -> None:
+    results = Results(100_000, now=lambda: 0.0)
+    context = Context(request())
+    new = dataclasses.replace(result(1, 100), uses=frozenset({"chance", "clock"}))
+    kept = await results.put(Key(b"one"), context, new)
+    assert await results.find(Key(b"one"), context) is kept
+
+
 @pytest.mark.req("R-401")
 @given(st.one_of(st.binary(max_size=200), st.text('{}[]:,"abjectsorigin0', max_size=60).map(str.encode)))
 @promptly

@@ -11,7 +11,9 @@ memory. What came from the clock or from chance (`genCA`, `randAlphaNum`) is kep
 keys made for one must not become those of another, and they must not change in each pass either. Where such a result
 asked the cluster as well, the last one takes the place of the next one if the cluster has given the same answers. It is
 forgotten once they are others: a template that makes a password where a Secret is absent must make a new one after the
-Secret was deleted. We refused to ask the questions before the rendering: an error would have no place in a template.
+Secret was deleted. If it read the clock, it takes that place for a day only: a template that compares the end of a
+certificate with the current time must find that it is over. We refused to ask the questions before the rendering: an
+error would have no place in a template.
 
 Kept is the packed JSON: as Python objects it would be ten times as large. While a caller holds the objects they are
 found again as they are.
@@ -34,6 +36,8 @@ from stellwerk.render.files.files import Files
 from stellwerk.render.request.request import Rendered, RenderRequest, decryption_digest
 from stellwerk.render.worker import protocol
 
+_CLOCK_SECONDS = 24 * 3600.0
+"""How long a result that asked the cluster and read the clock takes the place of later ones."""
 _MOST_KEYS = 20_000
 _OVERHEAD = 256
 _json = msgspec.json.Encoder(order="sorted")
@@ -75,6 +79,8 @@ class Context:
                 return request.cluster.digest
             case "chance":
                 return self._identity
+            case "clock":
+                return b""  # `Results.put` bounds how long such a result is used
             case _:
                 return None
 
@@ -121,17 +127,19 @@ class Key(NamedTuple):
 
 
 class _Packed(NamedTuple):
-    """A result, compressed, how many bytes it was before, and the digest of the cluster's answers."""
+    """A result, compressed, how many bytes it was before, the digest of the cluster's answers, and when it was made."""
 
     content: bytes
     size: int
     answers: bytes
+    made_at: float
 
 
 class Results:
     """What was rendered, as long as memory allows."""
 
     def __init__(self, capacity: int, *, now: Callable[[], float], life_seconds: float = LIFE_SECONDS) -> None:
+        self._now = now
         self._packed: Kept[tuple[Key, bytes], _Packed] = Kept(
             capacity, now=now, life_seconds=life_seconds, tenant_capacity=capacity // 2
         )
@@ -164,7 +172,8 @@ class Results:
     async def put(self, key: Key, context: Context, result: protocol.Result, tenant: str = "") -> Rendered:
         """Keep a result, if it may be given again. Raises `RendererBroken` where it is none.
 
-        One that came from chance yields to the last one of its Component, where the cluster has given the same answers.
+        One that came from chance yields to the last one of its Component, where the cluster has given the same answers;
+        if it read the clock, only to one that was made within `_CLOCK_SECONDS`.
         A tenant may take half of the room: a flood of its results leaves the results of others.
         """
         content = result.content
@@ -172,14 +181,15 @@ class Results:
         if "lookup" in result.uses:
             name = (key, part or b"")  # nothing is kept under an empty one
             packed = self._packed.get(name)
-            if packed is not None and packed.answers == result.answers:
+            if packed is not None and packed.answers == result.answers and self._is_timely(packed, result):
                 return await self._revive(name, packed)
             self._forget_answers(key, context)
         rendered = await threads.run_if_large(len(content), lambda: protocol.read_result(content))
         self._note(key, result.uses, tenant)
         if part is not None:
             short = await threads.run_if_large(len(content), lambda: zlib.compress(content, 1))
-            self._packed.put((key, part), _Packed(short, len(content), result.answers), len(short) + _OVERHEAD, tenant)
+            packed = _Packed(short, len(content), result.answers, self._now())
+            self._packed.put((key, part), packed, len(short) + _OVERHEAD, tenant)
             self._alive[key, part] = rendered
         return rendered
 
@@ -195,6 +205,9 @@ class Results:
             part = context.digest(uses, answered=True) if "lookup" in uses else None
             if part is not None:
                 self._packed.drop((key, part))
+
+    def _is_timely(self, packed: _Packed, result: protocol.Result) -> bool:
+        return "clock" not in result.uses or self._now() - packed.made_at < _CLOCK_SECONDS
 
     def _note(self, key: Key, uses: frozenset[str], tenant: str) -> None:
         variants = self._uses.get(key) or []
