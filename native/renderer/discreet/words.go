@@ -107,13 +107,17 @@ func isOneText(encrypted []map[string]any) bool {
 	return len(encrypted) == 1 && len(encrypted[0]) == 2 && isText && hasMetadata
 }
 
-// unstructured finds the words of a text without regard to its format.
-var unstructured = regexp.MustCompile(`[^\s"'=]+`)
+// unstructured finds the words of a text without regard to its format; unpunctuated also splits them at the punctuation of
+// most formats, which a value may contain as well.
+var (
+	unstructured = regexp.MustCompile(`[^\s"'=]+`)
+	unpunctuated = regexp.MustCompile("[^\\s\"'=`{}\\[\\]()<>,;:]+")
+)
 
-// everything are the words and the lines of a text, and where it is YAML or JSON also its values: those may be next to
-// punctuation, or escaped.
+// everything are the words and the lines of a text, and where it is YAML or JSON also its values: those may be escaped.
 func everything(text []byte) []string {
-	words := append(unstructured.FindAllString(string(text), -1), strings.Split(string(text), "\n")...)
+	words := append(unstructured.FindAllString(string(text), -1), unpunctuated.FindAllString(string(text), -1)...)
+	words = append(words, strings.Split(string(text), "\n")...)
 	documents, _ := objects.Documents("", text)
 	for _, document := range documents {
 		words = values(words, document.Value)

@@ -62,6 +62,20 @@ func TestAllOfAFileThatWasEncryptedAsOneTextIsHiddenAlsoWhereItIsAMapping(t *tes
 	}
 }
 
+func TestTheWordsOfAnEncryptedTextAreHiddenWhateverPunctuationIsNextToThem(t *testing.T) {
+	for _, clear := range []string{
+		"x = {password: `canary-value`, y: other-value}; foo(bar-baz);", "canary-value; other-value;\nfoo[bar-baz]",
+		"<a>canary-value</a><b c=other-value>(bar-baz)</b>", "canary-value:other-value,bar-baz",
+	} {
+		if got := shownOf("cannot use canary-value, other-value or bar-baz", inJSON, clear); got != "cannot use ***, *** or ***" {
+			t.Errorf("%q: %s", clear, got)
+		}
+	}
+	if got := shownOf("cannot use (ca:ary,va;ue", inJSON, "password (ca:ary,va;ue"); got != "cannot use ***" {
+		t.Errorf("punctuation in a value: %s", got)
+	}
+}
+
 func TestADocumentThatHasDataAmongOtherKeysIsComparedValueByValue(t *testing.T) {
 	encrypted := "kind: ConfigMap\ndata: " + cipher + "\n" + metadata
 	if got := shownOf("ConfigMap canary-value", encrypted, "kind: ConfigMap\ndata: canary-value\n"); got != "ConfigMap ***" {
