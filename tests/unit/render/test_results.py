@@ -15,7 +15,7 @@ from tests.unit.render.given import request
 
 from stellwerk.render.errors import RendererBroken, WrongDigest
 from stellwerk.render.files.digests import Verifier
-from stellwerk.render.request.request import Rendered
+from stellwerk.render.request.request import ReleaseInfo, Rendered
 from stellwerk.render.worker import protocol
 from stellwerk.render.worker.render_cache import Context, Key, Results
 
@@ -84,6 +84,22 @@ async def test_a_result_that_asked_the_cluster_and_the_clock_is_used_for_a_day_a
     assert (second is not first) == is_bounded
     hours = 24.5
     assert await rendered(49) is second
+
+
+@pytest.mark.parametrize("uses", [{"chance", "lookup"}, {"lookup"}], ids=["random", "read"])
+async def test_a_result_is_forgotten_once_another_revision_or_other_files_got_other_answers(uses: set[str]) -> None:
+    results = Results(100_000, now=lambda: 0.0)
+
+    async def rendered(number: int, revision: int, answers: bytes, *, uses: set[str]) -> Rendered:
+        context = Context(request(release=ReleaseInfo("app", "default", revision=revision)))
+        new = dataclasses.replace(result(number, 100), uses=frozenset({*uses, "revision"}), answers=answers)
+        return await results.put(Key(b"%d" % revision), context, new)
+
+    random_values = {"chance", "lookup"}
+    first = await rendered(1, 1, b"absent", uses=random_values)
+    assert await rendered(2, 1, b"absent", uses=random_values) is first
+    await rendered(3, 2, b"there", uses=uses)
+    assert await rendered(4, 1, b"absent", uses=random_values) is not first
 
 
 async def test_a_result_that_read_the_clock_and_asked_nothing_is_found_again() -> None:

@@ -10,10 +10,10 @@ What asked the cluster is rendered in each pass. What was decrypted is kept for 
 memory. What came from the clock or from chance (`genCA`, `randAlphaNum`) is kept for its Component alone: passwords and
 keys made for one must not become those of another, and they must not change in each pass either. Where such a result
 asked the cluster as well, the last one takes the place of the next one if the cluster has given the same answers. It is
-forgotten once they are others: a template that makes a password where a Secret is absent must make a new one after the
-Secret was deleted. If it read the clock, it takes that place for a day only: a template that compares the end of a
-certificate with the current time must find that it is over. We refused to ask the questions before the rendering: an
-error would have no place in a template.
+forgotten once they are others, also where another revision or other files got them: a template that makes a password
+where a Secret is absent must make a new one after the Secret was deleted. If it read the clock, it takes that place for
+a day only: a template that compares the end of a certificate with the current time must find that it is over. We
+refused to ask the questions before the rendering: an error would have no place in a template.
 
 Kept is the packed JSON: as Python objects it would be ten times as large. While a caller holds the objects they are
 found again as they are.
@@ -78,14 +78,14 @@ class Context:
             case "cluster":
                 return request.cluster.digest
             case "chance":
-                return self._identity
+                return self.identity
             case "clock":
                 return b""  # `Results.put` bounds how long such a result is used
             case _:
                 return None
 
-    @property
-    def _identity(self) -> bytes:
+    @cached_property
+    def identity(self) -> bytes:
         """What is rendered, a Component or a release, whatever else it has in common with another request."""
         request = self._request
         metadata = (request.component or {}).get("metadata")
@@ -146,6 +146,9 @@ class Results:
         self._uses: Kept[Key, list[frozenset[str]]] = Kept(
             _MOST_KEYS, now=now, life_seconds=life_seconds, tenant_capacity=_MOST_KEYS // 2
         )
+        self._answered: Kept[bytes, tuple[Key, bytes]] = Kept(
+            _MOST_KEYS, now=now, life_seconds=life_seconds, tenant_capacity=_MOST_KEYS // 2
+        )
         self._alive: WeakValueDictionary[tuple[Key, bytes], Rendered] = WeakValueDictionary()
 
     @property
@@ -182,14 +185,17 @@ class Results:
             name = (key, part or b"")  # nothing is kept under an empty one
             packed = self._packed.get(name)
             if packed is not None and packed.answers == result.answers and self._is_timely(packed, result):
+                self._answered.get(context.identity)  # is in use, as the result is
                 return await self._revive(name, packed)
-            self._forget_answers(key, context)
+            self._forget_answered(context.identity)
         rendered = await threads.run_if_large(len(content), lambda: protocol.read_result(content))
         self._note(key, result.uses, tenant)
         if part is not None:
             short = await threads.run_if_large(len(content), lambda: zlib.compress(content, 1))
             packed = _Packed(short, len(content), result.answers, self._now())
             self._packed.put((key, part), packed, len(short) + _OVERHEAD, tenant)
+            if "lookup" in result.uses:
+                self._answered.put(context.identity, (key, part), 1, tenant)
             self._alive[key, part] = rendered
         return rendered
 
@@ -197,14 +203,14 @@ class Results:
         """Forget everything."""
         self._packed.clear()
         self._uses.clear()
+        self._answered.clear()
         self._alive.clear()
 
-    def _forget_answers(self, key: Key, context: Context) -> None:
-        """Forget what a Component's earlier answers of the cluster came to, whatever else it used."""
-        for uses in self._uses.get(key) or ():
-            part = context.digest(uses, answered=True) if "lookup" in uses else None
-            if part is not None:
-                self._packed.drop((key, part))
+    def _forget_answered(self, identity: bytes) -> None:
+        """Forget what a Component's earlier answers of the cluster led to, whatever the revision and the files."""
+        name = self._answered.get(identity)
+        if name is not None:
+            self._packed.drop(name)
 
     def _is_timely(self, packed: _Packed, result: protocol.Result) -> bool:
         return "clock" not in result.uses or self._now() - packed.made_at < _CLOCK_SECONDS
