@@ -1,9 +1,9 @@
 """A release, and the ConfigMap that it is kept in (pure).
 
 The ConfigMap is `clm`'s, to the letter: its name, label, finalizer and keys. So releases made by either program are the
-other's too, and a release is taken over by simply being worked on. A word that we do not know is taken for the state in
-which an object has to be applied again, which is always safe, and never for a reason to delete something. Whatever else
-is on the ConfigMap (labels, annotations, finalizers of others) stays.
+other's too, and a release is taken over by simply being worked on. What we add is one annotation. A word that we do not
+know is taken for the state in which an object has to be applied again, which is always safe, and never for a reason to
+delete something. Whatever else is on the ConfigMap (labels, annotations, finalizers of others) stays.
 
 The inventory is text in it: YAML by `clm`, JSON by us, which is YAML for `clm`: each text is in quotes, so no YAML
 reader takes the name `1e3` or `089` for a number. An API server validates a status, but not this text. A missing field
@@ -14,6 +14,8 @@ unreadable.
 from __future__ import annotations
 
 import hashlib
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -37,6 +39,8 @@ RECONCILER = "clm.cs.sap.com"
 FINALIZER = f"{RECONCILER}/finalizer"
 LABEL = f"release.{RECONCILER}"
 """On the ConfigMap; its value is the release's name."""
+WRITER = f"{RECONCILER}/writer"
+"""Annotation on the ConfigMap, which only we use: a digest of its content and of the run that wrote it."""
 NAME_PREFIX = "com.sap.cs.clm.release."
 _VERSION = "1"
 
@@ -64,6 +68,8 @@ class Release:
     is_deleting: bool = False
     stored: ConfigMap | None = field(default=None, compare=False, repr=False)
     """The ConfigMap as it was read or written last; None for a release that is not stored yet."""
+    run: str = field(default_factory=lambda: secrets.token_hex(16), compare=False, repr=False)
+    """Random, and kept by what follows from this release. A release that is read again gets another one."""
 
     @property
     def owner(self) -> Owner:
@@ -166,15 +172,17 @@ def written(release: Release) -> JsonObject:
     """The ConfigMap that holds a release, without our finalizer once the release is over."""
     stored = release.stored or ConfigMap()
     found = stored.metadata
+    data = _data(release)
     others: list[JsonValue] = [name for name in found.finalizers if name != FINALIZER]
     metadata: JsonObject = {
         **{key: value for key, value in to_json_object(found).items() if key in _KEPT},
         "name": config_name(release.key.name),
         "namespace": release.key.namespace,
+        "annotations": {**found.annotations, WRITER: _signature(release, data)},
         "labels": {**found.labels, LABEL: release.key.name},
         "finalizers": others if release.is_over else [*others, FINALIZER],
     }
-    return {**to_json_object(stored), "metadata": metadata, "data": {**_data(release)}}
+    return {**to_json_object(stored), "metadata": metadata, "data": {**data}}
 
 
 def _data(release: Release) -> dict[str, str]:
@@ -189,20 +197,28 @@ def _data(release: Release) -> dict[str, str]:
     }
 
 
+def _signature(release: Release, data: Mapping[str, str]) -> str:
+    """Identifies data that the run of a release wrote.
+
+    The data is part of it because another program that writes the release may keep our annotation.
+    """
+    return hashlib.sha256(msgspec.json.encode((release.run, dict(data)), order="sorted")).hexdigest()
+
+
 def differs(release: Release, found: ConfigMap) -> bool:
     """Whether a ConfigMap has become another release, or one in another state.
 
-    It has not where the release is as it was stored, nor where it is as it is to be stored: then a write of ours was
-    carried out and its answer was lost. Another program may have written the same in the same second; both then do the
-    same work on the same objects, until the first write in which they differ.
+    It has not where the content is as it was stored, nor where the run of this release wrote it: then the answer to
+    that write was lost. Content alone does not prove it, because two runs that begin in the same second write the same.
     """
-    stored, sent = release.stored, _data(release)
+    stored, now = release.stored, found.metadata
+    is_ours = now.annotations.get(WRITER) == _signature(release, found.data)
     if stored is None:
-        return found.metadata.is_terminating or (found.data, found.binary_data) != (sent, {})
-    before, now = stored.metadata, found.metadata
+        return now.is_terminating or bool(found.binary_data) or not is_ours
+    before = stored.metadata
     if (before.uid, before.is_terminating, stored.binary_data) != (now.uid, now.is_terminating, found.binary_data):
         return True
-    return found.data not in (stored.data, sent)
+    return found.data != stored.data and not is_ours
 
 
 def check_size(release: Release) -> None:
@@ -235,7 +251,7 @@ def check_size(release: Release) -> None:
 _MOST_BYTES, _RESERVE = 2**20, 2**10
 """Of the values of a ConfigMap, set by the API server; and what the other values of a release need."""
 _LONGEST_UID = "0" * 36
-_KEPT = ("uid", "resourceVersion", "annotations", "ownerReferences")
+_KEPT = ("uid", "resourceVersion", "ownerReferences")
 _MOST_DIGITS = 18
 
 

@@ -2,7 +2,8 @@
 
 Each write has the resourceVersion that was read, so the second of two programs that change a release gets an error.
 A client that changed only the metadata (a label, a managed field) did not change the release: the write is repeated.
-So it is where the error is the answer to a second sending of our own write, because the answer to the first was lost.
+So it is where an earlier write of the same run caused the error, because its answer was lost; the annotation proves
+that.
 """
 
 from __future__ import annotations

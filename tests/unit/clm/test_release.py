@@ -103,7 +103,8 @@ def test_what_others_have_put_on_the_config_map_of_a_release_stays() -> None:
     again = msgspec.convert(releases.written(releases.read(found).now(ReleaseState.Error, NOW)), ConfigMap)
     assert again.data == {**found.data, "state": "Error", "updateTimestamp": "2026-05-01T12:30:15Z"}
     assert again.binary_data == {"logo": "AA=="}
-    assert again.metadata == msgspec.structs.replace(metadata, creation_timestamp=None)
+    annotations = {**metadata.annotations, releases.WRITER: again.metadata.annotations[releases.WRITER]}
+    assert again.metadata == msgspec.structs.replace(metadata, annotations=annotations, creation_timestamp=None)
     over = replace(releases.read(found), inventory=Inventory(), is_deleting=True)
     assert dig(releases.written(over), "metadata", "finalizers") == ["example.com/backup"]
 

@@ -109,7 +109,7 @@ async def test_a_change_of_the_metadata_is_kept_and_the_write_is_repeated() -> N
     saved = await store.save(release.now(ReleaseState.Ready, NOW))
     assert server.config is not None
     assert server.config.data["state"] == "Ready"
-    assert server.config.metadata.annotations == {"seen": "2"}
+    assert server.config.metadata.annotations["seen"] == "2"
     assert saved.stored is server.config
     assert [message[-len("(retrying 1/15)") :] for message in messages] == [
         "(retrying 1/15)",
@@ -172,19 +172,43 @@ async def test_a_new_release_is_not_stored_over_a_config_map_of_its_name(there: 
     assert server.writes == 1
 
 
-async def test_of_two_programs_that_store_the_same_one_ends_where_they_differ() -> None:
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "new"])
+async def test_of_two_runs_that_begin_in_the_same_second_one_ends_before_it_changes_an_object(is_stored: bool) -> None:
+    server = stored()[0] if is_stored else Server(None)
+    store = ReleaseStore(cast(Client, server))
+    one, two = [await store.find(KEY) or Release(key=KEY) for _ in range(2)]
+    kept = await store.save(one.begun(NOW))
+    with pytest.raises(WorkedOn):
+        await store.save(two.begun(NOW))
+    assert server.config is kept.stored
+
+
+async def test_a_write_of_a_program_that_keeps_the_annotation_of_the_run_is_not_its_own() -> None:
     server, release = stored()
     store = ReleaseStore(cast(Client, server))
-    one, two = [await store.save(release.now(ReleaseState.Processing, NOW)) for _ in range(2)]
-    await store.save(one.now(ReleaseState.Ready, NOW))
+    begun = await store.save(release.begun(NOW))
+    server.changes = [with_data(state="Ready")]
     with pytest.raises(WorkedOn):
-        await store.save(two.now(ReleaseState.Error, NOW))
+        await store.save(begun.now(ReleaseState.Error, NOW))
 
 
 @pytest.mark.req("R-102")
-async def test_a_deletion_that_comes_after_an_own_write_ends_the_run() -> None:
-    server, release = stored()
-    wanted = release.now(ReleaseState.Ready, NOW)
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "new"])
+async def test_the_error_of_a_run_is_stored_though_its_write_before_was_not_answered(is_stored: bool) -> None:
+    server, release = stored() if is_stored else (Server(None), Release(key=KEY))
+    store = ReleaseStore(cast(Client, server))
+    begun = release.begun(NOW)
+    await store.save(begun)  # what it returns is not used: the run has no answer
+    await store.save(begun.now(ReleaseState.Error, NOW))
+    assert server.config is not None
+    assert server.config.data["state"] == "Error"
+
+
+@pytest.mark.req("R-102")
+@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "new"])
+async def test_a_deletion_that_comes_after_an_own_write_ends_the_run(is_stored: bool) -> None:
+    server, release = stored() if is_stored else (Server(None), Release(key=KEY))
+    wanted = release.begun(NOW)
     await ReleaseStore(cast(Client, server)).save(wanted)
     assert server.config is not None
     server.config = with_metadata(deletion_timestamp=NOW)(server.config)
