@@ -349,5 +349,6 @@ class _Run:
         state = self.finally_ if progress.done else self.meanwhile
         if (state, progress.inventory) == (self.release.state, self.release.inventory) and len(progress.inventory):
             return
-        saved = self.release.now(state, self.engine.clock.now(), progress.inventory)
-        self.release = await self.engine.store.save(saved)
+        # Kept before it is stored: without an answer it may be stored, and a note of the error must not undo it.
+        self.release = self.release.now(state, self.engine.clock.now(), progress.inventory)
+        self.release = await self.engine.store.save(self.release)

@@ -33,7 +33,14 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, RequestFault, requests
+from stellwerk.testing.faults import (
+    AnswerInstead,
+    CutConnection,
+    FaultProxy,
+    RequestFault,
+    When,
+    requests,
+)
 
 OWNER = "clm.cs.sap.com/owner-id"
 
@@ -372,6 +379,23 @@ async def test_a_release_is_applied_and_deleted_though_the_answer_to_each_of_its
         assert gone.returncode == 0, gone
     assert not await then.exists(ConfigMap, "one")
     assert not await then.exists(ConfigMap, kept("shop"))
+
+
+@pytest.mark.req("R-102")
+async def test_a_run_that_ends_without_an_answer_to_its_write_leaves_the_release_in_error_with_what_was_written(
+    given: Given, then: Then, component_cluster: LocalCluster, stellwerk: Stellwerk, tmp_path: Path
+) -> None:
+    source = tmp_path / "one.yaml"
+    source.write_text(config_map("one"))
+    async with FaultProxy(component_cluster.kubeconfig) as proxy:
+        updated = requests("update", "configmaps", namespace=given.namespace)
+        processing = updated & When(lambda request: b'"state":"Processing"' in request.body, "in state Processing")
+        proxy.on_requests(processing, CutConnection(after_forwarding=True))
+        failed = await stellwerk("apply", "shop", str(source), kubeconfig=proxy.kubeconfig)
+    assert failed.returncode == 1, failed
+    store = await then.config(kept("shop"))
+    assert store.data["state"] == "Error"
+    assert '"name":"one"' in store.data["inventory"]
 
 
 async def test_a_release_that_takes_too_long_ends_with_four_and_is_continued_by_the_next_run(
