@@ -5,9 +5,11 @@ the objects of a set are found in memory, and their changes arrive as events: no
 
 Where the identity may not watch a resource in the whole cluster (a remote login for a few namespaces), the watches are
 limited to the namespaces that are needed. The whole cluster is tried again after `WIDER_SECONDS`, and ever more seldom:
-rights are granted, and a new API server refuses for seconds what it permits later. The watch of a namespace ends some
-time after the namespace. Where the rights to list and watch are missing there too, the caller reads the objects one by
-one (`read`) until they are granted: `cover` returns these places. Of Secrets, only the metadata is kept.
+rights are granted, and a new API server refuses for seconds what it permits later. A trial whose list is permitted ends
+the watches of namespaces; where the watch is then forbidden, they start again, and the next trial is as far away as if
+the list had been forbidden. The watch of a namespace ends some time after the namespace. Where the rights to list and
+watch are missing there too, the caller reads the objects one by one (`read`) until they are granted: `cover` returns
+these places. Of Secrets, only the metadata is kept.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ PATIENCE_SECONDS = 30.0
 WIDER_SECONDS = 300.0
 """After how long a resource that is watched by namespace is tried in the whole cluster again, the first time."""
 LONGEST_WIDER_SECONDS = 3600.0
+"""Also for how long the whole cluster has to be watched until a further refusal counts as the first."""
 UNUSED_SECONDS = 600.0
 """After how long without a pass the watch of a namespace may end."""
 _SWEEP_SECONDS = 60.0
@@ -105,6 +108,8 @@ class OwnedObjects:
     _watches: dict[Place, Informer[Live]] = field(default_factory=dict)
     _narrow: dict[Resource, _Narrow] = field(default_factory=dict)
     """Resources that we may only watch by namespace."""
+    _widened: dict[Resource, _Narrow] = field(default_factory=dict)
+    """Of resources that are watched in the whole cluster again: the trial that succeeded, and the next pause."""
     _used: dict[Place, float] = field(default_factory=dict)
     """When a pass last needed the watch of a namespace."""
     _swept_at: float = 0.0
@@ -205,8 +210,16 @@ class OwnedObjects:
                 raise Unwatchable(resource, parked.why)
             if watched == place:
                 return parked.why
-            self._narrow[resource] = _Narrow(self.cluster.clock.monotonic())
+            self._narrow[resource] = self._narrowed(resource)
             self._release(watched)  # what it has seen before would pass for what is there
+
+    def _narrowed(self, resource: Resource) -> _Narrow:
+        """A new refusal. One that follows soon after a trial goes on with its pause: the right to list was there, the
+        right to watch was not."""
+        now, trial = self.cluster.clock.monotonic(), self._widened.pop(resource, None)
+        if trial is not None and now - trial.tried_at < LONGEST_WIDER_SECONDS:
+            return _Narrow(now, trial.pause_seconds)
+        return _Narrow(now)
 
     async def _widen(self, resource: Resource) -> None:
         """Watch the whole cluster in the place of namespaces, where that is permitted now."""
@@ -216,6 +229,7 @@ class OwnedObjects:
         # Other passes go on with the namespaces.
         self._narrow[resource] = _Narrow(now, min(2 * narrow.pause_seconds, LONGEST_WIDER_SECONDS))
         wide = self._made(Place(resource, ""))
+        wide.is_refusal_expected = True
         try:
             with suppress(NotListed):
                 await _settled(wide)
@@ -227,7 +241,8 @@ class OwnedObjects:
 
     def _take_over(self, resource: Resource, wide: Informer[Live]) -> None:
         """Watch a resource by this watch alone."""
-        del self._narrow[resource]
+        self._widened[resource] = self._narrow.pop(resource)
+        wide.is_refusal_expected = False
         self._watches[Place(resource, "")] = wide
         for place in [place for place in self._watches if place.resource == resource and place.namespace]:
             shown = self._watches[place].store.all()

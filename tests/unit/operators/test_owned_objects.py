@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
@@ -99,6 +100,8 @@ class ScriptedServer:
         self.lists = 0
         self.hangs_in = ""
         """A namespace whose lists are not answered."""
+        self.watch_error: ApiError | None = None
+        """What the watches of ConfigMaps in the whole cluster end with."""
 
     async def list(self, target: View[Unstructured], namespace: str = "", **_: object) -> Listing[HasMetadata]:
         await asyncio.sleep(0)
@@ -113,7 +116,10 @@ class ScriptedServer:
             raise self.error
         return Listing([*self.maps], "5")
 
-    async def watch(self, *_: object, **__: object) -> AsyncIterator[None]:
+    async def watch(self, target: View[HasMetadata], namespace: str = "", **_: object) -> AsyncIterator[None]:
+        if self.watch_error is not None and target.resource == ConfigMap.resource and not namespace:
+            await turns()  # the list is taken over before the refusal comes
+            raise self.watch_error
         await asyncio.Event().wait()
         yield
 
@@ -241,6 +247,57 @@ async def test_the_whole_cluster_is_tried_ever_more_seldom_while_only_namespaces
             await clock.advance(LONGEST_WIDER_SECONDS)
             await owned.cover(SHOPS)
         assert server.lists == 12
+
+
+@pytest.mark.req("R-206")
+async def test_the_whole_cluster_is_tried_ever_more_seldom_where_it_may_be_listed_and_not_watched() -> None:
+    clock, server = FakeClock(), ScriptedServer(None)
+    server.watch_error = FORBIDDEN
+    async with watching(server, clock) as owned:
+
+        async def covered() -> int:
+            """How often the whole cluster was listed for two passes, one of which notes the refusal of the watch."""
+            before = server.lists
+            for _ in range(2):
+                await owned.cover(SHOPS)
+                await turns()
+            assert watched(owned) == ["shop-1", "shop-2"]
+            return server.lists - before
+
+        await covered()
+        for pause in (WIDER_SECONDS, 2 * WIDER_SECONDS, 4 * WIDER_SECONDS, 8 * WIDER_SECONDS, LONGEST_WIDER_SECONDS):
+            await clock.advance(pause - 1)
+            assert await covered() == 0
+            await clock.advance(1)
+            assert await covered() == 1
+
+
+@pytest.mark.req("R-206")
+async def test_a_right_that_is_taken_away_after_an_hour_is_looked_for_as_soon_as_the_first_time() -> None:
+    clock, server = FakeClock(), ScriptedServer(FORBIDDEN)
+    wide = Place(ConfigMap.resource, "")
+    async with watching(server, clock) as owned:
+        for _ in range(2):
+            server.error = FORBIDDEN
+            await owned.cover(SHOPS)
+            server.error = None
+            await clock.advance(WIDER_SECONDS)
+            await owned.cover(SHOPS)
+            assert watched(owned) == [""]
+            await clock.advance(LONGEST_WIDER_SECONDS)
+            owned._watches[wide].take(WatchSuspended("not permitted", is_forbidden=True))
+
+
+@pytest.mark.req("R-206")
+async def test_only_the_first_refusal_to_watch_the_whole_cluster_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock, server = FakeClock(), ScriptedServer(FORBIDDEN)
+    async with watching(server, clock) as owned:
+        await owned.cover(SHOPS)
+        await clock.advance(WIDER_SECONDS)
+        await owned.cover(SHOPS)
+    parked = [record.levelname for record in caplog.records if "is parked" in record.message]
+    assert parked == ["WARNING", "INFO"]
 
 
 @pytest.mark.req("R-206")

@@ -162,6 +162,8 @@ class Informer(Generic[T]):
         self._settled = asyncio.Event()
         self.is_ending = False
         """Whether the definition of the kind is being deleted, so that the end of the watch is expected."""
+        self.is_refusal_expected = False
+        """Whether the watch is a trial, so that missing rights are no news."""
         self._gone: WatchSuspended | None = None
         self._suspended, self._resumed, self._outdated = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._is_broken = False
@@ -315,7 +317,8 @@ class Informer(Generic[T]):
             case Bookmark(resource_version=version):
                 self._progress.advance(version_number(version))
             case WatchSuspended() as parked:
-                self._park(parked, expected=self.is_ending and parked.is_not_served)
+                is_end, is_refusal = self.is_ending and parked.is_not_served, parked.is_forbidden
+                self._park(parked, expected=is_end or (self.is_refusal_expected and is_refusal))
 
     @property
     def has_synced(self) -> bool:
