@@ -46,6 +46,19 @@ class NameTaken(ReconcileError):
         super().__init__(f"{child} cannot be created for {owner}: {cause}. Rename or delete one of the two")
 
 
+class FormerChildEnding(ReconcileError):
+    """The child's name belongs to an object of another owner that is being deleted, such as of a custom resource that
+    was deleted and created again under its name."""
+
+    reason = "FormerChildEnding"
+
+    def __init__(self, child: ObjectRef, owner: ObjectRef) -> None:
+        super().__init__(
+            f"{child} cannot be created for {owner}: an object of another owner has this name and is being deleted. "
+            "Wait until it is gone; if it stays, look at its finalizers"
+        )
+
+
 class ChildrenUnknown(ReconcileError):
     """The children are not listed, so that absence from the cache proves nothing."""
 
@@ -141,7 +154,7 @@ class Children:
         """Have a child with this content: `data`, `spec`, or `metadata` with labels and annotations.
 
         It is named like its owner without a `name`. Returns it as it is now. Raises ChildrenUnknown, NameTaken,
-        ChangedByOthers, and ApiError; ValueError where the child cannot belong to that owner at all.
+        FormerChildEnding, ChangedByOthers, and ApiError; ValueError where the child cannot belong to that owner at all.
         """
         desired = _desired(owner, self._resource, content, name)
         self._check_listed(owner)
@@ -154,16 +167,16 @@ class Children:
         self._metrics.drift_throttled(len(progress.throttled))
         for throttled in progress.throttled:
             raise ChangedByOthers(throttled.ref, throttled.managers)
-        for found in progress.found.values():
-            if not found.metadata.is_controlled_by(owner.metadata):
-                raise NameTaken(desired.ref, owner.ref, "an object of another owner is being deleted")
         # Where the answer to a create was lost, the child is found as wanted before the cache shows it.
-        for answer in (*progress.found.values(), *(result.live for result in progress.carried)):
-            if answer is not None:
-                self.informer.expect(desired.key, answer.metadata.resource_version)
-                return answer
-        assert live is not None, "a child that is not there is created or found, or that fails"
-        return live
+        answers = (*progress.found.values(), *(result.live for result in progress.carried))
+        answer = next((each for each in answers if each is not None), None)
+        kept = answer or live
+        assert kept is not None, "a child that is not there is created or found, or that fails"
+        if not kept.metadata.is_controlled_by(owner.metadata):
+            raise FormerChildEnding(desired.ref, owner.ref)  # others' objects are left alone only while they end
+        if answer is not None:
+            self.informer.expect(desired.key, answer.metadata.resource_version)
+        return kept
 
     async def drop(self, owner: Kind, *, name: str = "") -> bool:
         """Have no such child. Returns whether there was one. Raises ChildrenUnknown and ApiError."""

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.kube.scripted import Server, serving
 
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.delivery.children import Children, NameTaken, child
+from stellwerk.delivery.children import Children, FormerChildEnding, child
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import JsonObject, dig, unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig, unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.runtime.cache.clusters import Cluster
@@ -66,8 +66,18 @@ async def test_a_child_that_the_cache_does_not_show_yet_is_returned_and_waited_f
 
 
 @pytest.mark.req("R-106")
-async def test_a_name_whose_former_object_is_being_deleted_is_taken() -> None:
+@pytest.mark.parametrize("is_cached", [False, True])
+async def test_a_name_whose_former_object_is_being_deleted_is_waited_for(is_cached: bool) -> None:
     former = msgspec.structs.replace(OWNER, metadata=msgspec.structs.replace(OWNER.metadata, uid="u0"))
-    async with children_of(existing(former, deletionTimestamp="2030-01-01T00:00:00Z")) as (children, _):
-        with pytest.raises(NameTaken, match="an object of another owner is being deleted"):
+    ending = existing(former, deletionTimestamp="2030-01-01T00:00:00Z")
+    async with children_of(ending) as (children, _):
+        if is_cached:
+            children.informer.take(Synced((Unstructured.of(ending),), "7"))
+        with pytest.raises(FormerChildEnding, match=r"is being deleted\. Wait until it is gone"):
             await children.keep(OWNER, WISH)
+
+
+@pytest.mark.req("R-106")
+async def test_a_child_of_this_owner_that_is_being_deleted_is_returned() -> None:
+    async with children_of(existing(OWNER, deletionTimestamp="2030-01-01T00:00:00Z")) as (children, _):
+        assert (await children.keep(OWNER, WISH)).metadata.is_terminating
