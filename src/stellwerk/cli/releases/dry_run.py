@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from stellwerk.api.core import Pod, ServiceAccount
 from stellwerk.apply.concurrency import together
@@ -23,7 +23,7 @@ from stellwerk.apply.set.model.inventory import APPLIED_ONCE, Inventory, Invento
 from stellwerk.apply.set.model.owner import mark
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.plan_input import RECLAIMS
-from stellwerk.apply.set.plan.plan_object import goes_by_itself, is_alike
+from stellwerk.apply.set.plan.plan_object import goes_by_itself, is_alike, is_interval_over
 from stellwerk.cli.shell import field_diff, settings
 from stellwerk.cli.shell.errors import Exit
 from stellwerk.cli.shell.field_diff import Change
@@ -157,9 +157,7 @@ def _member(obj: DesiredObject, entry: InventoryEntry | None, now: datetime, *, 
 
 def _is_due(obj: DesiredObject, entry: InventoryEntry | None, now: datetime) -> bool:
     """Whether the next pass puts back what others have changed."""
-    if entry is None or entry.last_applied_at is None:
-        return True
-    return now - entry.last_applied_at >= timedelta(seconds=obj.directive.reapply_seconds)
+    return entry is None or is_interval_over(obj, [entry.last_applied_at], now)
 
 
 def _to_be_made(wanted: Sequence[DesiredObject], known: Inventory) -> list[DesiredObject]:

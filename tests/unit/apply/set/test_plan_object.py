@@ -33,7 +33,7 @@ from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
-from stellwerk.apply.set.plan.plan_object import ObjectDecision, decide, drifted
+from stellwerk.apply.set.plan.plan_object import ObjectDecision, decide, drifted, is_interval_over
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import FieldManager
@@ -480,6 +480,33 @@ def test_what_others_change_after_calm_intervals_stays_until_the_next_interval()
     world.passes(1)
     world.roll([obj], inventory)
     assert [*map(type, world.carried)] == [Create, Update]
+
+
+@pytest.mark.req("R-110")
+def test_what_others_change_is_taken_back_at_once_and_then_by_interval_after_the_clock_was_set_back() -> None:
+    obj, world = one(config_map(reapply_interval="1m")), World()
+    inventory, _ = world.roll([obj], registered([obj]))
+    world.passes(60)
+    inventory, _ = world.roll([obj], inventory)
+    world.now -= timedelta(hours=1)
+    world.put(obj, live(obj.desired, KUBECTL, version="2", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
+    inventory, _ = world.roll([obj], inventory)
+    assert [*map(type, world.carried)] == [Create, Update]
+    world.put(obj, live(obj.desired, KUBECTL, version="4", more=CHANGED_BY_HAND))  # type: ignore[arg-type]
+    world.passes(59)
+    inventory, _ = world.roll([obj], inventory)
+    assert [*map(type, world.carried)] == [Create, Update]
+    world.passes(1)
+    world.roll([obj], inventory)
+    assert [*map(type, world.carried)] == [Create, Update, Update]
+
+
+@pytest.mark.req("R-110")
+@pytest.mark.parametrize(("ahead_seconds", "is_over"), [(0, False), (1, False), (2, True), (3600, True)])
+def test_a_time_that_is_further_ahead_than_clocks_differ_proves_no_look(ahead_seconds: int, is_over: bool) -> None:
+    obj, now = one(config_map(reapply_interval="1m")), World().now
+    assert is_interval_over(obj, [now + timedelta(seconds=ahead_seconds), None], now) is is_over
+    assert not is_interval_over(obj, [now + timedelta(seconds=ahead_seconds), now], now)
 
 
 @pytest.mark.req("R-110")

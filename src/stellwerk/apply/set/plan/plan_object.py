@@ -25,9 +25,9 @@ client has put in the place of ours, under another uid and without our label.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from stellwerk.apply.errors import Obstacle, UnreadableStatus
 from stellwerk.apply.fields import managed_fields
@@ -48,6 +48,8 @@ from stellwerk.apply.set.plan.stage import Throttled, deletion_wait
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 
 _SHOWN = 3
+_CLOCK_SKEW = timedelta(seconds=1)
+"""How far ahead a time may be that another clock has given, or that was rounded."""
 _OUR_SPELLING = re.compile(r"[0-9a-f]{32}(?:@.*)?")
 """Of a digest."""
 
@@ -212,8 +214,17 @@ def _is_due(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> bool
 def _is_interval_over(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> bool:
     if entry.last_applied_at is None:
         return True
-    since = max(entry.last_applied_at, state.checked.get(obj.address, entry.last_applied_at))
-    return state.now - since >= timedelta(seconds=obj.directive.reapply_seconds)
+    return is_interval_over(obj, [entry.last_applied_at, state.checked.get(obj.address)], state.now)
+
+
+def is_interval_over(obj: DesiredObject, looks: Iterable[datetime | None], now: datetime) -> bool:
+    """Whether the object was last looked at longer ago than its reapply interval.
+
+    A time that is further ahead than clocks differ is of one that was set back, or of a former leader: it proves no
+    recent look.
+    """
+    interval = timedelta(seconds=obj.directive.reapply_seconds)
+    return not any(look is not None and -_CLOCK_SKEW <= now - look < interval for look in looks)
 
 
 def _has_interval(obj: DesiredObject, state: PlanInput) -> bool:
