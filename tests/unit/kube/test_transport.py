@@ -16,7 +16,7 @@ from stellwerk.kube.http.connection_pool import Wish
 from stellwerk.kube.http.messages import Answer, RequestMessage
 from stellwerk.kube.http.transport import CALL_SECONDS, Request, RequestFacts, Transport
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import LoginFailed, ServerFault, TooManyRequests, Unauthorized, Unreachable
+from stellwerk.kube.types.errors import ApiError, LoginFailed, ServerFault, TooManyRequests, Unauthorized, Unreachable
 from stellwerk.kube.types.model import encode_json
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import WatchSuspended
@@ -104,17 +104,23 @@ async def test_a_token_with_a_line_break_is_not_sent_and_not_told(
 
 
 class SlowConnections:
-    """Answers each attempt with a refusal, after a time or at its deadline."""
+    """Answers each attempt with a refusal, after a time of its own or at its deadline; the last time stays."""
 
-    def __init__(self, takes_seconds: float, code: int = 503, message: str = "") -> None:
+    def __init__(self, *takes_seconds: float, code: int = 503, message: str = "", waits_seconds: float = 0.0) -> None:
+        """`waits_seconds`: for how long no connection is free at the first attempt."""
         self.takes_seconds = takes_seconds
         self.answer = Answer(code, body=encode_json({"kind": "Status", "code": code, "message": message}))
+        self.waits_seconds = waits_seconds
         self.attempts = 0
 
     async def exchange(self, request: RequestMessage, wish: Wish, *, seconds: float) -> Answer:
-        self.attempts += 1
         async with asyncio.timeout(seconds):
-            await asyncio.sleep(self.takes_seconds)
+            await asyncio.sleep(0 if self.attempts else self.waits_seconds)
+            takes_seconds = self.takes_seconds[min(self.attempts, len(self.takes_seconds) - 1)]
+            self.attempts += 1
+            assert wish.before is not None
+            wish.before()
+            await asyncio.sleep(takes_seconds)
         return self.answer
 
     def close(self) -> None:
@@ -142,14 +148,41 @@ def test_all_attempts_of_a_call_together_take_no_longer_than_a_call_may(takes_se
 @pytest.mark.req("R-208")
 @pytest.mark.parametrize("takes_seconds", [10.0, 12.0, 15.0, 20.0, 30.0, 45.0])
 def test_a_refusal_that_takes_long_is_reported_and_not_lost_to_another_attempt(takes_seconds: float) -> None:
-    async def called() -> None:
+    assert isinstance(failure_of_apply(SlowConnections(takes_seconds, code=500)), ServerFault)
+
+
+@pytest.mark.req("R-208")
+@pytest.mark.parametrize("takes_seconds", [(0.1, 61.0), (25.0, 36.0), (10.0, 10.0, 41.0)])
+def test_a_refusal_is_reported_where_a_later_attempt_gets_no_answer_in_time(takes_seconds: tuple[float, ...]) -> None:
+    assert isinstance(failure_of_apply(SlowConnections(*takes_seconds, code=500)), ServerFault)
+
+
+@pytest.mark.req("R-208")
+def test_a_request_that_was_turned_away_and_then_gets_no_answer_has_an_unknown_outcome() -> None:
+    failure = failure_of_apply(SlowConnections(0.1, 61.0, code=429))
+    assert isinstance(failure, Unreachable)
+    assert failure.outcome_unknown
+
+
+@pytest.mark.req("R-208")
+def test_the_wait_for_a_connection_is_no_time_that_the_server_takes() -> None:
+    connections = SlowConnections(5.0, code=500, waits_seconds=35.0)
+    assert isinstance(failure_of_apply(connections), ServerFault)
+    assert connections.attempts == 4
+
+
+def failure_of_apply(connections: SlowConnections) -> ApiError:
+    """What an apply over these connections ends with."""
+
+    async def called() -> ApiError:
         async with Transport(ClusterConfig(server="http://nowhere.invalid"), user_agent="test") as transport:
-            transport._connections = SlowConnections(takes_seconds, 500)  # type: ignore[assignment]
-            with pytest.raises(ServerFault):
+            transport._connections = connections  # type: ignore[assignment]
+            with pytest.raises(ApiError) as failed:
                 await transport.call(Request("PATCH", "/", about="apply", repeatable=True))
+            return failed.value
 
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
-        runner.run(called())
+        return runner.run(called())
 
 
 @pytest.mark.req("R-208")
@@ -158,16 +191,10 @@ def test_a_call_whose_admission_webhook_hangs_is_left_to_the_back_off_of_its_cal
     takes_seconds: float, attempts: int
 ) -> None:
     message = 'Internal error occurred: failed calling webhook "hangs.example.org": context deadline exceeded'
-    connections = SlowConnections(takes_seconds, 500, message)
-
-    async def called() -> None:
-        async with Transport(ClusterConfig(server="http://nowhere.invalid"), user_agent="test") as transport:
-            transport._connections = connections  # type: ignore[assignment]
-            with pytest.raises(ServerFault, match="failed calling webhook"):
-                await transport.call(Request("PATCH", "/", about="apply", repeatable=True))
-
-    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
-        runner.run(called())
+    connections = SlowConnections(takes_seconds, code=500, message=message)
+    failure = failure_of_apply(connections)
+    assert isinstance(failure, ServerFault)
+    assert "failed calling webhook" in str(failure)
     assert connections.attempts == attempts
 
 
@@ -176,7 +203,7 @@ def test_a_call_whose_admission_webhook_hangs_is_left_to_the_back_off_of_its_cal
 def test_a_kind_whose_lists_fail_late_is_suspended_within_a_minute(takes_seconds: float) -> None:
     async def suspended() -> tuple[object, float]:
         transport = Transport(ClusterConfig(server="http://nowhere.invalid"), user_agent="test")
-        transport._connections = SlowConnections(takes_seconds, 500)  # type: ignore[assignment]
+        transport._connections = SlowConnections(takes_seconds, code=500)  # type: ignore[assignment]
         watcher = Watcher(Client(transport, field_manager="test"), ConfigMap, clock=LoopClock())
         async with transport, asyncio.timeout(600.0), aclosing(watcher.changes()) as changes:
             return await anext(changes), asyncio.get_running_loop().time()
@@ -194,7 +221,7 @@ def test_a_kind_whose_lists_fail_late_is_suspended_within_a_minute(takes_seconds
 def test_a_refused_create_is_sent_again_only_while_there_is_time_for_an_answer(
     repeatable: bool, takes_seconds: float, attempts: int
 ) -> None:
-    connections = SlowConnections(takes_seconds, 429)
+    connections = SlowConnections(takes_seconds, code=429)
 
     async def called() -> None:
         config = ClusterConfig(server="http://nowhere.invalid")

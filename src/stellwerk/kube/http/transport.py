@@ -50,6 +50,8 @@ CALL_SECONDS = 60.0
 """For how long a call may take, all attempts and pauses together, once there is a login."""
 ANSWER_SECONDS = 30.0
 """What must be left for another attempt at a write that must not be repeated: webhooks may take as long to answer."""
+_NO_TIME_SECONDS = 0.01
+"""So little time is none: timers and their sums are not exact."""
 CALLS = 32
 """How many calls to one API server are under way; others wait. More gain nothing: a fast server works off two thousand
 a second so, and each connection is a handshake there and a tenth of a megabyte here. For slow ones see `call_slots`."""
@@ -107,6 +109,15 @@ class _Deadline:
 
     def __init__(self) -> None:
         self._ends: float | None = None
+        self._sent_at = 0.0
+
+    def note_sent(self) -> None:
+        """An attempt leaves: it waits no more for a login, or for a connection."""
+        self._sent_at = asyncio.get_running_loop().time()
+
+    def took(self) -> float:
+        """The seconds since the last attempt has left."""
+        return asyncio.get_running_loop().time() - self._sent_at
 
     def left(self) -> float:
         """The seconds until the end; 0 after it."""
@@ -185,18 +196,21 @@ class Transport:
 
     async def _call(self, request: Request, before: Before) -> bytes:
         deadline = _Deadline()
-        attempt, began = 1, CALL_SECONDS  # the first login takes none of them
+        attempt = 1
+        fault: ServerFault | None = None
         while True:
             try:
                 return await self._once(request, before, deadline)
             except (StatusError, Unreachable) as error:
-                left = deadline.left()
-                took = began - left
+                left, took = deadline.left(), deadline.took()
+                if fault is not None and isinstance(error, Unreachable) and left < _NO_TIME_SECONDS:
+                    raise fault from error
                 pause = _pause(error, request, attempt, took)
                 if pause is None or pause + _needed(error, request, took) > left:
                     raise
+                fault = error if isinstance(error, ServerFault) else fault
             await self._rest(pause)
-            attempt, began = attempt + 1, deadline.left()
+            attempt += 1
 
     @asynccontextmanager
     async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -246,7 +260,12 @@ class Transport:
         return answer.body
 
     async def _exchanged(self, request: Request, before: Before, deadline: _Deadline) -> Streamed:
-        message, wish = await self._message(request, "gzip"), self._wish(request, before)
+        def leaving() -> None:
+            deadline.note_sent()
+            if before is not None:
+                before()
+
+        message, wish = await self._message(request, "gzip"), self._wish(request, leaving)
         return await self._connections.exchange(message, wish, seconds=deadline.left()), None
 
     async def _message(self, request: Request, encoding: str) -> RequestMessage:
@@ -314,7 +333,7 @@ def _pause(error: StatusError | Unreachable, request: Request, attempt: int, too
 
 
 def _needed(error: StatusError | Unreachable, request: Request, took: float) -> float:
-    """The seconds that must be left for another attempt, where the last one `took` so many.
+    """The seconds that must be left for another attempt, where the server `took` so many for the last one.
 
     An attempt without the time for an answer would make a known outcome unknown. A server that refuses late does so
     again: with a conversion webhook that hangs, each answer takes 30 seconds.

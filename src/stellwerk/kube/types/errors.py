@@ -171,7 +171,8 @@ class Invalid(StatusError):
 class TooManyRequests(StatusError): ...
 
 
-class ServerFault(StatusError): ...
+class ServerFault(StatusError):
+    """The server failed. A write may have taken place: at this attempt, or at a repetition that got no answer."""
 
 
 class ServerTimeout(ServerFault): ...
