@@ -11,7 +11,17 @@ from stellwerk.api.btp import ServiceBinding, ServiceInstance
 from stellwerk.api.core import Service
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp.api import FINALIZER, BtpOperator
-from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, RequestFault, always, requests
+from stellwerk.testing.faults import (
+    AnswerInstead,
+    CutConnection,
+    FaultProxy,
+    RecordedRequest,
+    RequestFault,
+    When,
+    always,
+    first,
+    requests,
+)
 from tests.cluster.btp.beginnings import ready
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.modules import Module
@@ -22,6 +32,8 @@ OPERAND = "sap-btp-operator-controller-manager"
 BINDINGS, INSTANCES = (kind.resource.group_resource for kind in (ServiceBinding, ServiceInstance))
 CUT = requests("patch", BINDINGS)
 BLOCKED = ("Warning", "ServiceInstancesAndBindingsNotCleaned")
+IN_SOFT: When[RecordedRequest] = When(lambda request: b'"SoftDeleting"' in request.body, "with SoftDeleting")
+SHOW_SOFT = requests(resource=BtpOperator.resource.group_resource, subresource="status") & IN_SOFT
 
 
 @pytest.fixture
@@ -88,6 +100,45 @@ async def test_a_sweep_that_is_refused_in_one_namespace_becomes_soft_only_when_a
     asked = [exchange.request.namespace for exchange in sweeps]
     assert asked[:4] == [first, second, second, first], "what refused comes last"
     await then.event("HardDeletionGivenUp", saying=["no sweep here"])
+
+
+@pytest.mark.req("R-112")
+async def test_what_a_sweep_was_refused_is_sent_once_though_the_soft_deletion_could_not_be_shown_at_first(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then)
+    await given.service_instance("db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+    sweep = requests("deletecollection", INSTANCES)
+
+    with (
+        proxy.on_requests(sweep, AnswerInstead(500, message="no sweep here"), always),
+        proxy.on_requests(SHOW_SOFT, AnswerInstead(403), first(2)),
+    ):
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await then.is_gone()
+
+    await then.event("HardDeletionGivenUp", saying=["no sweep here", "ServiceInstance default/db"])
+    assert len(await then.events("HardDeletionGivenUp")) == 1
+
+
+@pytest.mark.req("R-101")
+async def test_what_was_not_deleted_in_time_is_sent_after_a_restart_that_came_before_the_soft_deletion_was_shown(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then, HardDeleteTimeout="0")
+    await given.service_instance("db", "default", "example.com/held")
+    await given.labels_on(BtpOperator, "btpoperator", **{"force-delete": "true"})
+
+    with proxy.on_requests(SHOW_SOFT, AnswerInstead(403), always):
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await proxy.history.write_seen(1, SHOW_SOFT)
+        await running.stop()
+    assert not await then.events("HardDeletionGivenUp")
+    await running.start(HardDeleteTimeout="0")
+
+    await then.is_gone()
+    await then.event("HardDeletionGivenUp", saying=["ServiceInstance default/db"])
 
 
 @pytest.mark.parametrize("slow", [AnswerInstead(504), CutConnection()], ids=["answers late", "does not answer"])

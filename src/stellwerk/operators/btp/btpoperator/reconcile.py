@@ -70,6 +70,10 @@ class BtpMemo:
     """Since when it waits for its module to become ready, or to be deleted, on the clock's seconds."""
     failed_removal: FailedRemoval | None = None
     """The last try of its removal, where that failed."""
+    sweep_refusal: str = ""
+    """What the API server refused of the sweep that is given up; empty where it refused nothing."""
+    shown_soft: bool = False
+    """Whether the CR has shown, since the sweep was given up, that its deletion is soft."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +106,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             step = plan.next_step(seen)
             if not isinstance(step, plan.Pause):
                 self.memos.of(operator.key).failed_removal = None
+            if seen.reason == Reason.SoftDeleting:
+                self.memos.of(operator.key).shown_soft = True
             if isinstance(step, plan.ReportSecretProblem | plan.Provision):
                 self.observer.check_sight()
             return await self._carry_out(step, seen)
@@ -295,7 +301,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
     async def _wait_for_users(self, seen: Snapshot, message: str) -> Next[BtpOperatorStatus]:
         """Report what blocks the deletion, and keep the module working so that users can delete what they have."""
         await self.removal.forget_start(seen.operator)
-        self.memos.of(seen.operator.key).waiting_since = None
+        memo = self.memos.of(seen.operator.key)
+        memo.waiting_since, memo.sweep_refusal, memo.shown_soft = None, "", False
         status = self._status(seen, Reason.ServiceInstancesAndBindingsNotCleaned, message)
         if seen.reason != Reason.ServiceInstancesAndBindingsNotCleaned:
             return Next.now(status)
@@ -317,10 +324,13 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             return Next.after(RESIST_SECONDS)  # the cache is behind; its change wakes the CR
         begins = await self.removal.note_start(seen.operator, api.HARD_DELETE_STARTED_ANNOTATION)
         notices = (events.forced(seen.blockers, seen.hard_delete_timeout),) if begins else ()
+        memo = self.memos.of(seen.operator.key)
         try:
             answered = await self.removal.sweep(with_instances=not step.bindings_alone)
         except ApiError as refusal:
-            return (await self._give_up_hard_delete(seen, str(refusal))).with_events(*notices)
+            memo.sweep_refusal = str(refusal)
+            return (await self._give_up_hard_delete(seen)).with_events(*notices)
+        memo.sweep_refusal = ""
         left = plan.soft_deletion_message(seen.blockers, seen.now + step.remaining)
         within = min(step.until_next.total_seconds(), inf if answered else RESIST_SECONDS)
         waiting = self._saying_what_is_left(seen, f"{seen.blockers.counts} to go", left, within=within)
@@ -336,11 +346,17 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         message = plan.waiting_message(seen.message, what, why)
         return Next(self._status(seen, Reason(seen.reason), message), within if within < inf else None)
 
-    async def _give_up_hard_delete(self, seen: Snapshot, refusal: str = "") -> Next[BtpOperatorStatus]:
-        note = self.removal.note_start(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION)
-        is_first = await or_fail(note, RemovalFailed)
-        notices = events.given_up(await self.removal.resisting(), refusal) if is_first else ()
-        return Next.now(self._status(seen, Reason.SoftDeleting)).with_events(*notices)
+    async def _give_up_hard_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
+        """Turn to the soft deletion, and send once what was not deleted the hard way.
+
+        The Event follows the status, so it is due until the CR shows the soft deletion. The annotation cannot decide
+        about it: it precedes the status, whose write may fail, or a restart may come between.
+        """
+        await or_fail(self.removal.note_start(seen.operator, api.SOFT_DELETE_STARTED_ANNOTATION), RemovalFailed)
+        memo, soft = self.memos.of(seen.operator.key), Next.now(self._status(seen, Reason.SoftDeleting))
+        if memo.shown_soft:
+            return soft
+        return soft.with_events(*events.given_up(await self.removal.resisting(), memo.sweep_refusal))
 
     async def _soft_delete(self, seen: Snapshot) -> Next[BtpOperatorStatus]:
         """Cut what is left loose. What resists more than once may do so for long: the module is brought back meanwhile.
