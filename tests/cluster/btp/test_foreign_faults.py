@@ -203,11 +203,15 @@ async def test_a_certificate_that_may_not_be_replaced_does_not_renew_the_ca_agai
     await ready(running, given, then)
     await given.client.patch(SECRETS, LEAF, "kyma-system", MergePatch({"immutable": True}))
     await running.is_idle()
-    audit, began = AuditLog(btp_cluster), time.monotonic()
+    former = await given.client.get(SECRETS, CA, "kyma-system")
 
     await given.client.delete(Secret, CA, "kyma-system")
+    renewed = await then.becomes(
+        SECRETS, CA, lambda seen: seen is not None and seen.metadata.uid != former.metadata.uid, "be another one"
+    )
+    assert renewed is not None
+    audit, began = AuditLog(btp_cluster), time.monotonic()
     await then.shows("Error", "ProvisioningFailed", saying=[LEAF, "immutable"])
-    renewed = await given.client.get(SECRETS, CA, "kyma-system")
     await tried_again(audit, "secrets")
 
     assert refused(audit, "secrets") <= tries_since(began) * ATTEMPTS
