@@ -46,6 +46,12 @@ def test_whose_turn_it_is_follows_from_the_state_unless_only_a_person_can_help()
     assert CATALOGUE.turn(Reason.Broken) == YOURS
 
 
+def test_a_reason_with_a_turn_of_its_own_shows_it_in_place_of_that_of_its_state() -> None:
+    meaning = Meaning(state=State.Error, meaning="It failed.", turn="It is tried again tomorrow.")
+
+    assert Catalogue({Reason.Broken: meaning}, CATALOGUE.turns).turn(Reason.Broken) == "It is tried again tomorrow."
+
+
 def test_advice_has_a_title_for_all_there_is_to_say_and_none_for_what_there_is_not() -> None:
     assert [title for title, _ in CATALOGUE.meanings[Reason.Broken].advice] == ["Causes", "How to check", "How to fix"]
     assert not [*CATALOGUE.meanings[Reason.Busy].advice]

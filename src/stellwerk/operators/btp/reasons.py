@@ -31,6 +31,11 @@ def _failed(message: str) -> ReasonFacts[State]:
 
 
 _FAILED = _failed("")
+_REMOVAL_TURN = (
+    "The operator tries again: when the BtpOperator is changed, when the last service instance and binding are gone, "
+    "after 30 seconds, and later every 5 minutes."
+)
+"""Other changes do not end the pause of a removal (`FailedRemoval`)."""
 
 
 class Reason(StrEnum):
@@ -64,7 +69,10 @@ class Reason(StrEnum):
     InvalidSecret = "InvalidSecret", ReasonFacts(State.Error, only_user_can_fix=True, asks_user=True)
     ProvisioningFailed = "ProvisioningFailed"
     ReconcileFailed = "ReconcileFailed"
-    ResourceRemovalFailed = "ResourceRemovalFailed", _failed("Unable to remove installed resources")
+    ResourceRemovalFailed = (
+        "ResourceRemovalFailed",
+        ReasonFacts(State.Error, "Unable to remove installed resources", asks_user=True, turn=_REMOVAL_TURN),
+    )
     DeletionOfOrphanedResourcesFailed = (
         "DeletionOfOrphanedResourcesFailed",
         _failed("Deletion of orphaned resources failed"),

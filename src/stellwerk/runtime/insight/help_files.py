@@ -76,6 +76,7 @@ def _meaning(body: str, about: ReasonFacts[S]) -> Meaning[S]:
         state=about.state,
         message=about.message,
         only_user_can_fix=about.only_user_can_fix,
+        turn=about.turn,
         meaning=_joined(text),
         **advice,
     )

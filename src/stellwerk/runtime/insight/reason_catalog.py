@@ -46,6 +46,8 @@ class ReasonFacts(Generic[S]):
     """Waiting does not help; a user has to change something."""
     asks_user: bool = False
     """Whether the user has to do something, be it while the operator retries."""
+    turn: str = ""
+    """Who has to act next, where that differs from other reasons with this state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,8 @@ class Meaning(Generic[S]):
     fix: tuple[str, ...] = ()
     only_user_can_fix: bool = False
     """Waiting does not help; a user has to change something."""
+    turn: str = ""
+    """Who has to act next, where that differs from other reasons with this state."""
 
     @property
     def shown_state(self) -> str:
@@ -123,7 +127,7 @@ class Catalogue(Generic[W, S]):
 
     def turn_of(self, meaning: Meaning[S]) -> str:
         """The same for a meaning of this catalogue."""
-        return YOURS if meaning.only_user_can_fix else self.turns[meaning.state]
+        return YOURS if meaning.only_user_can_fix else meaning.turn or self.turns[meaning.state]
 
     def table(self, words: Iterable[W]) -> list[str]:
         """Rows of Markdown for reasons, each with a link to its section."""
