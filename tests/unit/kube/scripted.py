@@ -105,7 +105,8 @@ async def ask(
     seconds: float = 10,
     largest: int = MOST,
     repeatable: bool = True,
+    tenant: str = "",
 ) -> Answer:
     message = RequestMessage(head(method, path, [("Host", "here")]), body)
-    wish = Wish(tls=tls, name=name, largest=largest, repeatable=repeatable)
+    wish = Wish(tls=tls, name=name, largest=largest, repeatable=repeatable, tenant=tenant)
     return await connections.exchange(message, wish, seconds=seconds)

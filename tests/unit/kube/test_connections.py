@@ -17,6 +17,7 @@ from stellwerk.kube.http.connection_pool import Connections
 from stellwerk.kube.http.dialer import Dialer
 from stellwerk.kube.http.messages import Answer, BodyTooLarge, ConnectionBroken, NotConnected, RequestMessage, head
 from stellwerk.kube.http.sockets import Sockets
+from stellwerk.testing.eventually import eventually
 
 # ---- what arrives
 
@@ -226,6 +227,18 @@ async def test_waiting_for_a_connection_counts_as_waiting() -> None:
             await ask(connections, seconds=0.05)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
+
+
+@pytest.mark.req("R-507")
+async def test_an_own_call_waits_for_no_tenant_however_many_of_them_hang() -> None:
+    async with serving(lambda number, request: OK if b" /own " in request else None, limit=2) as (server, connections):
+        hanging = [asyncio.create_task(ask(connections, tenant=f"tenant-{number}", seconds=30)) for number in range(20)]
+        await eventually(lambda: len(server.asked) == 2)
+        # Less than a second: no call of a tenant has gone on without its slot meanwhile.
+        assert (await ask(connections, "/own", seconds=0.5)).body == b"ok"
+        for each in hanging:
+            each.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
 
 
 async def test_a_server_may_refuse_a_large_body_before_it_is_sent() -> None:

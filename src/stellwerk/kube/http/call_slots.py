@@ -6,8 +6,9 @@ taken a second goes on without its slot, as a slow pass goes on without its work
 own: at most `limit` calls under way, with a slot or without. A tenant that is alone has thus as many calls as there are
 slots, whatever they take, and fast calls of any tenants together have no more either.
 
-Slots that are reserved for each tenant, or for the operator's own calls, were refused: they would be idle while one
-tenant has many objects to write, which is the usual case.
+The operator's own calls have slots of their own, beyond those of the tenants (`connection_pool`). Slots that are
+reserved for each tenant were refused: they would be idle while one tenant has many objects to write, which is the usual
+case.
 """
 
 from __future__ import annotations

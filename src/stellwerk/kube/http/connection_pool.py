@@ -39,7 +39,7 @@ class Wish:
     `name`: what the server's certificate must prove. `largest`: how many bytes the answer may have. `repeatable`: the
     request may be sent twice. `before` is called right before the bytes leave, each time they do, and may raise to
     prevent it. `silence_seconds`: the answer is read while it comes, and so long may nothing come; None: it is read
-    whole. `tenant`: whose slow calls it is counted with, see `call_slots`.
+    whole. `tenant`: whose slow calls it is counted with, see `call_slots`; empty: the operator's own.
     """
 
     tls: ssl.SSLContext | None
@@ -52,11 +52,16 @@ class Wish:
 
 
 class Connections:
-    """Exchanges with one server, with as many at a time as `CallSlots` allows, and any number of streams."""
+    """Exchanges with one server, with as many at a time as `CallSlots` allows, and any number of streams.
+
+    The operator's own calls have slots of their own: a webhook that hangs for the whole cluster makes the calls of all
+    tenants slow at once, and leaves none of their slots.
+    """
 
     def __init__(self, dialer: Dialer, *, limit: int) -> None:
         self._dialer = dialer
         self._limit = limit
+        self._own = CallSlots(limit)
         self._slots = CallSlots(limit)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: deque[Connection] = deque()
@@ -70,7 +75,7 @@ class Connections:
         """
         loop = self._in_this_loop()
         deadline = loop.time() + seconds
-        slots, closings = self._slots, self._closings
+        slots, closings = self._slots if wish.tenant else self._own, self._closings
         slot = slots.take(wish.tenant) or await _wait_for(slots, wish.tenant, deadline, seconds)
         try:
             line, answer = await self._asked(request, wish, deadline)
@@ -112,7 +117,7 @@ class Connections:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self.close()
-            self._loop, self._slots = loop, CallSlots(self._limit)
+            self._loop, self._own, self._slots = loop, CallSlots(self._limit), CallSlots(self._limit)
         return loop
 
     async def _asked(self, request: RequestMessage, wish: Wish, deadline: float) -> tuple[Connection, Answer]:

@@ -53,8 +53,9 @@ ANSWER_SECONDS = 30.0
 _NO_TIME_SECONDS = 0.01
 """So little time is none: timers and their sums are not exact."""
 CALLS = 32
-"""How many calls to one API server are under way; others wait. More gain nothing: a fast server works off two thousand
-a second so, and each connection is a handshake there and a tenth of a megabyte here. For slow ones see `call_slots`."""
+"""How many calls to one API server are under way, for tenants, and as many of our own; others wait. More gain
+nothing: a fast server works off two thousand a second so, and each connection is a handshake there and a tenth of a
+megabyte here. For slow ones see `call_slots`."""
 RENEWAL_SECONDS = 5.0
 LARGEST_ANSWER_BYTES = 32 << 20
 """Several times a page of objects of the usual size. A list whose page is larger asks for fewer objects at a time."""
@@ -349,9 +350,8 @@ def _may_repeat(error: StatusError | Unreachable, request: Request, took: float)
         case AddressForbidden():
             return False
         case ServerFault() if took >= SLOW_SECONDS and silent_webhook(error):
-            return (
-                False  # it hangs: each attempt keeps a connection until the API server gives up. The caller backs off
-            )
+            # It hangs: each attempt keeps a connection until the API server gives up. The caller backs off.
+            return False
         case ServerFault():
             return request.repeatable and error.code in (500, 502, 503, 504)
         case Unreachable():
