@@ -130,6 +130,14 @@ def shop(admin: Client, home: str) -> Shop:
 
 
 @pytest.fixture
+def neighbour(admin: Client, cap_cluster: LocalCluster) -> Iterator[Shop]:
+    """An application in another namespace."""
+    name = clusters.create_namespace(cap_cluster, "neighbour")
+    yield Shop(admin, name)
+    world.leave_namespace(cap_cluster, name)
+
+
+@pytest.fixture
 async def monitors(admin: Client) -> AsyncIterator[None]:
     """The kind of the Prometheus operator is there for a while."""
     view = unstructured(CustomResourceDefinition.resource)

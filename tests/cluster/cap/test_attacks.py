@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,26 +14,16 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, metadata_of, unstructured
-from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap.api import DEFINITIONS
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.runtime import conditions
-from stellwerk.testing import cluster as clusters
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, measured_stalls
 from stellwerk.testing.checks.secret_leak_scan import Canary
 from stellwerk.testing.eventually import eventually
-from tests.cluster.cap import security_page, world
+from tests.cluster.cap import security_page
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
-
-
-@pytest.fixture
-def neighbour(admin: Client, cap_cluster: LocalCluster) -> Iterator[Shop]:
-    """An application in another namespace."""
-    name = clusters.create_namespace(cap_cluster, "neighbour")
-    yield Shop(admin, name)
-    world.leave_namespace(cap_cluster, name)
 
 
 def hostile(form: str, secret: str) -> bytes:

@@ -2,59 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 import pytest
 
-from stellwerk.api.admission import ValidatingWebhookConfiguration
-from stellwerk.api.core import Secret
+from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.http.transport import CALLS
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import Blueprint, Component
-from stellwerk.testing.eventually import Signal, eventually
+from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.artifacts import ArtifactServer, Behaviour, HangingDownload, Redirect, Slow
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.running import Running
 from tests.cluster.component.test_remote_clusters import changed
 from tests.cluster.component.then import Then
+from tests.cluster.silence import deaf, hanging_webhook
 
 VICTIM_SECONDS = 10.0
 ATTACKERS = 30
 NAMESPACES = 3
 SPELLINGS = ("127.0.0.1", "localhost", "LOCALHOST", "127.1", "0x7f.0.0.1", "2130706433", "[::ffff:127.0.0.1]")
 FOREVER = "{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}\n" + config_map("never")
-
-
-class Deaf:
-    """A server that accepts connections and never answers, or drips a byte now and then."""
-
-    def __init__(self, drip: bytes) -> None:
-        self._drip = drip
-        self.connections = 0
-        self.changed = Signal()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self.changed.ring()
-        try:
-            while await reader.read(1):
-                writer.write(self._drip)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def deaf(drip: bytes = b"") -> AsyncIterator[tuple[Deaf, int]]:
-    double = Deaf(drip)
-    server = await asyncio.start_server(double.serve, "127.0.0.1", 0)
-    async with server:
-        yield double, server.sockets[0].getsockname()[1]
 
 
 async def attack(given: Given, specs: Mapping[str, JsonObject]) -> None:
@@ -156,7 +126,7 @@ async def test_an_admission_webhook_that_hangs_delays_no_other_tenant(
     running.grace_seconds = 0.1
     await running.start()
     place = await given.a_namespace()
-    async with deaf() as (double, port), hanging_webhook(given.client, place, port):
+    async with deaf() as (double, port), hanging_webhook(given.client, place, port, ConfigMap):
         for number in range(ATTACKERS):
             metadata: JsonObject = {"name": f"bad-{number}", "namespace": place}
             files: JsonObject = {f"{n}.yaml": config_map(f"bad-{number}-{n}") for n in range(16)}
@@ -166,23 +136,3 @@ async def test_an_admission_webhook_that_hangs_delays_no_other_tenant(
         await eventually(lambda: double.connections >= CALLS, on=double.changed)
         await victims_are_served(given, then)
         await running.stop()
-
-
-@asynccontextmanager
-async def hanging_webhook(client: Client, namespace: str, port: int) -> AsyncIterator[None]:
-    """Each ConfigMap of the namespace takes as long as a webhook may take to answer."""
-    hook: JsonObject = {
-        "name": "hangs.example.org",
-        "clientConfig": {"url": f"https://127.0.0.1:{port}/"},
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "timeoutSeconds": 30,
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
-    }
-    name = f"{namespace}-hangs"
-    await client.apply(ValidatingWebhookConfiguration, {"metadata": {"name": name}, "webhooks": [hook]})
-    try:
-        yield
-    finally:
-        await client.delete(ValidatingWebhookConfiguration, name)

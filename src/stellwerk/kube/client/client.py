@@ -95,7 +95,17 @@ class Client(Reads, Writes):
         other._tenant = tenant
         return other
 
+    def for_tenants_by_namespace(self) -> Client:
+        """The same connections and identity. A write is for the tenant that the namespace of its object is.
+
+        Reads and statuses stay the caller's own calls: they show why a write hangs.
+        """
+        other = self._derived()
+        other._is_by_namespace = True
+        return other
+
     def _derived(self) -> Client:
         other = Client(self._transport, field_manager=self._field_manager, before_write=self._before_write)
         other._acting, other._tenant, other.mapper = self._acting, self._tenant, self.mapper
+        other._is_by_namespace = self._is_by_namespace
         return other

@@ -60,6 +60,7 @@ class Calls:
         self._before_write = before_write
         self._acting: Headers = ()
         self._tenant = ""
+        self._is_by_namespace = False
         self.mapper = ResourceMapper(self.raw)
 
     async def close(self) -> None:
@@ -163,12 +164,18 @@ class Calls:
             hides_values=resource.plural == "secrets" and not resource.group,
             verb=verb,
             resource=resource.plural,
-            tenant=self._tenant,
+            tenant=self._tenant_of(verb, namespace, subresource),
         )
+
+    def _tenant_of(self, verb: str, namespace: str, subresource: str) -> str:
+        if self._tenant or not self._is_by_namespace or verb in _READS or subresource:
+            return self._tenant
+        return namespace
 
 
 _OF_COLLECTIONS = frozenset({"list", "watch", "create", "deletecollection"})
 """Verbs that need no name. With any other, the path of an object without a name would be that of all objects."""
+_READS = frozenset({"get", "list", "watch"})
 _SHOWN = 60
 
 

@@ -106,7 +106,8 @@ def install_applications(
     manager: Manager, settings: Settings, namespace: str, *, counts: CapMetrics, recorder: EventSink | None = None
 ) -> ApplicationControllers:
     """Give all controllers but those of domains to a manager. `namespace`: the operator's own."""
-    client, clock, border = manager.client.with_field_manager(names.OPERATOR_NAME), manager.clock, manager.border
+    client = manager.client.with_field_manager(names.OPERATOR_NAME).for_tenants_by_namespace()
+    clock, border = manager.clock, manager.border
     seen = watches.Caches(manager)
     address, delay = settings.prometheus_address, settings.prom_acquire_client_retry_delay
     prometheus = PrometheusAccess(address, delay, clock) if address else None

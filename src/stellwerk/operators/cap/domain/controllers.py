@@ -35,7 +35,7 @@ def install(
 ) -> Sequence[Controller[Any, Any]]:
     """Give both controllers to a manager. `renderer` executes DNS templates, and stays the caller's to close."""
     caches = watches.caches(manager, settings)
-    client, clock = manager.client.with_field_manager(names.OPERATOR_NAME), manager.clock
+    client, clock = manager.client.with_field_manager(names.OPERATOR_NAME).for_tenants_by_namespace(), manager.clock
     throttled = manager.metrics.drift_throttled
     objects = HashedObjects(client=client, clock=clock, informers=caches.children, on_throttled=throttled)
     writer = DomainWriter(objects)

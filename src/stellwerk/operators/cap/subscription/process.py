@@ -108,7 +108,7 @@ def install(
         lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),
         manager.release,
     )
-    subscriptions = Subscriptions(requests.with_field_manager(COMPONENT), directory)
+    subscriptions = Subscriptions(requests.with_field_manager(COMPONENT).for_tenants_by_namespace(), directory)
     keys = IssuerKeys(outgoing, manager.clock, expected=lambda: bindings.issuers)
     routes = SubscriptionRoutes(
         directory=directory,
@@ -164,7 +164,7 @@ def _limit(manager: Manager, per_second: int, seconds: int) -> RateLimit:
 def _callbacks(
     manager: Manager, directory: Directory, outgoing: Outgoing, recorder: EventSink | None
 ) -> Controller[PromiseSecret, NoStatus]:
-    client = manager.client.with_field_manager(COMPONENT)
+    client = manager.client.with_field_manager(COMPONENT).for_tenants_by_namespace()
     reconciler = CallbackReconciler(
         client=client,
         directory=directory,
