@@ -101,7 +101,7 @@ async def test_the_largest_credentials_stall_nothing(running: Running, shop: Sho
     assert stalls.longest_seconds < LONGEST_STALL_SECONDS, stalls
     shown = conditions.find(version.status.conditions, "Ready")
     assert shown is not None
-    assert "more than the 1048576 that a Secret can hold" in shown.message, shown.message
+    assert "more than the 1048576 bytes that a Secret can hold" in shown.message, shown.message
 
 
 @pytest.mark.req("R-408")
