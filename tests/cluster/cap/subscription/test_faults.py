@@ -35,6 +35,7 @@ from stellwerk.testing.faults import (
     FaultProxy,
     Hold,
     RecordedRequest,
+    always,
     nth,
     of_watch,
     requests,
@@ -168,6 +169,25 @@ async def test_after_a_start_no_registry_is_refused_before_the_bindings_are_read
 
     await eventually(is_accepted)
     assert (await shop.subscribe(token="")).message == "expected bearer token"
+
+
+@pytest.mark.req("R-308", "R-705")
+async def test_no_registry_is_refused_for_good_while_no_binding_can_be_read(
+    proxy: FaultProxy, shop: Bookshop, serving: Serving
+) -> None:
+    await serving.stop()
+    with proxy.on_requests(requests("get", "secrets", namespace=shop.namespace), AnswerInstead(500), always) as failing:
+        await serving.start()
+        await eventually(lambda: failing.fired)
+        for _ in range(5):
+            reply = await shop.subscribe()
+            assert (reply.status, reply.message) == (503, TRY_AGAIN)
+    await shop.bind(timeout=60_000)
+
+    async def is_accepted() -> bool:
+        return (await shop.subscribe()).status == 202
+
+    await eventually(is_accepted)
 
 
 @pytest.mark.req("R-307", "R-308")

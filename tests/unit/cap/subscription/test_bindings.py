@@ -137,6 +137,7 @@ async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusa
     assert not is_known(), "it has not been read"
     await bindings.up_to_date()
     assert is_known()
+    assert bindings.are_current
 
     secrets.may_answer.clear()
     secrets.asked.clear()
@@ -145,10 +146,12 @@ async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusa
     reading = asyncio.create_task(bindings.up_to_date())
     await secrets.asked.wait()
     assert not is_known(), "it is being read"
+    assert not bindings.are_current
     secrets.problem = ApiError("no answer")
     secrets.may_answer.set()
     await reading
     assert not is_known(), "it could not be read"
+    assert not bindings.are_current
     assert bindings.of(first).token == RULES, "what was known goes on"
 
 
@@ -241,7 +244,6 @@ async def test_all_are_read_from_the_start_on_whatever_becomes_of_requests() -> 
     first = application("saas-registry", "xsuaa")
     running = asyncio.create_task(bindings.run())
     await asyncio.sleep(0)
-    assert not bindings.is_read, "it is not known yet which applications there are"
     bindings.applications.take(Synced((first,), "1"))
     async with asyncio.timeout(1):
         await secrets.asked.wait()
@@ -249,9 +251,9 @@ async def test_all_are_read_from_the_start_on_whatever_becomes_of_requests() -> 
     await asyncio.sleep(0)
     request.cancel()
     await asyncio.wait([request])
-    assert not bindings.is_read
+    assert not bindings.are_current
     secrets.may_answer.set()
-    await eventually(lambda: bindings.is_read)
+    await eventually(lambda: bindings.are_current)
     assert bindings.are_known(first, Protocol.SAAS)
     assert secrets.answered == ["home", "home"], "the read goes on without the request"
     running.cancel()

@@ -75,6 +75,13 @@ class NotAuthorized(Refused):
     standard_status = 403
 
 
+class Undecided(Refused):
+    """It is not known yet whether the caller may act: a registry would take a refusal as final."""
+
+    def __init__(self) -> None:
+        super().__init__(503, TRY_AGAIN, retry_after=1.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRoutes:
     """Answers the requests of registries."""
@@ -116,7 +123,7 @@ class SubscriptionRoutes:
     async def _answered(self, request: Request, methods: Collection[str], answer: Handler) -> Response:
         try:
             if not self.directory.is_filled:
-                raise Refused(503, TRY_AGAIN, retry_after=1.0)
+                raise Undecided
             self._limit(self.client_limit, self._client(request))
             if request.method not in methods:
                 raise Refused(405, "invalid request method")
@@ -127,9 +134,6 @@ class SubscriptionRoutes:
             return self._refusal(error)
 
     def _refusal(self, error: Refused) -> Response:
-        if isinstance(error, NotAuthenticated | NotAuthorized) and not self.bindings.is_read:
-            # The credentials that fit may be those that have not been read yet, and a registry gives up for good.
-            error = Refused(503, TRY_AGAIN, retry_after=1.0)
         standard = error.standard_status if self.standard_status_codes else 0
         response = message(standard or error.status, str(error))
         if error.retry_after:
@@ -227,9 +231,12 @@ class SubscriptionRoutes:
         hidden = self.directory.applications.hidden
         if any(each.application_key in hidden for each in found):
             raise _unreadable(hidden)
-        if asked.subscription is None and found:
-            raise NotAuthorized(406, NOT_AUTHORIZED)
         if asked.subscription is None:
+            for application in filter(None, map(self.directory.application_of, found)):
+                if self._authorization(asked.caller, application) is Authorization.UNKNOWN:
+                    raise Undecided
+            if found:
+                raise NotAuthorized(406, NOT_AUTHORIZED)
             return None
         application = self._application(asked.caller, asked.subscription)
         if application is None:
@@ -335,7 +342,7 @@ class SubscriptionRoutes:
     # ---- who calls
 
     async def _token(self, request: Request) -> Claims:
-        """The content of a valid token. Raises NotAuthenticated."""
+        """The content of a valid token. Raises NotAuthenticated, Undecided."""
         await self.bindings.up_to_date()
         try:
             token = tokens.bearer(request.headers.get("Authorization", ""))
@@ -347,6 +354,10 @@ class SubscriptionRoutes:
             claims = tokens.claims_of(token, header, issuer_keys, self.clock.now().timestamp())
         except TokenRefused as error:
             _log.info("a token is refused: %s", error)
+            if isinstance(error, tokens.IssuerUnknown) and not self.bindings.are_current:
+                # While the binding of any application cannot be read, this holds for every unknown issuer. A caller
+                # gains nothing by that: the token is refused in any case.
+                raise Undecided from None
             raise NotAuthenticated(406, NOT_AUTHORIZED) from None
         self.keys.prove(header.issuer)
         return claims
@@ -381,17 +392,18 @@ class SubscriptionRoutes:
         return Authorization.REFUSED if self.bindings.are_known(application, protocol) else Authorization.UNKNOWN
 
     def _authorize(self, caller: Caller, application: CAPApplication) -> None:
-        """Raises NotAuthorized where the caller may not act for the application, or that is unknown."""
+        """Raises NotAuthorized where the caller may not act for the application, Undecided where that is unknown."""
         match self._authorization(caller, application):
             case Authorization.GRANTED:
                 return
             case Authorization.REFUSED:
                 _log.info("a caller may not act for CAPApplication %s", application.key)
+                raise NotAuthorized(406, NOT_AUTHORIZED)
             case Authorization.UNKNOWN:
                 _log.warning(
-                    "a request is refused: the credentials of CAPApplication %s are not known", application.key
+                    "a request is put off: the credentials of CAPApplication %s are not known", application.key
                 )
-        raise NotAuthorized(406, NOT_AUTHORIZED)
+                raise Undecided
 
     # ---- small things
 

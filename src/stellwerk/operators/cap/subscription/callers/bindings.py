@@ -76,8 +76,6 @@ class Bindings:
     """The UAA domains of all applications."""
     issuers: frozenset[str] = field(default=frozenset(), init=False)
     """The hosts of token issuers that the credentials of all applications name."""
-    is_read: bool = field(default=False, init=False)
-    """Whether all applications have been looked at since the start; before that, no refusal is certain."""
     _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: RuntimeError("the server ends")))
 
     def __post_init__(self) -> None:
@@ -91,6 +89,12 @@ class Bindings:
         """Whether what callers have to show is known from its Secrets as they are now, so that a refusal is certain."""
         is_current = not any(application.key in keys for keys in (self._stale, self._reading, self._failed))
         return are_decisive(application, protocol, self.of(application) if is_current else Trust())
+
+    @property
+    def are_current(self) -> bool:
+        """Whether the Secrets of all applications have been read as they are now: otherwise, what no application names
+        may be in those that have not been."""
+        return not (self._stale or self._reading or self._failed)
 
     async def up_to_date(self) -> None:
         """Read what has changed; return after two seconds at most."""
@@ -112,7 +116,6 @@ class Bindings:
             await self.applications.wait_synced()
             for _ in range(2):  # one under way may have begun before the cache was full
                 await self._joined()
-            self.is_read = True
             while True:
                 await self.clock.sleep(_AGAIN_SECONDS)
                 self._stale |= self._failed

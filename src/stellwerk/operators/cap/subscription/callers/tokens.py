@@ -60,6 +60,10 @@ class TokenRefused(Exception):
     """A token is not good."""
 
 
+class IssuerUnknown(TokenRefused):
+    """No binding that has been read names the issuer of a token; one that has not been read may name it."""
+
+
 class KeysUnusable(ValueError):
     """A document is no set of keys."""
 
@@ -139,7 +143,7 @@ def header_of(token: str, domains: Collection[str]) -> TokenHeader:
         raise TokenRefused("it names no key")
     issuer = issuer_of(jku, domains)
     if not issuer:
-        raise TokenRefused("its keys are not those of a trusted issuer")
+        raise IssuerUnknown("its keys are not those of a trusted issuer")
     return TokenHeader(algorithm=algorithm, key_id=key_id, issuer=issuer)
 
 
