@@ -25,7 +25,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription import rights
 from stellwerk.operators.cap.subscription.callbacks import answer, promise
 from stellwerk.operators.cap.subscription.callbacks.promise import PromiseSecret
-from stellwerk.operators.cap.subscription.server import TRY_AGAIN
+from stellwerk.operators.cap.subscription.server import NOT_FOUND, TRY_AGAIN
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import (
@@ -149,6 +149,43 @@ async def test_a_subscription_to_an_application_that_cannot_be_read_is_not_calle
         assert (reply.status, reply.message) == (406, TRY_AGAIN)
     assert (await neighbour.unsubscribe(guid="third")).status == 404, "its application can be read"
     assert len(await shop.tenants()) == 1
+
+
+@pytest.mark.req("R-307", "R-507")
+async def test_a_copied_label_of_an_application_that_cannot_be_read_keeps_no_subscription_from_ending(
+    proxy: FaultProxy, shop: Bookshop, neighbour: Bookshop, serving: Serving
+) -> None:
+    await shop.make_tenant("seed", **{names.TENANT_ID_LABEL: "acme"})
+    copied: dict[str, Any] = {names.TENANT_ID_LABEL: "acme", names.SUBSCRIPTION_GUID: "guid-1"}
+    await neighbour.make_tenant("copy", **copied)
+    await serving.stop()
+    applications = requests("list", CAPApplication.resource.group_resource)
+    with proxy.on_requests(applications, Unreadable(neighbour.namespace)):
+        await serving.start()
+        await serving.settled(shop.client)
+    assert (await shop.unsubscribe()).status == 202
+    await shop.gone()
+    assert len(await neighbour.tenants()) == 1
+
+
+@pytest.mark.req("R-510")
+async def test_only_requests_that_may_mean_an_application_that_cannot_be_read_are_to_be_tried_again(
+    proxy: FaultProxy, shop: Bookshop, neighbour: Bookshop, serving: Serving
+) -> None:
+    label = {names.APP_HASH_LABEL: names.sha1("provider", neighbour.namespace)}
+    patch = MergePatch({"metadata": {"labels": {**label}}})
+    await shop.client.patch(metadata_of(CAPApplication), "shop", neighbour.namespace, patch)
+    await serving.stop()
+    applications = requests("list", CAPApplication.resource.group_resource)
+    with proxy.on_requests(applications, Unreadable(neighbour.namespace)):
+        await serving.start()
+        await serving.settled(shop.client)
+    token = shop.token()
+    for method, refusal in (("PUT", (406, NOT_FOUND)), ("DELETE", (404, "tenant not found"))):
+        for app, expected in ((neighbour.namespace, (406, TRY_AGAIN)), ("absent", refusal)):
+            body = shop.payload(subscriptionAppName=app)
+            reply = await shop.send(method, json_body=body, token=token)
+            assert (reply.status, reply.message) == expected, (method, app)
 
 
 @pytest.mark.req("R-308")

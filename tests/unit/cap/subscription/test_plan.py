@@ -197,3 +197,21 @@ def test_a_long_name_of_an_application_is_shortened() -> None:
     found = {plan.tenant_name(each, "acme") for each in long}
     assert len(found) == 2
     assert all(len(name) <= 63 for name in found)
+
+
+@pytest.mark.req("R-510")
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({}, True),
+        (names.application_labels(application().spec), True),
+        (names.application_labels(application(provider="", account="global").spec), True),
+        (names.application_labels(application(app="other").spec), False),
+        (names.application_labels(application(provider="other").spec), False),
+        (names.application_labels(application(provider="", account="other").spec), False),
+    ],
+)
+def test_an_application_that_cannot_be_read_may_be_meant_unless_its_labels_name_another(
+    labels: dict[str, str], expected: bool
+) -> None:
+    assert plan.may_be_named(labels, "provider", "shop", "global") is expected

@@ -93,6 +93,15 @@ class Directory:
         candidates = self.applications.store.by(_BY_IDENTITY, app_name)
         return plan.application_of(candidates, provider, app_name, global_account, authorization=authorization)
 
+    def hidden(self, provider: str, app_name: str, global_account: str = "") -> list[ObjectKey]:
+        """The applications that cannot be decoded and may be the one that a request names."""
+        unreadable = self.applications.unreadable
+        return [
+            key
+            for key in self.applications.hidden
+            if plan.may_be_named(unreadable[key].metadata.labels, provider, app_name, global_account)
+        ]
+
     def all_domains(self) -> list[AnyDomain]:
         """The domains of all namespaces and of the cluster."""
         return [*self.domains.store.all(), *self.cluster_domains.store.all()]

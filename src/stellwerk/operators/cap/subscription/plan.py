@@ -7,7 +7,7 @@ the same objects. They look like those that the original has generated; its obje
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from enum import Enum, auto
 
@@ -75,6 +75,19 @@ def application_of(
     listed = [*by_namespace.values()]
     possible = (each for each in listed if authorization(each) is not Authorization.REFUSED)
     return next(possible, listed[0] if listed else None)
+
+
+def may_be_named(labels: Mapping[str, str], provider: str, app_name: str, global_account: str = "") -> bool:
+    """Whether an application with these labels may be the one that a request names, although its spec is not known.
+
+    The CAP Operator labels applications with their identity. One that has no such label yet may be any.
+    """
+    expected = {
+        names.APP_HASH_LABEL: names.sha1(provider, app_name),
+        names.LEGACY_APP_HASH_LABEL: names.sha1(global_account, app_name),
+    }
+    carried = labels.keys() & expected.keys()
+    return not carried or any(labels[name] == expected[name] for name in carried)
 
 
 def _age(obj: CAPApplication | CAPTenant) -> tuple[bool, str, str]:

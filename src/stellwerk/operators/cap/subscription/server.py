@@ -228,10 +228,10 @@ class SubscriptionRoutes:
             found = await self.subscriptions.live_subscribed(guid, tenant_id)
         if allowed := [each for each in found if self._is_allowed(asked.caller, each)]:
             return plan.oldest(allowed)
-        hidden = self.directory.applications.hidden
-        if any(each.application_key in hidden for each in found):
-            raise _unreadable(hidden)
         if asked.subscription is None:
+            hidden = self.directory.applications.hidden
+            if meant := [each.application_key for each in found if each.application_key in hidden]:
+                raise _unreadable(meant)
             for application in filter(None, map(self.directory.application_of, found)):
                 if self._authorization(asked.caller, application) is Authorization.UNKNOWN:
                     raise Undecided
@@ -240,11 +240,12 @@ class SubscriptionRoutes:
             return None
         application = self._application(asked.caller, asked.subscription)
         if application is None:
-            if hidden:
-                raise _unreadable(hidden)
             return None
         tenant = await self.subscriptions.tenant(application, tenant_id)
         if tenant is None:
+            hidden = self._hidden(asked.subscription)
+            if meant := [each.application_key for each in found if each.application_key in hidden]:
+                raise _unreadable(meant)
             # It may be of a younger application with the same identity: "not found" would mean to the registry that the
             # subscription has ended.
             self._authorize(asked.caller, application)
@@ -408,11 +409,25 @@ class SubscriptionRoutes:
     # ---- small things
 
     def _application(self, caller: Caller, subscription: Subscription) -> CAPApplication | None:
-        return self.directory.application(
+        """The application that a request names. Raises Refused where it may be one that cannot be read.
+
+        An application that the caller may act for is taken, whatever cannot be read: any user may write an object that
+        cannot be decoded.
+        """
+        application = self.directory.application(
             subscription.provider_subaccount_id,
             subscription.app_name,
             subscription.global_account_id,
             authorization=partial(self._authorization, caller),
+        )
+        is_allowed = application and self._authorization(caller, application) is Authorization.GRANTED
+        if not is_allowed and (hidden := self._hidden(subscription)):
+            raise _unreadable(hidden)
+        return application
+
+    def _hidden(self, subscription: Subscription) -> list[ObjectKey]:
+        return self.directory.hidden(
+            subscription.provider_subaccount_id, subscription.app_name, subscription.global_account_id
         )
 
     def _client(self, request: Request) -> str:
@@ -442,10 +457,8 @@ class _Asked:
 
 
 def _unreadable(applications: Sequence[ObjectKey]) -> Refused:
-    """The answer where "not found" could be wrong: the registry would take the subscription as ended."""
-    _log.warning(
-        "the end of a subscription is refused: it may be of CAPApplication %s, which cannot be read", applications[0]
-    )
+    """The answer where "not found" could be wrong: the registry would take the subscription as ended, or give up."""
+    _log.warning("a request is put off: it may be for CAPApplication %s, which cannot be read", applications[0])
     return Refused(406, TRY_AGAIN, retry_after=1.0)
 
 
