@@ -2,8 +2,9 @@
 
 A promise is a Secret of its own. It is written before the request is answered, so a crash at any later moment loses
 nothing. Its name is made of what the registry asked for, so the same request again means the same promise. The answer
-is stored before it is sent for the first time, and is sent as it is stored: a registry never receives two different
-answers to one request.
+is stored before it is sent for the first time, and is sent as it is stored: every attempt sends the same. A promise
+begins again with a request that it does not cover (`plan.is_covered`), and gets an answer of its own then. Where it
+ended as failed before that request was answered, the registry may receive the failure first and the true answer later.
 
 After its end a promise stays for a day: by it, a request that is replayed after the end of its subscription is known.
 """
