@@ -42,7 +42,7 @@ from stellwerk.testing.faults import (
 )
 from stellwerk.testing.faults.on_requests import Proceed
 from stellwerk.testing.faults.reply import Reply
-from stellwerk.testing.servers.registries import Registries
+from stellwerk.testing.servers.registries import KEYS, Answers, Registries
 
 
 @pytest.fixture
@@ -225,6 +225,14 @@ async def test_no_registry_is_refused_for_good_while_no_binding_can_be_read(
         return (await shop.subscribe()).status == 202
 
     await eventually(is_accepted)
+
+
+@pytest.mark.req("R-308", "R-703")
+async def test_while_the_issuer_of_a_binding_does_not_answer_no_registry_is_refused_for_good(shop: Bookshop) -> None:
+    shop.registries.behave(KEYS, Answers(503))
+    for _ in range(2):
+        reply = await shop.subscribe()
+        assert (reply.status, reply.message) == (503, TRY_AGAIN)
 
 
 @pytest.mark.req("R-307", "R-308")

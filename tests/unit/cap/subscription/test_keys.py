@@ -13,7 +13,7 @@ from stellwerk.operators.cap.subscription.callers import keys as issuer_keys
 from stellwerk.operators.cap.subscription.callers import tokens
 from stellwerk.operators.cap.subscription.callers.bindings import trust_of
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
-from stellwerk.operators.cap.subscription.callers.tokens import TokenRefused
+from stellwerk.operators.cap.subscription.callers.tokens import IssuerUnknown, KeysAbsent, TokenRefused
 from stellwerk.operators.cap.subscription.outgoing import HttpAnswer, Outgoing
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.render.sources.http import Method
@@ -116,6 +116,45 @@ async def test_a_caller_waits_for_keys_that_are_being_fetched_for_another(
     assert registries.keys[-1].kid in await second
     assert registries.keys[-1].kid in await first
     assert registries.count(KEYS) == before + 1
+
+
+@pytest.mark.req("R-308", "R-703")
+async def test_a_fetch_goes_on_for_the_next_caller_when_its_only_caller_goes_away(
+    keys: IssuerKeys, registries: Registries
+) -> None:
+    gate = Gated(keys.outgoing)
+    keys.outgoing = cast("Outgoing", gate)
+    first = asyncio.create_task(ids(keys, registries.token()))
+    await gate.asked.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    gate.is_open.set()
+    assert await ids(keys, registries.token()) == ["key-1"]
+    assert registries.count(KEYS) == 1
+
+
+@pytest.mark.req("R-308", "R-703")
+async def test_without_the_keys_of_an_issuer_that_is_trusted_a_token_is_not_refused_for_good(
+    keys: IssuerKeys, registries: Registries, clock: FakeClock
+) -> None:
+    registries.behave(KEYS, Answers(503))
+    with pytest.raises(IssuerUnknown):
+        await ids(keys, registries.token())
+    keys.expected = lambda: {ISSUER}
+    for _ in range(2):
+        with pytest.raises(KeysAbsent):
+            await ids(keys, registries.token())
+    registries.behave(KEYS)
+    await clock.advance(issuer_keys.AGAIN_SECONDS)
+    known = registries.token()
+    assert await ids(keys, known) == ["key-1"]
+    registries.behave(KEYS, Answers(503))
+    registries.rotate(keep=True)
+    await clock.advance(issuer_keys.AGAIN_SECONDS)
+    for _ in range(2):
+        with pytest.raises(KeysAbsent):
+            await ids(keys, registries.token())
+        assert await ids(keys, known) == ["key-1"], "the keys that are there go on"
 
 
 @pytest.mark.req("R-703")

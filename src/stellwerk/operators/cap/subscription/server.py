@@ -355,6 +355,8 @@ class SubscriptionRoutes:
             claims = tokens.claims_of(token, header, issuer_keys, self.clock.now().timestamp())
         except TokenRefused as error:
             _log.info("a token is refused: %s", error)
+            if isinstance(error, tokens.KeysAbsent):
+                raise Undecided from None
             if isinstance(error, tokens.IssuerUnknown) and not self.bindings.are_current:
                 # While the binding of any application cannot be read, this holds for every unknown issuer. A caller
                 # gains nothing by that: the token is refused in any case.

@@ -22,7 +22,14 @@ import msgspec
 
 from stellwerk.kube.types.model import UNREADABLE
 from stellwerk.operators.cap.subscription.callers import tokens
-from stellwerk.operators.cap.subscription.callers.tokens import IssuerKey, KeysUnusable, TokenHeader, TokenRefused
+from stellwerk.operators.cap.subscription.callers.tokens import (
+    IssuerKey,
+    IssuerUnknown,
+    KeysAbsent,
+    KeysUnusable,
+    TokenHeader,
+    TokenRefused,
+)
 from stellwerk.operators.cap.subscription.outgoing import NoAnswer, Outgoing
 from stellwerk.render.sources.single_flight import Flights
 from stellwerk.runtime.clock import Clock
@@ -56,6 +63,8 @@ class _Issuer:
     """When this was tried last."""
     keys: Sequence[IssuerKey] = ()
     fresh_until: float = 0.0
+    has_failed: bool = False
+    """Whether that brought no keys."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,18 +96,25 @@ class IssuerKeys:
         await self._flights.close()
 
     async def of(self, header: TokenHeader, peer: str) -> Sequence[IssuerKey]:
-        """The keys of the issuer of a token that a peer shows. Raises TokenRefused where none may be used."""
+        """The keys of the issuer of a token that a peer shows.
+
+        Raises KeysAbsent where they are not to be had from an issuer that is fetched in any case, else IssuerUnknown.
+        """
         issuer = self._known(header.issuer)
         now = self.clock.monotonic()
         if issuer is None or now >= issuer.fresh_until or not tokens.fitting(header, issuer.keys):
             # A fetch under way is joined at any time: the pause is between two fetches.
             if issuer is None or header.issuer in self._flights or now - issuer.fetched >= AGAIN_SECONDS:
+                if header.issuer not in self._flights:
+                    self._start(header.issuer, peer)
                 await self._fetched(header.issuer, peer)
                 issuer = self._known(header.issuer)
         elif now >= issuer.fresh_until - FRESH_SECONDS + RENEW_SECONDS and now - issuer.fetched >= AGAIN_SECONDS:
-            self._renew(header.issuer)
-        if issuer is None or self.clock.monotonic() >= issuer.fresh_until:
-            raise TokenRefused("the keys of its issuer are not to be had")
+            self._start(header.issuer, "")
+        is_absent = issuer is None or self.clock.monotonic() >= issuer.fresh_until
+        if issuer is None or is_absent or (issuer.has_failed and not tokens.fitting(header, issuer.keys)):
+            refused = IssuerUnknown if self._is_limited(header.issuer) else KeysAbsent
+            raise refused("the keys of its issuer are not to be had")
         return issuer.keys
 
     def prove(self, host: str) -> None:
@@ -119,10 +135,16 @@ class IssuerKeys:
             kept.move_to_end(host)
         return issuer
 
-    def _renew(self, host: str) -> None:
+    def _is_limited(self, host: str) -> bool:
+        return host not in self._proven and host not in self.expected()
+
+    def _start(self, host: str, peer: str) -> None:
+        """Fetch, whatever becomes of the caller: the next one would be refused in the pause after a fetch that ended
+        with it, and without a pause, callers that go away would cause any number of fetches."""
+
         async def renew() -> None:
             with contextlib.suppress(TokenRefused):
-                await self._fetched(host, "")
+                await self._fetched(host, peer)
 
         task = asyncio.get_running_loop().create_task(renew(), name="renewal of keys")
         self._renewals.add(task)
@@ -132,9 +154,9 @@ class IssuerKeys:
         await self._flights.join(host, lambda: self._fetch(host, peer), name="fetch of keys")
 
     async def _fetch(self, host: str, peer: str) -> None:
-        is_limited = host not in self._proven and host not in self.expected()
+        is_limited = self._is_limited(host)
         if is_limited and (self._peer_limit.wait_seconds(peer) or self._limit.wait_seconds("")):
-            raise TokenRefused("too many issuers are asked for their keys")
+            raise IssuerUnknown("too many issuers are asked for their keys")
         issuer = self._known(host)
         if issuer is None:
             issuer = self._others[host] = _Issuer(self.clock.monotonic())
@@ -146,7 +168,9 @@ class IssuerKeys:
                 issuer.keys = await self._ask(host)
         except (NoAnswer, KeysUnusable) as error:
             _log.warning("the keys of token issuer %s cannot be read: %s", host, error)
+            issuer.has_failed = True
             return
+        issuer.has_failed = False
         issuer.fresh_until = self.clock.monotonic() + FRESH_SECONDS
 
     async def _ask(self, host: str) -> Sequence[IssuerKey]:

@@ -64,6 +64,10 @@ class IssuerUnknown(TokenRefused):
     """No binding that has been read names the issuer of a token; one that has not been read may name it."""
 
 
+class KeysAbsent(TokenRefused):
+    """The keys of the issuer of a token, which is trusted, are not to be had at the moment."""
+
+
 class KeysUnusable(ValueError):
     """A document is no set of keys."""
 
