@@ -132,12 +132,15 @@ async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusa
     def is_known() -> bool:
         return bindings.are_known(first, Protocol.SAAS)
 
+    def are_current() -> bool:
+        return bindings.are_current
+
     first = application("saas-registry", "xsuaa")
     applications.take(Synced((first,), "1"))
     assert not is_known(), "it has not been read"
     await bindings.up_to_date()
     assert is_known()
-    assert bindings.are_current
+    assert are_current()
 
     secrets.may_answer.clear()
     secrets.asked.clear()
@@ -146,12 +149,12 @@ async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusa
     reading = asyncio.create_task(bindings.up_to_date())
     await secrets.asked.wait()
     assert not is_known(), "it is being read"
-    assert not bindings.are_current
+    assert not are_current()
     secrets.problem = ApiError("no answer")
     secrets.may_answer.set()
     await reading
     assert not is_known(), "it could not be read"
-    assert not bindings.are_current
+    assert not are_current()
     assert bindings.of(first).token == RULES, "what was known goes on"
 
 

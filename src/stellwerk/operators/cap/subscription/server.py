@@ -232,9 +232,9 @@ class SubscriptionRoutes:
             hidden = self.directory.applications.hidden
             if meant := [each.application_key for each in found if each.application_key in hidden]:
                 raise _unreadable(meant)
-            for application in filter(None, map(self.directory.application_of, found)):
-                if self._authorization(asked.caller, application) is Authorization.UNKNOWN:
-                    raise Undecided
+            applications = filter(None, map(self.directory.application_of, found))
+            if any(self._authorization(asked.caller, each) is Authorization.UNKNOWN for each in applications):
+                raise Undecided
             if found:
                 raise NotAuthorized(406, NOT_AUTHORIZED)
             return None
