@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +19,10 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 SATURDAY = datetime(2026, 1, 3, 12, tzinfo=UTC)
 OLD, NEW = "1.0.0", "2.0.0"
 VERSION = given.version(name="bookshop-v2", version=NEW)
-UNTRIED = "spec.tenantUpgrade.canaryTenants names only tenants that are being deleted or never follow"
+UNTRIED = (
+    "spec.tenantUpgrade.canaryTenants names only tenants that are being deleted, stay above version 2.0.0 or never "
+    "follow"
+)
 
 
 def a_tenant(name: str, version: str = OLD, state: str = "Ready", current: str = "bookshop-v1") -> CAPTenant:
@@ -81,12 +85,19 @@ def never_following(tenant: CAPTenant) -> CAPTenant:
     return msgspec.structs.replace(tenant, spec=spec)
 
 
-def wave(*tenants: CAPTenant, now: datetime = SATURDAY, resumed: str = "", **policy: Any) -> Wave:
+def wave(
+    *tenants: CAPTenant,
+    now: datetime = SATURDAY,
+    resumed: str = "",
+    staying: Sequence[CAPTenant] = (),
+    **policy: Any,
+) -> Wave:
     application: CAPApplication = given.application()
     spec = msgspec.structs.replace(application.spec, tenant_upgrade=msgspec.convert(policy, TenantUpgrade))
     annotations = {names.RESUME_ANNOTATION: resumed} if resumed else {}
     metadata = msgspec.structs.replace(application.metadata, annotations=annotations)
-    return next_wave(msgspec.structs.replace(application, spec=spec, metadata=metadata), tenants, VERSION, now)
+    application = msgspec.structs.replace(application, spec=spec, metadata=metadata)
+    return next_wave(application, tenants, VERSION, now, staying=[each.key for each in staying])
 
 
 def chosen(found: Wave) -> list[str]:
@@ -171,6 +182,81 @@ def test_canaries_that_never_follow_pause_the_upgrade_and_are_named() -> None:
     assert chosen(wave(never_following(upgraded("c")), *others, canaryTenants=["c"])) == ["a", "b"], "the trial is over"
     assert wave(never_following(failed("c")), *others, canaryTenants=["c"]).pause_cause == "1 tenant has failed"
     assert wave(never_following(a_tenant("c")), upgraded("a"), canaryTenants=["c"]) == Wave(tenants=[], due=[])
+
+
+FAILURE = "1 tenant has failed"
+LOST = f"{UNTRIED}: c"
+ABOVE = a_tenant("c", "3.0.0", current="bookshop-v3")
+TRIALS: dict[str, tuple[CAPTenant, str, list[str], str]] = {
+    # what the canary is like: the canary, the phase, which of a, b and c begin, and why the upgrade is paused
+    "not begun": (a_tenant("c"), "Canary", ["c"], ""),
+    "failed at an earlier version": (a_tenant("c", "1.5.0", "UpgradeError"), "Canary", ["c"], ""),
+    "chosen": (a_tenant("c", NEW), "Canary", [], ""),
+    "upgraded now": (upgrading("c"), "Canary", [], ""),
+    "upgraded now, and never follows": (never_following(upgrading("c")), "Canary", [], ""),
+    "upgraded to an earlier version": (a_tenant("c", "1.5.0", "Upgrading"), "Canary", [], ""),
+    "before its first pass": (a_tenant("c", "", "", current=""), "Canary", [], ""),
+    "without a version": (seen(a_tenant("c", "", "", current="")), "Canary", ["c"], ""),
+    "about to be provisioned": (a_tenant("c", NEW, "", current=""), "Canary", [], ""),
+    "about to be provisioned, and never follows": (
+        never_following(a_tenant("c", NEW, "", current="")),
+        "Canary",
+        [],
+        "",
+    ),
+    "provisioned now": (a_tenant("c", NEW, "Provisioning", current=""), "Canary", [], ""),
+    "provisioned now, and never follows": (
+        never_following(a_tenant("c", NEW, "Provisioning", current="")),
+        "Canary",
+        [],
+        "",
+    ),
+    "provisioned with an earlier version": (a_tenant("c", "1.5.0", "Provisioning", current=""), "Canary", [], ""),
+    "arrived": (upgraded("c"), "Rolling", ["a", "b"], ""),
+    "arrived, and never follows": (never_following(upgraded("c")), "Rolling", ["a", "b"], ""),
+    "arrived, and leaves": (leaving(upgraded("c")), "Rolling", ["a", "b"], ""),
+    "failed": (failed("c"), "Paused", [], FAILURE),
+    "failed, and never follows": (never_following(failed("c")), "Paused", [], FAILURE),
+    "failed at its provisioning": (a_tenant("c", NEW, "ProvisioningError", current=""), "Paused", [], FAILURE),
+    "failed, and leaves": (leaving(failed("c")), "Paused", [], LOST),
+    "leaves": (leaving(a_tenant("c")), "Paused", [], LOST),
+    "leaves while it is provisioned": (leaving(a_tenant("c", NEW, "", current="")), "Paused", [], LOST),
+    "never follows": (never_following(a_tenant("c")), "Paused", [], LOST),
+    "never gets a version": (never_following(seen(a_tenant("c", "", "", current=""))), "Paused", [], LOST),
+    "stays above": (ABOVE, "Paused", [], LOST),
+    "stays above, and never follows": (never_following(ABOVE), "Paused", [], LOST),
+    "on its way further up": (a_tenant("c", "4.0.0", "Upgrading", current="bookshop-v3"), "Canary", [], ""),
+}
+
+
+@pytest.mark.parametrize("case", TRIALS)
+def test_the_only_canary_decides_whether_others_begin_wait_or_are_paused(case: str) -> None:
+    """They begin after it has arrived, wait while it may arrive, and are paused where it has failed or cannot."""
+    canary, expected, begin, cause = TRIALS[case]
+    others = (a_tenant("a"), a_tenant("b"))
+    stays = [canary] if canary.status.current_version == "bookshop-v3" else []
+    found = wave(*others, canary, canaryTenants=["c"], staying=stays)
+    assert (phase(found), chosen(found), found.pause_cause) == (expected, begin, cause)
+    resumed = wave(*others, canary, canaryTenants=["c"], staying=stays, resumed=NEW)
+    rolls = expected in ("Rolling", "Paused")
+    assert (phase(resumed), chosen(resumed)) == (("Rolling", ["a", "b"]) if rolls else (expected, begin))
+
+
+def test_a_canary_that_fails_at_its_provisioning_pauses_nothing_where_none_is_to_begin() -> None:
+    provisioned = a_tenant("c", NEW, "ProvisioningError", current="")
+    assert wave(upgraded("a"), provisioned, canaryTenants=["c"]) == Wave(tenants=[], due=[])
+    found = wave(a_tenant("a"), provisioned, canaryTenants=["c"])
+    assert found.progress is not None
+    assert found.progress.failed == 1
+
+
+def test_of_several_canaries_a_failed_one_decides_first_then_one_that_may_still_arrive() -> None:
+    other, lost = a_tenant("a"), leaving(a_tenant("l"))
+    canaries = ["f", "w", "u", "l"]
+    found = wave(other, failed("f"), upgrading("w"), upgraded("u"), lost, canaryTenants=canaries)
+    assert (phase(found), found.pause_cause) == ("Paused", FAILURE)
+    assert phase(wave(other, upgrading("w"), upgraded("u"), lost, canaryTenants=canaries)) == "Canary"
+    assert phase(wave(other, upgraded("u"), lost, canaryTenants=canaries)) == "Rolling"
 
 
 @pytest.mark.parametrize("canary", ["c", "c-id"])

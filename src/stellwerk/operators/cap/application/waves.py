@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import Enum, auto
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap import names
@@ -29,6 +30,18 @@ from stellwerk.runtime import conditions
 
 _BUSY = (TenantState.PROVISIONING, TenantState.UPGRADING, TenantState.DELETING)
 _WEEKDAYS = tuple(Weekday)
+
+
+class Trial(Enum):
+    """What a canary shows of a version."""
+
+    FAILED = auto()
+    """It did not get there: no other tenant begins until a user resumes the upgrade."""
+    ARRIVED = auto()
+    AWAITED = auto()
+    """It may still arrive: the others wait for it."""
+    LOST = auto()
+    """It does not arrive. Where no canary does, nothing is tried first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +82,7 @@ def next_wave(
         wave = Wave(tenants=[each for each in due if each.key not in refused])
     else:
         canaries = frozenset(policy.canary_tenants)
-        wave = _Upgrade(application, policy, canaries, tenants, version, refused).wave(due, now)
+        wave = _Upgrade(application, policy, canaries, tenants, version, refused, staying).wave(due, now)
     return replace(wave, due=due)
 
 
@@ -139,6 +152,7 @@ class _Upgrade:
     tenants: Sequence[CAPTenant]
     version: CAPApplicationVersion
     refused: Collection[ObjectKey]
+    staying: Collection[ObjectKey]
 
     def wave(self, due: Sequence[CAPTenant], now: datetime) -> Wave:
         new = [tenant for tenant in due if not tenant.spec.version and tenant.key not in self.refused]
@@ -158,18 +172,21 @@ class _Upgrade:
         busy = [tenant for tenant in on_the_way if tenant.key not in ended and _may_arrive(tenant)]
         if not upgrades and not failed and not busy:
             return Wave(tenants=new)
-        canaries = [tenant for tenant in upgrades if self._is_canary(tenant)]
-        awaited = [*busy, *(tenant for tenant in elsewhere if not self._has_arrived(tenant))]
-        phase = UpgradePhase.CANARY if canaries or any(map(self._is_canary, awaited)) else UpgradePhase.ROLLING
+        trials = [(tenant, self.trial(tenant)) for tenant in self.tenants if self._is_canary(tenant)]
+        # A first version that failed is no upgrade, and shows as much of the version all the same.
+        failed += [tenant for tenant, trial in trials if trial is Trial.FAILED and tenant.key not in ended]
+        awaited = [tenant for tenant, trial in trials if trial is Trial.AWAITED]
+        phase = UpgradePhase.CANARY if awaited else UpgradePhase.ROLLING
         opens = _opens(self.policy.window, now)
         is_resumed = self.application.metadata.annotations.get(names.RESUME_ANNOTATION) == self.version.spec.version
-        cause = "" if opens or is_resumed else self._pause_cause(failed, done, upgrades)
+        cause = "" if opens or is_resumed else self._pause_cause(failed, done, upgrades, trials)
         if opens:
             phase = UpgradePhase.WAITING
         elif cause:
             phase = UpgradePhase.PAUSED
         taken, most = len(busy) + len(elsewhere), self.policy.max_parallel
         room = len(upgrades) if most is None else max(most - taken, 0)
+        canaries = [tenant for tenant in upgrades if self._is_canary(tenant)]
         candidates = {UpgradePhase.CANARY: canaries, UpgradePhase.ROLLING: upgrades}.get(phase, [])
         chosen = [tenant for tenant in candidates if tenant.key not in self.refused][:room]
         progress = UpgradeProgress(
@@ -183,6 +200,19 @@ class _Upgrade:
         seconds = opens.total_seconds() if opens and upgrades else None
         return Wave(tenants=[*new, *chosen], progress=progress, pause_cause=cause, again_seconds=seconds)
 
+    def trial(self, canary: CAPTenant) -> Trial:
+        """What a canary shows of the version, whether it is upgraded to it or provisioned with it."""
+        is_heading_there = canary.spec.version == self.version.spec.version
+        is_terminating = canary.metadata.is_terminating
+        if is_heading_there and not is_terminating and has_failed_at_its_version(canary):
+            return Trial.FAILED
+        if self._has_arrived(canary):
+            return Trial.ARRIVED
+        stays = canary.key in self.staying and canary.status.state not in _BUSY
+        # A first version is provisioned whatever the strategy is.
+        may_arrive = _may_arrive(canary) or (is_heading_there and not canary.status.current_version)
+        return Trial.AWAITED if may_arrive and not stays and not is_terminating else Trial.LOST
+
     def _has_arrived(self, tenant: CAPTenant) -> bool:
         return tenant.status.current_version == self.version.metadata.name
 
@@ -190,29 +220,31 @@ class _Upgrade:
         return tenant.metadata.name in self.canaries or tenant.spec.tenant_id in self.canaries
 
     def _pause_cause(
-        self, failed: Sequence[CAPTenant], done: Sequence[CAPTenant], upgrades: Sequence[CAPTenant]
+        self,
+        failed: Sequence[CAPTenant],
+        done: Sequence[CAPTenant],
+        upgrades: Sequence[CAPTenant],
+        trials: Sequence[tuple[CAPTenant, Trial]],
     ) -> str:
         """Why no further tenant may begin; empty where one may.
 
-        Where no canary exists or may get there, nothing would be tried first: neither a misspelled name, nor a canary
-        that never follows, nor the end of one that has failed may turn the trial off.
+        A misspelled name, a canary that never follows, one that stays above the version, or the end of one that has
+        failed must not turn the trial off.
         """
         most = self.policy.max_failure_percent
         is_too_much = most is not None and 100 * len(failed) > most * (len(failed) + len(done))
-        if failed and (is_too_much or any(self._is_canary(tenant) for tenant in failed)):
+        if failed and (is_too_much or any(trial is Trial.FAILED for _, trial in trials)):
             return "1 tenant has failed" if len(failed) == 1 else f"{len(failed)} tenants have failed"
         names_of_canaries = self.policy.canary_tenants
         if not upgrades or not names_of_canaries:
             return ""
-        canaries, named = [*filter(self._is_canary, self.tenants)], "spec.tenantUpgrade.canaryTenants names"
-        if not canaries:
+        named = "spec.tenantUpgrade.canaryTenants names"
+        if not trials:
             return f"{named} no tenant that exists: {conditions.first_of(names_of_canaries)}"
-        if any(
-            self._has_arrived(each) or (not each.metadata.is_terminating and _may_arrive(each)) for each in canaries
-        ):
+        if any(trial is not Trial.LOST for _, trial in trials):
             return ""
-        lost = conditions.first_of([each.metadata.name for each in canaries])
-        return f"{named} only tenants that are being deleted or never follow: {lost}"
+        lost, number = conditions.first_of([each.metadata.name for each, _ in trials]), self.version.spec.version
+        return f"{named} only tenants that are being deleted, stay above version {number} or never follow: {lost}"
 
 
 def _opens(window: UpgradeWindow | None, now: datetime) -> timedelta:
