@@ -242,6 +242,20 @@ def test_the_only_canary_decides_whether_others_begin_wait_or_are_paused(case: s
     assert (phase(resumed), chosen(resumed)) == (("Rolling", ["a", "b"]) if rolls else (expected, begin))
 
 
+def test_what_the_others_wait_for_is_counted_as_under_way() -> None:
+    def counts(*tenants: CAPTenant, **policy: Any) -> tuple[int, int]:
+        progress = wave(*tenants, **policy).progress
+        assert progress is not None
+        return progress.upgrading, progress.waiting
+
+    others = (a_tenant("a"), a_tenant("b"))
+    assert counts(a_tenant("x", "1.5.0", "Upgrading"), *others, maxParallel=1) == (1, 2)
+    for canary in (a_tenant("c", NEW, "Provisioning", current=""), seen(a_tenant("c", "", "", current=""))):
+        assert counts(canary, *others, canaryTenants=["c"]) == (1, 2)
+        assert counts(canary, *others, maxParallel=1) == (1, 1), "the others do not wait for it: one of them has begun"
+    assert counts(a_tenant("c", "1.5.0", "ProvisioningError", current=""), *others, canaryTenants=["c"]) == (1, 2)
+
+
 def test_a_canary_that_fails_at_its_provisioning_pauses_nothing_where_none_is_to_begin() -> None:
     provisioned = a_tenant("c", NEW, "ProvisioningError", current="")
     assert wave(upgraded("a"), provisioned, canaryTenants=["c"]) == Wave(tenants=[], due=[])

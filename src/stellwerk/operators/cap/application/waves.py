@@ -189,11 +189,13 @@ class _Upgrade:
         canaries = [tenant for tenant in upgrades if self._is_canary(tenant)]
         candidates = {UpgradePhase.CANARY: canaries, UpgradePhase.ROLLING: upgrades}.get(phase, [])
         chosen = [tenant for tenant in candidates if tenant.key not in self.refused][:room]
+        to_begin = {tenant.key for tenant in upgrades}
+        provisioned = [each for each in awaited if not each.status.current_version and each.key not in to_begin]
         progress = UpgradeProgress(
             version=self.version.spec.version,
             phase=phase,
             upgraded=len(done),
-            upgrading=len(busy) + len(chosen),
+            upgrading=taken + len(provisioned) + len(chosen),  # all that others wait for
             failed=len(failed),
             waiting=len(upgrades) - len(chosen),
         )

@@ -266,7 +266,14 @@ class UpgradeProgress(Record, frozen=True, kw_only=True):
         ),
     ]
     upgraded: Annotated[int, documented("Tenants that have the version.", format="int32")] = 0
-    upgrading: Annotated[int, documented("Tenants that are being upgraded.", format="int32")] = 0
+    upgrading: Annotated[
+        int,
+        documented(
+            "Tenants under way: those that are being upgraded, to an earlier version too, and canaries that are "
+            "provisioned.",
+            format="int32",
+        ),
+    ] = 0
     failed: Annotated[int, documented("Tenants whose upgrade has failed.", format="int32")] = 0
     waiting: Annotated[int, documented("Tenants that have not begun.", format="int32")] = 0
 
