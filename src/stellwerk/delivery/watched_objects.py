@@ -144,7 +144,7 @@ class OwnedObjects:
         """The objects of one owner. Complete for the places that are covered."""
         found: dict[ObjectIdentity, LiveObject] = {}
         for place, informer in self._watches.items():
-            if _is_outdated(informer):
+            if informer.is_outdated:
                 continue
             for obj in informer.store.by(_OWNER, label_value):
                 address = Address(place.resource, obj.key)
@@ -163,13 +163,13 @@ class OwnedObjects:
     def find(self, address: Address) -> Live | None:
         """An object of any owner. Meaningful for the places that are covered."""
         informer = self._watch_of(address)
-        return informer.store.get(address.key) if informer is not None and not _is_outdated(informer) else None
+        return informer.store.get(address.key) if informer is not None and not informer.is_outdated else None
 
     def expect(self, carried: Iterable[ActionResult]) -> None:
         """What was written must be seen before the next pass on its set."""
         for each in carried:
             informer = self._watch_of(each.address)
-            if informer is None or _is_outdated(informer):
+            if informer is None or informer.is_outdated:
                 continue  # no cache will ever show it
             self._note_used(Place(each.address.resource, each.address.key.namespace))
             if isinstance(each.action, Remove) and each.live is None and not each.stays:
@@ -255,7 +255,7 @@ class OwnedObjects:
         informer = self._watches.get(place)
         if informer is None:
             informer = self._watches[place] = self._made(place)
-        elif _is_outdated(informer) and place not in self._unwatched:
+        elif informer.is_outdated and place not in self._unwatched:
             informer.wake()  # the right, or the definition, may be there now
         self._note_used(place)
         await _settled(informer)
@@ -306,7 +306,7 @@ class OwnedObjects:
             case True:
                 return False
             case False:
-                return _is_outdated(informer) or not (informer.store or informer.unreadable)
+                return informer.is_outdated or not (informer.store or informer.unreadable)
             case None:
                 return informer.is_forbidden
 
@@ -394,12 +394,6 @@ async def _settled(informer: Informer[T]) -> None:
             await informer.wait_settled()
     except TimeoutError:
         raise NotListed(informer.view.resource, "the API server does not list what there is") from None
-
-
-def _is_outdated(informer: Informer[Live]) -> bool:
-    """Whether the cache shows what there was when the right to watch was taken away, or when this version of the kind
-    was served last: the objects may be gone, or be watched in another version."""
-    return informer.parked is not None and (informer.parked.is_forbidden or informer.parked.is_not_served)
 
 
 async def read(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -14,10 +14,9 @@ from tests.unit.cap import given
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.kube.watch.watch_states import Synced, WatchSuspended
+from stellwerk.kube.watch.watch_states import Bookmark, Changed, Synced, WatchSuspended
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import plan
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot, Prepare
@@ -27,6 +26,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.preparation import prepared
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.watches import Caches
+from stellwerk.runtime.cache.informer import noting_own_writes
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.process.manager import Manager
 
@@ -39,13 +39,19 @@ class Writes:
     """A client that answers to each write with what was written."""
 
     created: list[str] = field(default_factory=list)
+    patched: list[str] = field(default_factory=list)
+    stored: Mapping[str, PartialObjectMetadata] = field(default_factory=dict[str, PartialObjectMetadata])
 
     async def create(self, kind: type[Any], body: JsonObject) -> Any:
         obj = msgspec.convert(body, kind)
         self.created.append(kind.resource.kind)
         return msgspec.structs.replace(obj, metadata=self._written(obj.metadata.name))
 
-    async def patch(self, _: object, name: str, namespace: str, patch: object) -> Any:
+    async def find(self, _: object, name: str, namespace: str) -> PartialObjectMetadata | None:
+        return self.stored.get(name)
+
+    async def patch(self, _: object, name: str, namespace: str, patch: object, *, field_validation: str = "") -> Any:
+        self.patched.append(name)
         return PartialObjectMetadata(metadata=self._written(name))
 
     def _written(self, name: str) -> ObjectMeta:
@@ -119,7 +125,30 @@ async def test_an_application_waits_for_its_cache_to_show_a_secret_only_while_se
     secrets = acting.caches.secrets(given.NAMESPACE)
     if not is_watched:
         secrets.take(FORBIDDEN)
-    await asyncio.wait_for(acting.reconcile(application), 5)
+    with noting_own_writes(acting.caches.applications) as writes:
+        await asyncio.wait_for(acting.reconcile(application), 5)
     assert client.created == [Secret.resource.kind, CAPTenant.resource.kind]
-    payload = ObjectKey(given.NAMESPACE, names.provider_context_name(application))
-    assert (secrets.expected(payload) is not None) is is_watched
+    acting.caches.tenants.take(Bookmark("100"))
+    assert any(not write.is_visible for write in writes) is is_watched
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+async def test_a_finalizer_that_an_outdated_cache_shows_is_removed_once(is_watched: bool) -> None:
+    application, client = an_application(), Writes()
+    acting = reconciler(application, [], client)
+    held = PartialObjectMetadata(
+        metadata=ObjectMeta(
+            name="held", namespace=given.NAMESPACE, uid="held", finalizers=(names.APPLICATION_FINALIZER,)
+        )
+    )
+    secrets = acting.caches.secrets(given.NAMESPACE)
+    secrets.take(Changed(held))
+    client.stored = {"held": held}
+    if not is_watched:
+        secrets.take(FORBIDDEN)
+    await asyncio.wait_for(acting.reconcile(application), 5)
+    assert (client.patched, client.created) == (["held"], []), "it comes before all else"
+    if not is_watched:
+        client.stored = {}
+        await asyncio.wait_for(acting.reconcile(application), 5)
+        assert client.created, "the application goes on"

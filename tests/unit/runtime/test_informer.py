@@ -28,6 +28,7 @@ from stellwerk.runtime.cache.informer import (
     Delta,
     Informer,
     noting_own_writes,
+    own_version,
     wrote_own_object,
 )
 from stellwerk.runtime.cache.read_your_writes import OwnWrite
@@ -517,6 +518,23 @@ def test_a_pass_collects_what_it_has_written() -> None:
     assert not writes[0].is_visible
     others.take(Bookmark("7"))
     assert writes[0].is_visible
+
+
+@pytest.mark.req("R-206")
+@pytest.mark.parametrize("refusal", [{"is_forbidden": True}, {"is_not_served": True}, {}], ids=str)
+def test_a_pass_does_not_wait_for_a_cache_of_another_kind_that_no_watch_fills(refusal: dict[str, bool]) -> None:
+    primary, others = informer(), informer()
+    for each in (primary, others):
+        each.take(Synced((), "5"))
+        each.take(WatchSuspended("no watch", **refusal))
+    with noting_own_writes(primary) as writes:
+        others.expect(ObjectKey("here", "child"), "7")
+        assert len(writes) == (0 if refusal else 1), "a watch that fails for a moment goes on"
+        primary.expect(A, "8")
+        assert own_version(A) == "8"
+    assert isinstance(writes[-1], OwnWrite)
+    assert writes[-1].version == 8, "another pass on the outdated object would do the same again"
+    assert others.expected(ObjectKey("here", "child")) is not None, "it may be the primary kind of another controller"
 
 
 def test_writes_that_the_cache_shows_take_no_memory_though_no_pass_asks_for_them() -> None:

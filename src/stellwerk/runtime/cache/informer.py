@@ -345,6 +345,12 @@ class Informer(Generic[T]):
         """Whether we may not look there: what the store does not hold may be there all the same."""
         return self.parked is not None and self.parked.is_forbidden
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the store shows what there was when the right to watch was taken away, or when this version of the
+        kind was served last: the objects may be gone, or be watched in another version."""
+        return self.parked is not None and (self.parked.is_forbidden or self.parked.is_not_served)
+
     async def wait_synced(self) -> None:
         """Return when the store holds the whole list; waits as long as the kind is parked."""
         await self._full.wait()
@@ -396,13 +402,17 @@ class Informer(Generic[T]):
     def expect(self, key: ObjectKey, resource_version: str) -> None:
         """Note an own write: a controller does not look at the key again before the cache shows it.
 
-        Inside a pass the note also holds back the key of that pass, whatever object was written.
+        Inside a pass the note also holds back the key of that pass, whatever object was written: not where the cache
+        is outdated and of another kind, because no watch may ever show the write.
         """
         write = self._progress.expect(key, version_number(resource_version))
         notes = _notes.get()
-        if notes is not None and notes.primary is self:
+        if notes is None:
+            return
+        is_primary = notes.primary is self
+        if is_primary:
             notes.versions[key] = resource_version
-        if write is not None and notes is not None:
+        if write is not None and (is_primary or not self.is_outdated):
             notes.writes.append(write)
 
     def expect_end(self, obj: HasMetadata) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -118,6 +118,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         if application.metadata.is_terminating and (unseen := caches.unseen_tenants):
             raise ApplicationFailed(unseen, ApplicationReason.TenantsExist)
         missing, unknown = await caches.missing_secrets(application)
+        held = await self._held_secrets(namespace)
         # From here on nothing is awaited: what is decided about tenants and Secrets is about those that are there now.
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
         cache, references = caches.secrets(namespace), application.spec.domain_refs
@@ -140,13 +141,23 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             missing_secrets=missing,
             unknown_secrets=unknown,
             ending_secrets=caches.ending_secrets(application),
-            held_secrets=secrets.by(BY_FINALIZER, names.APPLICATION_FINALIZER),
+            held_secrets=held,
             conversion=inline_domains.conversion(
                 application, caches.domains.store.all(), caches.cluster_domains.store.all()
             ),
             unowned_context=subscription_objects.unowned_context(provider, secret_named),
             lost_context=subscription_objects.lost_context(application, provider, secret_named),
         )
+
+    async def _held_secrets(self, namespace: str) -> Sequence[PartialObjectMetadata]:
+        """The Secrets with a finalizer of ours. An outdated cache shows it for ever, so the Secrets are read then."""
+        cache, name = self.caches.secrets(namespace), names.APPLICATION_FINALIZER
+        held = cache.store.by(BY_FINALIZER, name)
+        if not cache.is_outdated:
+            return held
+        target = metadata_of(Secret)
+        found = [await self.client.find(target, each.metadata.name, namespace) for each in held]
+        return [each for each in found if each is not None and finalizer.present(each, name)]
 
     def _with_refusals(self, seen: ApplicationSnapshot, decision: Decision, tried: Tried) -> Decision:
         """The decision, with what was refused of the change that tenants need."""
@@ -295,17 +306,11 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _create_context(self, wanted: Desired) -> HasMetadata:
         created = await self.client.create(Secret, wanted.body)
-        self._expect_secret(created)
+        self.caches.secrets(created.key.namespace).expect(created.key, created.metadata.resource_version)
         return created
 
     async def _own_context(self, tenant: CAPTenant, secret: HasMetadata) -> None:
         key = secret.metadata
         patch = MergePatch(subscription_objects.owned_by(tenant, secret))
         written = await self.client.patch(metadata_of(Secret), key.name, key.namespace, patch)
-        self._expect_secret(written)
-
-    def _expect_secret(self, written: HasMetadata) -> None:
-        """A cache that is not watched does not show the write, and the next pass would wait for it in vain."""
-        cache = self.caches.secrets(written.key.namespace)
-        if cache.has_synced:
-            cache.expect(written.key, written.metadata.resource_version)
+        self.caches.secrets(written.key.namespace).expect(written.key, written.metadata.resource_version)
