@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_network
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.references.references import LoginSecret
 from stellwerk.operators.component.sources import http_repositories, web
 from stellwerk.operators.component.sources.http_repositories import Poller
+from stellwerk.render.errors import Unavailable
 from stellwerk.render.sources.downloads import Downloads
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.runtime.cache.store import Store
@@ -32,8 +34,8 @@ from stellwerk.testing.servers.artifacts import ArtifactServer, HangingDownload,
 RULES = EgressRules(http=True, private=True, networks=(ip_network("127.0.0.0/8"),))
 
 
-def using(name: str, url: str, **fields: JsonValue) -> Component:
-    return component(name, spec={"sourceRef": {"httpRepository": {"url": url}}, **fields})
+def using(name: str, url: str, namespace: str = "shop", **fields: JsonValue) -> Component:
+    return component(name, namespace, spec={"sourceRef": {"httpRepository": {"url": url}}, **fields})
 
 
 def no_login(_: Component) -> None:
@@ -182,6 +184,49 @@ async def test_a_server_that_hangs_or_refuses_delays_nobody_else(round_: Round) 
     assert round_.server.count("hanging.tar.gz", "HEAD") == 1
 
 
+@pytest.mark.req("R-507", "R-511")
+async def test_a_namespace_with_silent_servers_delays_no_other_that_names_its_address(round_: Round) -> None:
+    hanging = [round_.server.publish(f"hang-{n}.tar.gz", {"a": "1"}, behaviour=HangingDownload()) for n in range(20)]
+    shared = round_.server.publish("shared.tar.gz", {"a": "1"})
+    silent = [using(f"silent-{number}", one.url, "crowded") for number, one in enumerate(hanging)]
+    round_.components.replace([*silent, using("waits", shared.url, "crowded"), using("victim", shared.url, "calm")])
+
+    await round_.turn()
+    await round_.woke("victim")
+
+
+async def test_an_address_of_several_namespaces_is_one_call(round_: Round) -> None:
+    artifact = round_.server.publish("app.tar.gz", {"a": "1"})
+    round_.components.replace([using(namespace, artifact.url, namespace) for namespace in "abc"])
+
+    await round_.turn()
+    await eventually(lambda: sorted(round_.woken) == ["a", "b", "c"], on=round_.rung)
+
+    assert round_.server.count("app.tar.gz", "HEAD") == 1
+
+
+@pytest.mark.req("R-507")
+async def test_a_server_that_does_not_answer_is_asked_less_often_until_it_does(round_: Round) -> None:
+    artifact = round_.server.publish("app.tar.gz", {"a": "1"})
+    asked: list[float] = []
+
+    def login(_: Component) -> None:
+        asked.append(round_.clock.monotonic())
+        if len(asked) < 6:
+            raise Unavailable("no answer in time")
+
+    round_.login = login
+    round_.components.replace([using("a", artifact.url)])
+    while len(asked) < 7:
+        await round_.turn()
+        await eventually(lambda: len(round_.woken) >= len(asked) - 5, on=round_.rung)
+
+    pauses = [later - earlier for earlier, later in pairwise(asked)]
+    assert pauses[0] < 60 < 150 < pauses[4]
+    assert pauses[5] < 100  # a round may pass while the answer arrives
+    assert round_.surprises == 0
+
+
 def test_who_is_suspended_or_deleted_does_not_want_to_know() -> None:
     url = "https://example.com/a.tar.gz"
     spec: dict[str, JsonValue] = {"sourceRef": {"httpRepository": {"url": url}}}
@@ -190,7 +235,7 @@ def test_who_is_suspended_or_deleted_does_not_want_to_know() -> None:
     )
 
     assert {address: [one.key.name for one in users] for address, users in found.items()} == {
-        (url, "etag", "etag", None): ["a"]
+        ("shop", url, "etag", "etag", None): ["a"]
     }
 
 

@@ -328,6 +328,23 @@ async def test_polls_of_servers_that_hang_delay_no_download(server: ArtifactServ
 
 
 @pytest.mark.req("R-507", "R-511")
+async def test_a_poll_of_what_another_tenant_asks_for_takes_no_slot(server: ArtifactServer) -> None:
+    hanging = server.publish("hang", TREE, behaviour=HangingDownload())
+    good = server.publish("good.tar.gz", TREE)
+    budget = Budget(calls=1, calls_per_tenant=1)
+    async with Downloads(budget=budget) as downloads, asyncio.TaskGroup() as others:
+        polls = [
+            others.create_task(downloads.head(hanging.url, rules=HERE, tenant=tenant, is_poll=True)) for tenant in "ab"
+        ]
+        await server.asked("hang", method="HEAD")
+        async with asyncio.timeout(30):
+            await downloads.head(good.url, rules=HERE, tenant="b", is_poll=True)
+        assert server.count("hang", "HEAD") == 1
+        for poll in polls:
+            poll.cancel()
+
+
+@pytest.mark.req("R-507", "R-511")
 async def test_a_tenant_waits_for_no_slot_of_another_that_wants_the_same(server: ArtifactServer) -> None:
     hanging = [server.publish(f"hang-{number}", TREE, behaviour=HangingDownload()) for number in range(2)]
     good = server.publish("good.tar.gz", TREE)

@@ -14,9 +14,12 @@ several URLs is held once. With a `Shelf`, artifacts survive a restart of the pr
 A server that hangs delays only requests for the same: there is no lock around a call, one tenant has only
 so many of the slots, each tenant has one that no other can take, and where calls under way hold too much memory it is
 the largest that is ended, not the next. A tenant joins the download of another tenant only once it has a slot itself,
-so it never waits in the other's queue. Polls repeat for ever and no pass waits for them: they have slots of their own,
-so that polls of silent servers delay no download. Unpacking is done in a thread, one archive at a time: two large ones
-at once would only take twice the memory.
+so it never waits for a slot of the other. Unpacking is done in a thread, one archive at a time: two large ones at once
+would only take twice the memory.
+
+Polls repeat for ever and no pass waits for them: they have slots of their own, so that polls of silent servers delay no
+download. A server is polled once for all tenants that want the same. The first tenant that has a slot calls it, and the
+others wait for its answer without a slot.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import io
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -109,6 +112,16 @@ class _CacheKey(NamedTuple):
         return f"{self.rules.differences} {self.url}".removeprefix(" ")
 
 
+class _PollKey(NamedTuple):
+    """What a poll asks for."""
+
+    url: str
+    digest_header: str
+    revision_header: str
+    credentials: str
+    rules: EgressRules
+
+
 class Downloads:
     """Fetches and keeps files. Open it by `async with`, or call `close`."""
 
@@ -135,6 +148,8 @@ class Downloads:
         )
         self._fetches: Flights[tuple[_CacheKey, str], Files] = Flights(_ended)
         """What each tenant asks for: first a slot of the tenant, then the download."""
+        self._polled: Flights[_PollKey, HttpArtifact] = Flights(_ended)
+        """Polls that have a slot."""
         self._downloads: Flights[_CacheKey, Files] = Flights(_ended)
         """What is downloaded, for all tenants that have a slot and ask for it."""
         self._kept: Kept[str, Files] = Kept(
@@ -164,6 +179,7 @@ class Downloads:
         """End everything under way and forget everything kept."""
         await self._fetches.close()
         await self._downloads.close()
+        await self._polled.close()
         await self._client.close()
         self._kept.clear()
         self._names.clear()
@@ -229,9 +245,23 @@ class Downloads:
         refused: digest, revision and address are shown in statuses, Events and logs.
         """
         call = HttpCall.of("HEAD", url, rules, credentials)
-        asked_for = str(call.url)
+
+        def work() -> Coroutine[object, object, HttpArtifact]:
+            return self._head(call, digest_header, revision_header, tenant)
+
         shares = self._polls if is_poll else self._calls
-        async with shares.slot(tenant), self._in_time(call):
+        polled = _PollKey(str(call.url), digest_header, revision_header, _fingerprint(credentials), rules)
+        name = f"poll {shown_url(call.url)}"
+        async with shares.slot(tenant):
+            if not is_poll:
+                return await work()
+            if polled not in self._polled:
+                return await self._polled.join(polled, work, name=name)
+        return await self._polled.join(polled, work, name=name)  # another tenant's slot is enough
+
+    async def _head(self, call: HttpCall, digest_header: str, revision_header: str, tenant: str) -> HttpArtifact:
+        rules, credentials, asked_for = call.rules, call.credentials, str(call.url)
+        async with self._in_time(call):
             for _ in range(http.MOST_REDIRECTS + 1):
                 async with self._client.hop(call) as response:
                     target = http.target_of(response)
@@ -333,7 +363,11 @@ class Downloads:
             raise Unavailable(f"{where}: took longer than {self._budget.total_seconds:g} s") from error
 
     async def _unpack(self, got: Received, slots: _Slots) -> Files:
-        """In turn, and each tenant with one archive at a time: no tenant waits for more than one of another's."""
+        """In turn, and each tenant with one archive at a time of the downloads that it began.
+
+        No tenant waits for more than one archive of each other tenant. Only a tenant that joined a download waits for
+        the archives of the tenant that began it, too. Those are fewer than its slots.
+        """
         async with slots.unpacking, self._unpacking:
             return await beside(lambda: _unpacked(got, self._limits), name="unpack")
 

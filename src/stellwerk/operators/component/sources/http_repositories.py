@@ -1,12 +1,14 @@
 """Polls the web servers of Components' manifests, because no watch shows their changes.
 
-Every half minute each address is asked once for its headers, however many Components name it and show it the same
-Secret. An answer that differs from what a Component has taken last wakes it; what is then done, and what a failure
-means, is the pass's business.
+Every half minute each address is asked for its headers, once for each namespace, however many Components name it and
+show it the same Secret. What several namespaces ask for at the same time is one call (`Downloads`). An answer that
+differs from what a Component has taken last wakes it; what is then done, and what a failure means, is the pass's
+business.
 
 Each address is asked in a task of its own, and not again while that is under way. A server that hangs delays no pass,
-no download and no other namespace; only where a namespace has more silent servers than slots for polls (`Downloads`)
-are its other addresses asked less often.
+no download and no other namespace, not even one that names the same address; only where a namespace has more silent
+servers than slots for polls (`Downloads`) are its other addresses asked less often. That does not last: a server that
+does not answer is asked less and less often.
 
 A round looks at all Components once. An answer looks only at those that name its address, which an index finds.
 """
@@ -27,7 +29,7 @@ from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.errors import ComponentFailed
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.sources import sources
-from stellwerk.render.errors import SourceError
+from stellwerk.render.errors import SourceError, Unavailable
 from stellwerk.runtime.cache.store import Store
 from stellwerk.runtime.control.periodic import Periodic
 from stellwerk.runtime.supervision.backoff import Backoff
@@ -37,12 +39,16 @@ _log = logging.getLogger(__name__)
 
 _BY_ADDRESS = "http repository"
 
-_BACKOFF = Backoff(first_seconds=15.0, limit_seconds=1800.0, jitter=0.25)
+_UNEXPECTED = Backoff(first_seconds=15.0, limit_seconds=1800.0, jitter=0.25)
+_SILENT = Backoff(first_seconds=15.0, limit_seconds=300.0, jitter=0.25)
+"""Shorter than a round at first, so that a server that restarts is asked in the next one."""
 
 
 class RepositoryAddress(NamedTuple):
-    """What is asked for: the same for all Components that name it so."""
+    """What is asked for: the same for all Components of a namespace that name it so."""
 
+    namespace: str
+    """On whose behalf: another namespace may have no slot for a poll for minutes."""
     url: str
     digest_header: str
     revision_header: str
@@ -51,7 +57,7 @@ class RepositoryAddress(NamedTuple):
 
 
 class _Parked(NamedTuple):
-    """An address that is left alone after unexpected exceptions."""
+    """An address that is left alone after unexpected exceptions, or because its server does not answer."""
 
     failures: int
     until: float
@@ -101,12 +107,13 @@ class Poller:
     async def _guarded(self, address: RepositoryAddress, user: Component) -> None:
         """Ask, and leave an address alone for a while where that ends by an unexpected exception."""
         name = f"looking at the HTTP repository of Component {user.key}"
-        if await self.border.once("http repository", name, partial(self._ask, address, user)):
-            self._parked.pop(address, None)
-        else:
-            failures = self._parked[address].failures + 1 if address in self._parked else 1
-            pause = _BACKOFF.delay_seconds(failures, random.random())
-            self._parked[address] = _Parked(failures, self.border.clock.monotonic() + pause)
+        if not await self.border.once("http repository", name, partial(self._ask, address, user)):
+            self._park(address, _UNEXPECTED)
+
+    def _park(self, address: RepositoryAddress, backoff: Backoff) -> None:
+        failures = self._parked[address].failures + 1 if address in self._parked else 1
+        pause = backoff.delay_seconds(failures, random.random())
+        self._parked[address] = _Parked(failures, self.border.clock.monotonic() + pause)
 
     async def _ask(self, address: RepositoryAddress, user: Component) -> None:
         repository = user.spec.source_ref.http_repository
@@ -115,9 +122,14 @@ class Poller:
             artifact = await self.poll(user, repository)
         except (SourceError, ComponentFailed) as error:
             _log.debug("an HTTP repository was not looked at: %s", error)
+            if isinstance(error, Unavailable) and error.status == 0:
+                self._park(address, _SILENT)
+            else:
+                self._parked.pop(address, None)
             return
         finally:
             self._under_way.discard(address)
+        self._parked.pop(address, None)
         # Who names the address now, not when it was asked: a slow answer must not miss a new Component.
         for component in self.components.by(_BY_ADDRESS, str(address)):
             if not component.status.has_attempted(artifact):
@@ -139,7 +151,7 @@ def _address_of(component: Component) -> RepositoryAddress | None:
     if repository is None or not repository.url or component.spec.suspend or component.metadata.is_terminating:
         return None
     secret = next((reference.target.key for reference in references.for_source(component)), None)
-    return RepositoryAddress(repository.url, *sources.headers_of(repository), secret)
+    return RepositoryAddress(component.key.namespace, repository.url, *sources.headers_of(repository), secret)
 
 
 def _index_by_address(component: Component) -> Iterable[str]:
