@@ -328,6 +328,20 @@ async def test_polls_of_servers_that_hang_delay_no_download(server: ArtifactServ
 
 
 @pytest.mark.req("R-507", "R-511")
+async def test_passes_that_wait_for_headers_delay_no_download(server: ArtifactServer) -> None:
+    hanging = [server.publish(f"hang-{number}", TREE, behaviour=HangingDownload()) for number in range(15)]
+    good = server.publish("good.tar.gz", TREE)
+    async with Downloads() as downloads, asyncio.TaskGroup() as others:
+        heads = [others.create_task(downloads.head(one.url, rules=HERE, tenant="a")) for one in hanging]
+        await eventually(lambda: sum(seen.method == "HEAD" for seen in server.seen) == 15, on=server.changed)
+        async with asyncio.timeout(30):
+            await downloads.head(good.url, rules=HERE, tenant="a")
+            assert await downloads.fetch(good.url, good.digest, rules=HERE, tenant="a")
+        for head in heads:
+            head.cancel()
+
+
+@pytest.mark.req("R-507", "R-511")
 async def test_a_poll_of_what_another_tenant_asks_for_takes_no_slot(server: ArtifactServer) -> None:
     hanging = server.publish("hang", TREE, behaviour=HangingDownload())
     good = server.publish("good.tar.gz", TREE)

@@ -17,9 +17,10 @@ the largest that is ended, not the next. A tenant joins the download of another 
 so it never waits for a slot of the other. Unpacking is done in a thread, one archive at a time: two large ones at once
 would only take twice the memory.
 
-Polls repeat for ever and no pass waits for them: they have slots of their own, so that polls of silent servers delay no
-download. A server is polled once for all tenants that want the same. The first tenant that has a slot calls it, and the
-others wait for its answer without a slot.
+Requests for headers that passes wait for have slots of their own, so that one silent server for each of many passes
+delays no download. So have polls, because they repeat for ever and no pass waits for them. A server is polled once for
+all tenants that want the same: the first tenant that has a slot calls it, and the others wait for its answer without a
+slot.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class Budget:
     """Of all answers that are being received."""
     calls: int = 64
     calls_per_tenant: int = 8
-    """As `calls`, without polls, for which half of both comes on top."""
+    """As `calls`: of downloads. For polls half of both comes on top."""
+    heads: int = 256
+    heads_per_tenant: int = 32
+    """Requests for headers that passes wait for. More than downloads, because an answer takes no memory."""
     kept_bytes: int = 64 * 2**20
     """Of unpacked files that are kept."""
     life_seconds: float = LIFE_SECONDS
@@ -163,6 +167,7 @@ class Downloads:
         self._pointed: OrderedDict[_CacheKey, None] = OrderedDict()
         """Artifacts whose digest came from the headers of a redirect to them."""
         self._calls = _Shares(budget.calls, budget.calls_per_tenant)
+        self._heads = _Shares(budget.heads, budget.heads_per_tenant)
         self._polls = _Shares(max(1, budget.calls // 2), max(1, budget.calls_per_tenant // 2))
         self._weights = _Weights(budget.bytes_under_way)
         self._unpacking = asyncio.Semaphore(1)
@@ -249,7 +254,7 @@ class Downloads:
         def work() -> Coroutine[object, object, HttpArtifact]:
             return self._head(call, digest_header, revision_header, tenant)
 
-        shares = self._polls if is_poll else self._calls
+        shares = self._polls if is_poll else self._heads
         polled = _PollKey(str(call.url), digest_header, revision_header, _fingerprint(credentials), rules)
         name = f"poll {shown_url(call.url)}"
         async with shares.slot(tenant):
