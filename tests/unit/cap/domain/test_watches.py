@@ -8,28 +8,24 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from tests.unit.cap.domain.given import SETTINGS, domain, live
+from tests.unit.cap.domain.given import SETTINGS, domain
 
 from stellwerk.api.core import Pod, Service
-from stellwerk.apply.objects import json_edit
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured
+from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
-from stellwerk.operators.cap.domain import resources, watches
+from stellwerk.operators.cap.domain import watches
 from stellwerk.operators.cap.domain.errors import IngressProblem
-from stellwerk.operators.cap.domain.resources import DnsRecord
 from stellwerk.operators.cap.domain.watches import (
-    GATHERED_SECONDS,
     MOST_INGRESS_WATCHES,
     MOST_OF_NAMESPACE,
     DomainCaches,
 )
 from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.runtime.control.controller import Controller
-from stellwerk.runtime.control.queue import Priority
 from stellwerk.runtime.process.manager import Manager
 
 
@@ -88,7 +84,6 @@ class Woken:
     """Stands for the controller of Domains, and keeps which of them are woken."""
 
     keys: set[ObjectKey] = field(default_factory=set)
-    delays: list[float] = field(default_factory=list)
 
     @property
     def primary(self) -> Woken:
@@ -102,9 +97,8 @@ class Woken:
     def queue(self) -> Woken:
         return self
 
-    def add_after(self, key: ObjectKey, seconds: float, _: Priority) -> None:
+    def add_after(self, key: ObjectKey, *_: object) -> None:
         self.keys.add(key)
-        self.delays.append(seconds)
 
 
 HALF = MOST_INGRESS_WATCHES // 2
@@ -144,22 +138,3 @@ async def test_a_domain_that_found_no_room_is_woken_when_another_of_its_namespac
     assert gateways(caches) == {"istio=shared"}, "others use it"
     assert refused.key in woken.keys
     assert apart.key not in woken.keys
-
-
-@pytest.mark.req("R-412")
-def test_reports_of_dns_entries_are_gathered_for_a_second_and_other_changes_are_not(caches: DomainCaches) -> None:
-    owner = domain()
-    record = DnsRecord("a.app.example.com", "lb.example.com")
-    address, entry = live(owner, resources.dns_entry(owner, ObjectKey("shop", "a"), record))
-    assert isinstance(entry, Unstructured)
-    woken = Woken()
-    caches.controllers.append(cast(Controller[Any, Any], woken))
-    caches.domains.take(Synced((owner,), "1"))
-    woken.delays.clear()
-
-    informer = caches.children[address.resource]
-    informer.take(Synced((entry,), "1"))
-    for version, generation in ((2, 1), (3, 2)):
-        body = json_edit.merged(entry.body, {"resourceVersion": str(version), "generation": generation}, "metadata")
-        informer.take(Changed(Unstructured.of({**body, "status": {"state": "Ready"}})))
-    assert woken.delays == [0, GATHERED_SECONDS, 0]

@@ -8,6 +8,7 @@ dns           DNS names, from modes and templates                               
 ingress       where the ingress gateway is, and the DNS name that leads to it   pure
 readiness     what the controllers of certificates and DNS entries report       pure
 plan          from what is seen to the next step, and to the objects            pure
+pace          how often a domain with many DNS entries is looked at
 watches       the caches, and which domains a change wakes
 writer        applies and deletes objects
 reconcile     one pass

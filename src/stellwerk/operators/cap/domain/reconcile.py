@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -13,7 +14,6 @@ from stellwerk.api.gardener import DnsEntry
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.observed_state import ObservedState
-from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Kind, unstructured
@@ -22,13 +22,13 @@ from stellwerk.operators.cap.domain import dns, ingress, naming, plan
 from stellwerk.operators.cap.domain.dns import Subdomains
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem, NotWritten
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.pace import Pace
 from stellwerk.operators.cap.domain.plan import DnsManager, DomainSettings, DomainSnapshot, World
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainEvent, DomainReason
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
-from stellwerk.operators.cap.hashed_objects import OBJECT_BYTES
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DNSMode, DomainState, DomainStatus
 from stellwerk.operators.cap.kinds.status import READY, condition
@@ -59,9 +59,9 @@ class _Compute(Protocol):
     def __call__(self, work: Callable[[], R], /) -> Awaitable[R]: ...
 
 
-def _computing(snapshot: DomainSnapshot) -> _Compute:
+def _computing(snapshot: DomainSnapshot, pace: Pace) -> _Compute:
     subdomains = sum(len(each.status.observed_subdomains) for each in snapshot.references)
-    return partial(threads.run_if_large, (len(snapshot.live) + subdomains) * OBJECT_BYTES)
+    return partial(pace.compute, len(snapshot.live) + subdomains)
 
 
 @dataclass(slots=True)
@@ -111,7 +111,11 @@ class DomainPass:
 
     async def run(self) -> Next[DomainStatus]:
         """Bring the domain one step closer to its spec. Raises DomainProblem and ApiError."""
-        snapshot = self._parts.caches.snapshot(self._domain)
+        with self._parts.caches.passing(self._domain) as pace:
+            return await self._run(pace)
+
+    async def _run(self, pace: Pace) -> Next[DomainStatus]:
+        snapshot = await self._parts.caches.snapshot(self._domain, pace)
         step = plan.next_step(snapshot)
         if isinstance(step, plan.Prepare):
             self._domain = await preparation.write(self._parts.client, self._domain, step.lacking)
@@ -125,7 +129,7 @@ class DomainPass:
             case plan.ReportDuplicates():
                 return self._duplicates(snapshot)
             case plan.Maintain():
-                return await self._maintain(snapshot)
+                return await self._maintain(snapshot, pace)
             case plan.Block() as block:
                 return Next.done(self._blocked(block))
             case plan.BeginDeletion():
@@ -164,7 +168,7 @@ class DomainPass:
 
     # ---- the objects
 
-    async def _maintain(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
+    async def _maintain(self, snapshot: DomainSnapshot, pace: Pace) -> Next[DomainStatus]:
         parts = self._parts
         self._show(observed_domain=self._domain.spec.domain)
         dns.check_host(self._domain)
@@ -173,7 +177,7 @@ class DomainPass:
             return found
         namespace, target = found
         self._show(dns_target=target)
-        compute = _computing(snapshot)
+        compute = _computing(snapshot, pace)
         problems: list[str] = []
         world = World(
             snapshot=snapshot,
@@ -184,9 +188,10 @@ class DomainPass:
             unserved=parts.caches.unserved(),
         )
         wanted = await compute(lambda: plan.plan(world))
+        await compute(lambda: self._memo.observed.keep_only(wanted.sorted_out.addresses))
         self._show(gateway_name=wanted.gateway_name or self._draft.gateway_name)
         is_changed = await parts.writer.delete(wanted.obsolete)
-        written = await parts.writer.apply(self._domain, snapshot.live, wanted.resources, self._memo.observed)
+        written = await parts.writer.apply(self._domain, snapshot.live, wanted.sorted_out, self._memo.observed)
         self._report_policies(snapshot, written.refused_policies)
         problems = [*wanted.problems, *problems]
         if unmet := written.unmet:
@@ -291,7 +296,8 @@ class DomainPass:
         if not waits:
             return Next.done(self._status(DomainState.READY, DomainReason.Ready, "Domain resources are ready"))
         waiting = f"{PROCESSING}: {conditions.first_of(waits)}"
-        certificates = [each for each in unready if each.ref.gvk.kind == "Certificate"]
+        # They come first where nothing has failed; 20,000 DNS entries may follow.
+        certificates = [*takewhile(lambda each: each.ref.gvk.kind == "Certificate", unready)]
         if certificates:
             self._send_news(DomainEvent.CertificateNotReady, conditions.first_of(certificates), waiting)
         return Next.done(self._status(DomainState.PROCESSING, DomainReason.Processing, waiting))

@@ -9,7 +9,8 @@ their watches wait for the definition, and the domains report what is missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import ingress, naming, resources
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.domain.pace import Pace, Paces
 from stellwerk.operators.cap.domain.plan import (
     CERTIFICATES,
     DnsManager,
@@ -50,8 +52,6 @@ leave room for others.
 """
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
-GATHERED_SECONDS = 1.0
-"""A domain may have 20,000 DNS entries, which become ready one after another."""
 
 _BY_HOST = "host"
 _BY_OWNER = "owner"
@@ -70,6 +70,7 @@ class DomainCaches:
     cluster_domains: Informer[ClusterDomain]
     applications: Informer[CAPApplication]
     children: Mapping[Resource, Informer[Live]]
+    paces: Paces
     controllers: list[Controller[Any, Any]] = field(default_factory=list)
     """Those of Domains and of ClusterDomains, as soon as there are any."""
     _pods: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
@@ -77,7 +78,20 @@ class DomainCaches:
 
     # ---- what a pass reads
 
-    def snapshot(self, domain: AnyDomain) -> DomainSnapshot:
+    @contextmanager
+    def passing(self, domain: AnyDomain) -> Iterator[Pace]:
+        """A pass over a domain, and its pace. Entries that change meanwhile wake the domain after the pause."""
+        owner = naming.owner_hash(domain)
+        entries = self.children.get(DnsEntry.resource)
+        pace = self.paces.of(owner)
+        try:
+            with pace.passing(len(entries.store.by(_BY_OWNER, owner)) if entries is not None else 0):
+                yield pace
+        finally:
+            if pace.was_changed:
+                self.wake((domain,), pace.pause_seconds())
+
+    async def snapshot(self, domain: AnyDomain, pace: Pace) -> DomainSnapshot:
         """A domain and its neighbours. Raises DomainProblem where the applications cannot be watched."""
         if self.applications.parked is not None:
             raise DomainProblem(f"CAPApplications cannot be watched: {self.applications.parked.why}")
@@ -86,7 +100,7 @@ class DomainCaches:
             duplicates=tuple(self._others(domain, _BY_HOST, domain.spec.domain)),
             references=tuple(self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))),
             hidden=tuple(key for key in self.applications.hidden if domain.metadata.namespace in ("", key.namespace)),
-            live=self.live(domain),
+            live=await self._live(domain, pace),
         )
 
     def namesakes(self, domain: AnyDomain, ingress_namespace: str) -> tuple[AnyDomain, ...]:
@@ -116,14 +130,14 @@ class DomainCaches:
             if parked is not None and not parked.is_not_served and is_kept_by_label(resource):
                 raise DomainProblem(f"{resource.plural} of the domain cannot be watched: {parked.why}")
 
-    def live(self, domain: AnyDomain) -> Mapping[Address, Live]:
+    async def _live(self, domain: AnyDomain, pace: Pace) -> Mapping[Address, Live]:
         """The objects with the domain's owner label."""
         value = naming.owner_hash(domain)
-        return {
-            Address(resource, obj.key): obj
-            for resource, informer in self.children.items()
-            for obj in informer.store.by(_BY_OWNER, value)
-        }
+        found = [(resource, informer.store.by(_BY_OWNER, value)) for resource, informer in self.children.items()]
+        return await pace.compute(
+            sum(len(objects) for _, objects in found),
+            lambda: {Address(resource, obj.key): obj for resource, objects in found for obj in objects},
+        )
 
     def unserved(self) -> Mapping[Resource, str]:
         """The kinds of objects that cannot be watched, each with the reason."""
@@ -215,11 +229,13 @@ class DomainCaches:
         return (*self.domains.store.all(), *self.cluster_domains.store.all())
 
     def on_child(self, delta: Delta[Live]) -> None:
-        """An object of a domain has changed. What is reported of DNS entries is looked at once a second."""
+        """An object of a domain has changed. Of a domain with many DNS entries, their changes are gathered."""
         sides = [side for side in (delta.old, delta.new) if side is not None]
-        seconds = GATHERED_SECONDS if _is_report(delta) else 0.0
+        is_entry = isinstance(delta.latest, Unstructured) and delta.latest.gvk == DnsEntry.resource.gvk
         for value in {side.metadata.labels.get(names.OWNER_HASH_LABEL, "") for side in sides}:
-            self.wake(self._by(_BY_OWNER, value), seconds)
+            seconds = self.paces.wait_seconds(value) if is_entry else 0.0
+            if seconds is not None:
+                self.wake(self._by(_BY_OWNER, value), seconds)
 
     def on_application(self, delta: Delta[CAPApplication]) -> None:
         """An application has other domains, or other subdomains."""
@@ -235,6 +251,8 @@ class DomainCaches:
         the same Secret.
         """
         old, new = delta.old, delta.new
+        if new is None:
+            self.paces.forget(naming.owner_hash(delta.latest))
         if old is None or new is None or old.spec.ingress_selector != new.spec.ingress_selector:
             self.wake(self._with_credential(delta.latest))
             if old is not None:  # a new domain needs no less than before
@@ -266,7 +284,7 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
         resource: manager.informer(live_view(resource), labels=names.OWNER_HASH_LABEL, optional=resource in optional)
         for resource in (*optional, Secret.resource, NetworkPolicy.resource)
     }
-    found = DomainCaches(manager, settings, domains, cluster_domains, applications, children)
+    found = DomainCaches(manager, settings, domains, cluster_domains, applications, children, Paces(manager.clock))
     applications.store.add_index(BY_DOMAIN, naming.referenced_by)
     for informer in children.values():
         informer.store.add_index(_BY_OWNER, lambda each: (each.metadata.labels.get(names.OWNER_HASH_LABEL, ""),))
@@ -290,14 +308,6 @@ def _index(informer: Informer[Domain] | Informer[ClusterDomain], settings: Domai
     informer.store.add_index(_BY_CREDENTIAL, lambda each: (resources.credential_base(each, settings.namespace),))
     informer.store.add_index(_BY_HOST, lambda each: (each.spec.domain,))
     informer.store.add_index(_BY_OWNER, lambda each: (naming.owner_hash(each),))
-
-
-def _is_report(delta: Delta[Live]) -> bool:
-    """Whether a DNS entry has another status, and the same spec."""
-    old, new = delta.old, delta.new
-    if old is None or not isinstance(new, Unstructured) or new.gvk != DnsEntry.resource.gvk:
-        return False
-    return old.metadata.generation == new.metadata.generation
 
 
 def _relevant(application: CAPApplication) -> tuple[object, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
@@ -21,8 +20,7 @@ from stellwerk.kube.types.model import metadata_of, owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.domain.plan import is_kept_by_label
-from stellwerk.operators.cap.domain.resources import DomainResource
+from stellwerk.operators.cap.domain.plan import SortedOut
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written
 from stellwerk.runtime.control import finalizer
 
@@ -47,20 +45,15 @@ class DomainWriter:
         self,
         domain: AnyDomain,
         live: Mapping[Address, Live],
-        resources: Collection[DomainResource],
+        wanted: SortedOut,
         memory: ObservedState,
     ) -> DomainWritten:
         """Have these objects as they should be. Raises ApiError where the API server does not answer."""
-        memory.keep_only([resource.address for resource in resources])
         written = DomainWritten()
-        policies = [each for each in resources if each.address.resource == NetworkPolicy.resource]
-        others = [each for each in resources if each.address.resource != NetworkPolicy.resource]
-        for kept_by_label in (True, False):
-            part = [each for each in others if is_kept_by_label(each.address.resource) is kept_by_label]
-            wanted = {each.address: (each.desired, each.hash) for each in part}
+        for kept_by_label, part in ((True, wanted.kept_by_label), (False, wanted.controlled)):
             owner = ownership_of(domain, kept_by_label=kept_by_label)
-            await self.objects.apply(owner, wanted, live, memory, written)
-        for policy in policies:  # each by itself: many namespaces share a ClusterDomain, and one may refuse it
+            await self.objects.apply(owner, part, live, memory, written)
+        for policy in wanted.policies:  # each by itself: many namespaces share a ClusterDomain, and one may refuse it
             alone, owner = Written(), ownership_of(domain, kept_by_label=False)
             await self.objects.apply(owner, {policy.address: (policy.desired, policy.hash)}, live, memory, alone)
             written.is_changed |= alone.is_changed
