@@ -434,3 +434,13 @@ async def test_a_failure_that_may_not_wait_for_long_does_not() -> None:
     work = queue(FakeClock(), Backoff(first_seconds=10, limit_seconds=1_000, jitter=0))
     assert [work.add_backed_off(A, at_most_seconds=60) for _ in range(5)] == [10, 20, 40, 60, 60]
     assert work.add_backed_off(A, at_least_seconds=90, at_most_seconds=60) == 90, "what the server asks for counts"
+
+
+async def test_only_a_change_that_is_due_soon_is_gathered_and_no_resync_or_failed_key() -> None:
+    work = queue(FakeClock())
+    work.add_after(A, 1.0, Priority.RESYNC)
+    work.add_after(B, 60.0, Priority.CHANGE)
+    work.add_backed_off(C, at_most_seconds=1.0)
+    assert work.gathering(2.0) == 0
+    work.add_after(B, 1.0, Priority.CHANGE)
+    assert work.gathering(2.0) == 1

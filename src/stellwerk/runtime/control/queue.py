@@ -216,6 +216,12 @@ class WorkQueue:
         """How many keys wait for their time."""
         return len(self._later)
 
+    def gathering(self, within_seconds: float) -> int:
+        """How many keys wait for at most so long because something changed; a key that failed waits for no change."""
+        before = self._clock.monotonic() + within_seconds
+        waiting = (key for key, due, priority in self._later if priority is Priority.CHANGE and due <= before)
+        return sum(key not in self._failures for key in waiting)
+
     def running_seconds(self) -> Iterator[float]:
         """For how long each running key has been running."""
         now = self._clock.monotonic()
@@ -378,6 +384,9 @@ class _Timers:
         while (first := self.first()) is not None and first <= now:
             _, key = heapq.heappop(self._heap)
             yield key, self._due.pop(key)[1]
+
+    def __iter__(self) -> Iterator[tuple[ObjectKey, float, Priority]]:
+        return ((key, due, priority) for key, (due, priority) in self._due.items())
 
     def __len__(self) -> int:
         return len(self._due)

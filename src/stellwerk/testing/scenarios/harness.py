@@ -27,6 +27,10 @@ from stellwerk.testing.checks.surprises import Saboteur
 from stellwerk.testing.eventually import eventually
 
 SETTLED_WITHIN_SECONDS = 60.0
+SOON_SECONDS = 2.0
+"""Within this time an operator that gathers changes begins a pass over them, so until then it has not settled. It is
+longer than gathering usually takes, and too short for an interval that a user sets.
+"""
 
 
 @dataclass
@@ -78,7 +82,7 @@ class OperatorHarness(ABC):
 
         Each synced cache of the operator's own cluster shows what the API server has, new and deleted objects included;
         no key is due and no pass is under way; all Events are sent. `client` asks the API server itself, not through a
-        fault proxy. A key that is due later counts as settled.
+        fault proxy. A key that is due later counts as settled, unless changes are gathered for a moment.
         """
         await eventually(lambda: self._is_settled(client), within=within, describe="the operator has settled")
 
@@ -96,8 +100,9 @@ class OperatorHarness(ABC):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a key is due, or a pass is under way."""
-        return any(len(controller.queue) or controller.queue.running for controller in self.controllers)
+        """Whether a key is due now or, because of a change, soon; or a pass is under way."""
+        queues = [controller.queue for controller in self.controllers]
+        return any(len(queue) or queue.running or queue.gathering(SOON_SECONDS) for queue in queues)
 
     @property
     def passes(self) -> int:
