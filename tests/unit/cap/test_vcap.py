@@ -151,3 +151,12 @@ def test_services_with_one_binding_secret_share_its_bound() -> None:
     assert vcap.variable(services, consumed[:5], secrets)
     with pytest.raises(CredentialsUnusable, match="services uaa0, uaa1, uaa2, uaa3, uaa4 have more than"):
         vcap.variable(services, consumed, secrets)
+
+
+@pytest.mark.req("R-412")
+def test_a_key_that_is_listed_many_times_is_parsed_once() -> None:
+    metadata = {"credentialProperties": [{"name": name, "sourceName": "b", "format": "json"} for name in "xy"]}
+    credentials = entry({".metadata": json.dumps(metadata).encode(), "b": b"[1]"})["credentials"]
+    assert credentials == {"x": [1], "y": [1]}
+    assert isinstance(credentials, dict)
+    assert credentials["x"] is credentials["y"]

@@ -118,17 +118,23 @@ def _properties(
 ) -> Iterator[tuple[str, str, JsonValue, bool]]:
     """Name, key and value of each listed property that the Secret has, and whether it is a container.
 
-    The spelling of keys in the metadata varies in upper and lower case between releases of the format.
+    The spelling of keys in the metadata varies in upper and lower case between releases of the format. A key that is
+    listed many times is parsed once, so that no more is parsed than the Secret has.
     """
+    parsed: dict[str, JsonValue] = {}
     listed = _insensitive(metadata, listed_in)
     for item in listed if isinstance(listed, list) else ():
         if not isinstance(item, dict) or not isinstance(name := _insensitive(item, "name"), str):
             continue
         key = str(_insensitive(item, "sourceName") or name)
         if key in data:
-            is_json = _insensitive(item, "format") == "json"
             text = budget.spend(data[key])
-            value = _parsed(service, key, text) if is_json else text.decode("utf-8", "replace")
+            if _insensitive(item, "format") != "json":
+                value: JsonValue = text.decode("utf-8", "replace")
+            elif key in parsed:
+                value = parsed[key]
+            else:
+                value = parsed[key] = _parsed(service, key, text)
             yield name, key, value, _insensitive(item, "container") is True
 
 
