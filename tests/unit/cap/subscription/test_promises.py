@@ -201,11 +201,28 @@ def test_outputs_are_merged_until_one_cannot_be_read(annotation: str, texts: lis
 
 
 @pytest.mark.req("R-411")
-def test_outputs_that_repeat_a_name_count_each_time() -> None:
-    repeated = outputs(*(json.dumps({"x": str(number) * 60_000}) for number in range(4)))
-    found = answer.additional_output(application(""), repeated)
-    assert found.content == {"x": "1" * 60_000}
+def test_outputs_are_merged_until_the_result_is_too_large() -> None:
+    large = outputs(*(json.dumps({f"x{number}": "y" * 60_000}) for number in range(4)))
+    found = answer.additional_output(application(""), large)
+    assert found.content == {"x0": "y" * 60_000, "x1": "y" * 60_000}
     assert found.problem == "CAPTenantOutput output-2 makes the output larger than 128 KiB"
+
+
+@pytest.mark.req("R-411")
+def test_an_output_that_replaces_a_value_counts_in_its_place() -> None:
+    repeated = outputs(*(json.dumps({"x": str(number) * 60_000}) for number in range(4)))
+    found = answer.additional_output(application('{"a": 1}'), repeated)
+    assert found == answer.AdditionalOutput({"a": 1, "x": "3" * 60_000})
+
+
+@pytest.mark.req("R-411")
+@pytest.mark.parametrize("spare", [0, -1])
+def test_the_size_of_outputs_is_that_of_their_encoded_result(spare: int) -> None:
+    length = answer.MOST_OUTPUT_BYTES - len('{"a":1,"x":""}') - spare
+    found = answer.additional_output(
+        application('{"a": 1}'), outputs('{"x": "short"}', json.dumps({"x": "y" * length}))
+    )
+    assert bool(found.problem) is (spare < 0)
 
 
 def test_the_answer_about_an_end_has_neither_output_nor_url() -> None:

@@ -32,21 +32,24 @@ class AdditionalOutput:
 def additional_output(application: CAPApplication | None, outputs: Iterable[CAPTenantOutput]) -> AdditionalOutput:
     """The annotation of the application, and the outputs of the tenant's Jobs on top of it, by name.
 
-    A name that several outputs have counts each time, so that the size is known without merging and encoding again.
+    Each value is encoded once: one that replaces another takes the place of its size.
     """
     text = application.metadata.annotations.get(names.ADDITIONAL_OUTPUT_ANNOTATION, "") if application else ""
     merged = _object(text) if text else {}
     if merged is None:
         return AdditionalOutput(None, f"annotation {names.ADDITIONAL_OUTPUT_ANNOTATION} is not a JSON object")
-    size = len(msgspec.json.encode(merged))
+    sizes = _sizes(merged)
+    total = 1 + sum(sizes.values())
     for output in sorted(outputs, key=lambda each: each.metadata.name):
         added = _object(output.spec.subscription_callback_data)
         if added is None:
             return AdditionalOutput(merged, f"{output.ref} has no JSON object in spec.subscriptionCallbackData")
-        size += len(msgspec.json.encode(added))
-        if size > MOST_OUTPUT_BYTES:
+        changed = _sizes(added)
+        total += sum(size - sizes.get(name, 0) for name, size in changed.items())
+        if total > MOST_OUTPUT_BYTES:
             return AdditionalOutput(merged, f"{output.ref} makes the output larger than {MOST_OUTPUT_BYTES >> 10} KiB")
         merged.update(added)
+        sizes.update(changed)
     return AdditionalOutput(merged)
 
 
@@ -62,6 +65,11 @@ def body(promise: Promise, *, succeeded: bool, output: JsonObject | None = None,
             answer["additionalOutput"] = output
         answer[_URLS[promise.protocol]] = f"https://{promise.subdomain}.{domain}"
     return msgspec.json.encode(answer).decode()
+
+
+def _sizes(content: JsonObject) -> dict[str, int]:
+    """How many bytes each name takes with its value, the colon, and the comma or brace after it."""
+    return {name: len(msgspec.json.encode({name: value})) - 1 for name, value in content.items()}
 
 
 def _object(text: str) -> JsonObject | None:
