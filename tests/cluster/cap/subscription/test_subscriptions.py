@@ -14,6 +14,7 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.subscription.server import TRY_AGAIN
 
 
 @pytest.mark.req("CAP-27")
@@ -209,6 +210,17 @@ async def test_a_body_that_is_no_subscription_is_refused_with_the_cause(shop: Bo
     reply = await shop.send(data=data)
     assert reply.status == 400
     assert reply.message
+
+
+@pytest.mark.req("R-307")
+async def test_a_request_is_to_be_repeated_while_the_url_of_the_registry_cannot_be_used(
+    shop: Bookshop, serving: Serving
+) -> None:
+    await shop.bind(saas_registry_url="https://[")
+    await serving.settled(shop.client)
+    reply = await shop.subscribe()
+    assert (reply.status, reply.message, reply.headers.get("Retry-After")) == (406, TRY_AGAIN, "1")
+    assert not await shop.tenants()
 
 
 @pytest.mark.req("CAP-33")

@@ -22,7 +22,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant, Operation
 from stellwerk.operators.cap.subscription import dependencies, metrics, payloads, plan, registries
 from stellwerk.operators.cap.subscription.callbacks import promise
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise
-from stellwerk.operators.cap.subscription.callbacks.registry import CallbackInvalid, callback_url
+from stellwerk.operators.cap.subscription.callbacks.registry import CallbackInvalid, RegistryUnusable, callback_url
 from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRefused, ClientCertificate
@@ -274,7 +274,8 @@ class SubscriptionRoutes:
         """What the registry is promised about a tenant that goes, or else about a new one; None where it wants no
         answer.
 
-        The end of a subscription is noted in any case, because it must not be replayed. Raises PayloadInvalid.
+        The end of a subscription is noted in any case, because it must not be replayed. Raises PayloadInvalid, and
+        Refused where the binding is not complete, which is not for the caller to correct.
         """
         trust, now = self.bindings.of(application), self.clock.now()
         service = registries.service_of(application, asked.protocol)
@@ -283,6 +284,11 @@ class SubscriptionRoutes:
         if asked.callback:
             try:
                 callback_url(trust.registry_urls.get(asked.protocol, ""), asked.callback)
+            except RegistryUnusable:
+                _log.warning(
+                    "the binding of service %s of CAPApplication %s has no usable URL", service.name, application.key
+                )
+                raise Refused(406, TRY_AGAIN, retry_after=1.0) from None
             except CallbackInvalid as error:
                 raise PayloadInvalid(f"header {CALLBACK_HEADER}: {error}") from None
         timeout = trust.timeouts.get(asked.protocol, registries.DEFAULT_TIMEOUT)
