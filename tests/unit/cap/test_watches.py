@@ -22,6 +22,7 @@ from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
+from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.tenant import subscription_objects
 from stellwerk.operators.cap.watches import Caches, wire_applications, wire_operations, wire_versions
 from stellwerk.runtime.cache.informer import Delta
@@ -159,7 +160,7 @@ def test_an_application_goes_on_when_a_domain_that_cannot_be_read_is_gone(
 async def test_so_are_the_secrets_that_callers_are_checked_with(manager: Manager) -> None:
     applications = manager.informer(CAPApplication)
     Bindings(
-        manager.client,
+        ServiceReader(manager.client),
         manager.clock,
         applications,
         lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),

@@ -24,6 +24,7 @@ from stellwerk.operators.cap.subscription.callers.bindings import Bindings, Trus
 from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
 from stellwerk.operators.cap.subscription.callers.tokens import TokenRules
 from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.testing.eventually import eventually
 
@@ -115,7 +116,7 @@ class Secrets:
 def reading_from(secrets: Secrets) -> Bindings:
     manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
     return Bindings(
-        client=cast("Client", secrets),
+        services=ServiceReader(cast("Client", secrets)),
         clock=manager.clock,
         applications=manager.informer(CAPApplication),
         secrets=lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),

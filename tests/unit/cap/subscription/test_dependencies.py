@@ -14,7 +14,7 @@ NAMED: JsonObject = {"xsappname": "app!b1"}
 def entries(class_name: str, credentials: JsonObject, *, plan: str = "", dependency: str = "") -> list[JsonObject]:
     """The dependencies of an application with one service."""
     service = ServiceInfo(name="s", class_name=class_name, secret="s", subscription_dependency=dependency)
-    return dependencies.of_services([(service, plan, credentials)])
+    return dependencies.of_service(service, {"plan": plan, "credentials": credentials})
 
 
 @pytest.mark.req("CAP-35")
@@ -43,3 +43,9 @@ def test_always_and_never_overrule_the_class() -> None:
 def test_the_name_within_uaa_is_used_and_a_service_without_a_name_skipped() -> None:
     assert entries("x", {"uaa": {"xsappname": "u!b1"}}, dependency="Always") == [{"xsappname": "u!b1"}]
     assert entries("x", {"uaa": "text", "xsappname": 1}, dependency="Always") == []
+
+
+@pytest.mark.req("R-411")
+def test_a_name_that_would_fill_the_answer_is_none() -> None:
+    assert entries("x", {"xsappname": "n" * 1_024}, dependency="Always")
+    assert entries("x", {"xsappname": "n" * 1_025}, dependency="Always") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import cast
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap.subscription.callers import keys as issuer_keys
 from stellwerk.operators.cap.subscription.callers import tokens
-from stellwerk.operators.cap.subscription.callers.bindings import trust_of
+from stellwerk.operators.cap.subscription.callers.bindings import RegistryFacts, trust_of
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
 from stellwerk.operators.cap.subscription.callers.tokens import IssuerUnknown, KeysAbsent, TokenRefused
 from stellwerk.operators.cap.subscription.outgoing import HttpAnswer, Outgoing
@@ -243,7 +244,10 @@ async def test_an_issuer_that_a_binding_names_is_fetched_however_many_peers_inve
 def test_a_binding_names_its_issuer_only_within_its_uaa_domain() -> None:
     def issuers(url: str) -> frozenset[str]:
         saas: JsonObject = {"uaadomain": "uaa.example.com", "url": url}
-        return trust_of({Protocol.SAAS: saas}, {"xsappname": "shop", "url": "https://own.uaa.example.com"}).issuers
+        return trust_of(
+            {Protocol.SAAS: RegistryFacts(saas, timedelta())},
+            {"xsappname": "shop", "url": "https://own.uaa.example.com"},
+        ).issuers
 
     assert issuers("https://shop.uaa.example.com") == {"shop.uaa.example.com", "own.uaa.example.com"}
     for url in ("https://shop.example.com", "http://shop.uaa.example.com", "https://a@shop.uaa.example.com", ""):

@@ -8,6 +8,7 @@ plan            what a subscription becomes: names and objects
 subscriptions   writes these; directory: what is seen of the cluster
 callbacks       what registries were promised
 dependencies    the services of an application that a registry subscribes with it
+services        reads services from binding Secrets, one at a time
 registries      which services of an application are registries, and what their credentials contain
 outgoing        calls to token issuers and registries, within bounds
 """

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.operators.cap.kinds.application import ServiceInfo, SubscriptionDependency
+from stellwerk.operators.cap.subscription import registries
 
 _NAMED_CLASSES = ("destination", "connectivity", "auditlog")
 """Services that a registry knows by their class."""
+_LONGEST_NAME = 1_024
+"""An answer has one name for each service, and an application may name any number of services."""
 
 
-def of_services(services: Iterable[tuple[ServiceInfo, str, JsonObject]]) -> list[JsonObject]:
-    """The dependencies in the order of the services, each with its plan and credentials (spec 13).
+def of_service(service: ServiceInfo, entry: JsonObject) -> list[JsonObject]:
+    """The dependency that a service as workloads see it is, or none (spec 13).
 
-    A service without an xsappname in its credentials is skipped, because a registry cannot subscribe it.
+    A service without a usable xsappname in its credentials is skipped, because a registry cannot subscribe it.
     """
-    return [
-        _entry(service.class_name, app_id)
-        for service, plan, credentials in services
-        if _is_dependency(service, plan, credentials) and (app_id := _app_id(credentials))
-    ]
+    credentials = registries.credentials_in(entry)
+    app_id = _app_id(credentials)
+    is_dependency = app_id and _is_dependency(service, str(entry.get("plan") or ""), credentials)
+    return [_entry(service.class_name, app_id)] if is_dependency else []
 
 
 def _is_dependency(service: ServiceInfo, plan: str, credentials: JsonObject) -> bool:
@@ -41,7 +41,7 @@ def _is_enabled(credentials: JsonObject) -> bool:
 
 def _app_id(credentials: JsonObject) -> str:
     candidates = (credentials.get("xsappname"), dig(credentials, "uaa", "xsappname"))
-    return next((name for name in candidates if isinstance(name, str) and name), "")
+    return next((name for name in candidates if isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME), "")
 
 
 def _entry(class_name: str, app_id: str) -> JsonObject:

@@ -31,6 +31,7 @@ from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.cap.subscription.outgoing import LOOPBACK, LoopbackResolver, Outgoing
 from stellwerk.operators.cap.subscription.server import SubscriptionRoutes
 from stellwerk.operators.cap.subscription.settings import ServerSettings
+from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
 from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.control.controller import Controller, EventSink
@@ -102,7 +103,7 @@ def install(
     answers; `outgoing` is closed at the end."""
     directory = Directory.opened(manager)
     bindings = Bindings(
-        requests,
+        ServiceReader(requests),
         manager.clock,
         directory.applications,
         lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),

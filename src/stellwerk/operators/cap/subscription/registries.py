@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from enum import StrEnum
 
@@ -12,6 +12,7 @@ import msgspec
 from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue, dig
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
+from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 
 DEFAULT_TIMEOUT = timedelta(minutes=15)
 """Where the credentials set none that can be used."""
@@ -31,6 +32,16 @@ _TIMEOUTS = {
     Protocol.SMS: ("app_urls", "subscriptionCallbacks", "async", "timeoutInMillis"),
 }
 _URLS = {Protocol.SAAS: "saas_registry_url", Protocol.SMS: "subscription_manager_url"}
+_MOST_TEXT = 64 * 1024
+"""Characters of the texts of a service that are kept; certificates with their chains have about ten thousand."""
+_OF_CALLERS = (
+    *("uaadomain", "clientid", "xsappname", "url", "callback_certificate_issuer", "callback_certificate_subject"),
+    *_URLS.values(),
+)
+_OF_CALLBACKS = (
+    *("url", "certurl", "clientid", "clientsecret", "credential-type", "certificate", "key"),
+    *_URLS.values(),
+)
 
 
 def service_of(application: CAPApplication, protocol: Protocol) -> ServiceInfo | None:
@@ -75,6 +86,24 @@ def text(credentials: JsonObject, key: str) -> str:
     """A value that is a text; empty where it is absent or something else."""
     value = credentials.get(key)
     return value if isinstance(value, str) else ""
+
+
+def texts_for_callers(entry: JsonObject) -> JsonObject:
+    """The texts of a service that decide who may call. Raises CredentialsUnusable where they are too long."""
+    return _texts(entry, _OF_CALLERS)
+
+
+def texts_for_callbacks(entry: JsonObject) -> JsonObject:
+    """The texts of a registry that a callback needs. Raises CredentialsUnusable where they are too long."""
+    return _texts(entry, _OF_CALLBACKS)
+
+
+def _texts(entry: JsonObject, keys: Collection[str]) -> JsonObject:
+    credentials = credentials_in(entry)
+    texts = {key: value for key in keys if (value := text(credentials, key))}
+    if sum(map(len, texts.values())) > _MOST_TEXT:
+        raise CredentialsUnusable(f"the credentials have more than {_MOST_TEXT} characters in {', '.join(texts)}")
+    return {**texts}
 
 
 def _within(value: JsonValue, *path: str) -> JsonValue:

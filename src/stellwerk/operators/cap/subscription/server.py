@@ -324,27 +324,22 @@ class SubscriptionRoutes:
         except (NotAuthenticated, NotAuthorized) as error:
             error.status = 401
             raise
+        listed: list[JsonValue] = []
         try:
-            found = [
-                each for service in application.spec.btp.services if (each := await self._read(application, service))
-            ]
+            for service in application.spec.btp.services:
+                listed += await self._dependency(application, service)
         except ApiError as error:
             _log.warning("the services of CAPApplication %s cannot be read: %s", application.key, error)
             raise Refused(400, TRY_AGAIN, retry_after=1.0) from None
-        listed: list[JsonValue] = [*dependencies.of_services(found)]
         return Response(200, encode_json(listed), JSON)
 
-    async def _read(
-        self, application: CAPApplication, service: ServiceInfo
-    ) -> tuple[ServiceInfo, str, JsonObject] | None:
+    async def _dependency(self, application: CAPApplication, service: ServiceInfo) -> list[JsonObject]:
         if service.subscription_dependency == SubscriptionDependency.NEVER:
-            return None
-        entry = await self.bindings.entry(application, service)
-        if entry is None:
-            if service.subscription_dependency == SubscriptionDependency.ALWAYS:
-                raise Refused(400, f"the credentials of service {service.name} cannot be read")
-            return None
-        return service, str(entry.get("plan") or ""), registries.credentials_in(entry)
+            return []
+        found = await self.bindings.read(application, service, partial(dependencies.of_service, service))
+        if found is None and service.subscription_dependency == SubscriptionDependency.ALWAYS:
+            raise Refused(400, f"the credentials of service {service.name} cannot be read")
+        return found or []
 
     # ---- who calls
 

@@ -16,22 +16,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from itertools import count
+from typing import TypeVar
 
-from stellwerk.api.core import Secret
-from stellwerk.kube import threads
-from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
 from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
-from stellwerk.operators.cap.pods import vcap
-from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.subscription import registries
 from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
 from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
 from stellwerk.operators.cap.subscription.callers.tokens import TokenRules
 from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.render.sources.single_flight import Flights
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.clock import Clock
@@ -39,6 +37,8 @@ from stellwerk.runtime.clock import Clock
 WAIT_SECONDS = 2.0
 """How long a request waits for what has just changed."""
 _AGAIN_SECONDS = 5.0
+
+R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
 
@@ -57,11 +57,19 @@ class Trust:
     """Where the end is reported to."""
 
 
+@dataclass(frozen=True, slots=True)
+class RegistryFacts:
+    """What is read of the credentials of a registry."""
+
+    texts: JsonObject
+    timeout: timedelta
+
+
 @dataclass(slots=True, eq=False)
 class Bindings:
     """What is known of the bindings of all applications."""
 
-    client: Client
+    services: ServiceReader
     clock: Clock
     applications: Informer[CAPApplication]
     secrets: Callable[[str], Informer[PartialObjectMetadata]]
@@ -160,29 +168,23 @@ class Bindings:
 
     async def _read(self, application: CAPApplication) -> Trust:
         found = {
-            protocol: credentials
+            protocol: facts
             for protocol in Protocol
             if (service := registries.service_of(application, protocol)) is not None
-            and (credentials := await self._credentials(application, service)) is not None
+            and (facts := await self.read(application, service, partial(_facts, protocol))) is not None
         }
         xsuaa = registries.xsuaa_of(application)
-        uaa = await self._credentials(application, xsuaa) if xsuaa is not None else None
+        uaa = await self.read(application, xsuaa, registries.texts_for_callers) if xsuaa is not None else None
         return trust_of(found, uaa)
 
-    async def _credentials(self, application: CAPApplication, service: ServiceInfo) -> JsonObject | None:
-        """The credentials of a service as they are now; None where there are none. Raises ApiError."""
-        entry = await self.entry(application, service)
-        return registries.credentials_in(entry) if entry is not None else None
-
-    async def entry(self, application: CAPApplication, service: ServiceInfo) -> JsonObject | None:
-        """A service as workloads see it; None where its Secret is absent or has no credentials. Raises ApiError."""
-        secret = await self.client.find(Secret, service.secret, application.metadata.namespace)
-        if secret is None:
-            return None
+    async def read(
+        self, application: CAPApplication, service: ServiceInfo, take: Callable[[JsonObject], R]
+    ) -> R | None:
+        """What `take` returns for a service as workloads see it; None where its Secret is absent or has no usable
+        credentials. Raises ApiError."""
         try:
-            data = secret.decoded()
-            return await threads.run_if_large(sum(map(len, data.values())), lambda: vcap.entry(service, data))
-        except (CredentialsUnusable, ValueError) as error:
+            return await self.services.read(service, application.metadata.namespace, take)
+        except ValueError as error:
             _log.warning("service %s of CAPApplication %s: %s", service.name, application.key, error)
             return None
 
@@ -205,9 +207,15 @@ class Bindings:
                 self._stale.add(application.key)
 
 
-def trust_of(registry: Mapping[Protocol, JsonObject], xsuaa: JsonObject | None) -> Trust:
-    """What callers have to show, by the credentials of an application (pure)."""
-    saas, sms = registry.get(Protocol.SAAS), registry.get(Protocol.SMS)
+def _facts(protocol: Protocol, entry: JsonObject) -> RegistryFacts:
+    timeout = registries.callback_timeout(protocol, registries.credentials_in(entry))
+    return RegistryFacts(registries.texts_for_callers(entry), timeout)
+
+
+def trust_of(registry: Mapping[Protocol, RegistryFacts], xsuaa: JsonObject | None) -> Trust:
+    """What callers have to show, by what is read of the credentials of an application (pure)."""
+    texts = {protocol: facts.texts for protocol, facts in registry.items()}
+    saas, sms = texts.get(Protocol.SAAS), texts.get(Protocol.SMS)
     token, issuers = None, frozenset[str]()
     if saas is not None and xsuaa is not None and (domain := tokens.domain_of(saas.get("uaadomain"))):
         token = TokenRules(
@@ -226,8 +234,8 @@ def trust_of(registry: Mapping[Protocol, JsonObject], xsuaa: JsonObject | None) 
         token=token,
         certificate=certificate,
         issuers=issuers,
-        timeouts={protocol: registries.callback_timeout(protocol, found) for protocol, found in registry.items()},
-        registry_urls={protocol: registries.registry_url(protocol, found) for protocol, found in registry.items()},
+        timeouts={protocol: facts.timeout for protocol, facts in registry.items()},
+        registry_urls={protocol: registries.registry_url(protocol, found) for protocol, found in texts.items()},
     )
 
 
