@@ -252,6 +252,51 @@ async def test_an_answer_is_delivered_with_the_binding_that_the_application_has_
     assert callback.body["status"] == "SUCCEEDED"
 
 
+NEXT: JsonObject = {"name": "next", "class": "saas-registry", "secret": "next-binding"}
+REGISTRY_SERVICE: JsonObject = {"name": "registry", "class": "saas-registry", "secret": "registry-binding"}
+
+
+@pytest.mark.req("R-307")
+async def test_an_answer_goes_to_its_own_registry_although_another_one_is_listed_first(
+    shop: Bookshop, serving: Serving
+) -> None:
+    await shop.subscribe()
+    await shop.secret("next-binding", {"saas_registry_url": "https://next.invalid"})
+    await shop.apply(btp={"services": [NEXT, REGISTRY_SERVICE]})
+    await serving.settled(shop.client)
+    await shop.shows("Ready")
+    (callback,) = await shop.registries.received()
+    assert callback.host == REGISTRY
+
+
+@pytest.mark.req("R-307")
+@pytest.mark.parametrize("has_secret", [False, True])
+async def test_an_answer_goes_by_the_binding_of_its_request_while_the_next_one_is_not_complete(
+    shop: Bookshop, serving: Serving, has_secret: bool
+) -> None:
+    await shop.subscribe()
+    if has_secret:
+        await shop.secret("next-binding", {"clientid": "half-written"})
+    await shop.apply(btp={"services": [NEXT]})
+    await serving.settled(shop.client)
+    await shop.shows("Ready")
+    (callback,) = await shop.registries.received()
+    assert callback.body["status"] == "SUCCEEDED"
+
+
+@pytest.mark.req("R-307")
+async def test_only_the_registry_of_the_request_refuses_its_answer_for_good(shop: Bookshop, serving: Serving) -> None:
+    await shop.subscribe()
+    binding = await shop.client.get(Secret, "registry-binding", shop.namespace)
+    await shop.secret("next-binding", json.loads(binding.decoded()["credentials"]))
+    await shop.apply(btp={"services": [NEXT]})
+    shop.registries.behave("/callback", Answers(404), Answers(200))
+    await serving.settled(shop.client)
+    await shop.shows("Ready")
+    (promised,) = await shop.promises_show("delivered")
+    assert promised.attempts == 2
+
+
 @pytest.mark.req("R-307")
 async def test_an_answer_is_delivered_although_the_application_has_no_registry_any_more(
     shop: Bookshop, serving: Serving

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.model import Listing
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServices, CAPApplication
@@ -25,12 +28,14 @@ from stellwerk.operators.cap.kinds.tenant import (
 )
 from stellwerk.operators.cap.subscription import plan
 from stellwerk.operators.cap.subscription.callbacks import answer, promise
+from stellwerk.operators.cap.subscription.callbacks.outputs import OutputReader
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
 from stellwerk.operators.cap.subscription.callbacks.registry import (
     CallbackInvalid,
     Delivery,
     RegistryClient,
     callback_url,
+    is_usable,
 )
 from stellwerk.operators.cap.subscription.outgoing import Outgoing
 from stellwerk.operators.cap.subscription.registries import Protocol
@@ -239,6 +244,24 @@ def test_the_url_has_the_name_that_the_registry_reads() -> None:
     }
 
 
+@pytest.mark.req("R-411", "R-507")
+async def test_the_outputs_of_one_tenant_are_read_at_a_time() -> None:
+    under_way, most = 0, 0
+
+    class Lists:
+        async def list(self, *_: object, **__: object) -> Listing[CAPTenantOutput]:
+            nonlocal under_way, most
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0)
+            under_way -= 1
+            return Listing(items=[], resource_version="1")
+
+    reader = OutputReader(cast("Client", Lists()))
+    await asyncio.gather(*(reader.read("home", f"tenant-{number}") for number in range(5)))
+    assert most == 1
+
+
 # ---- where it goes
 
 
@@ -257,6 +280,12 @@ def test_no_path_leads_to_another_server(path: str) -> None:
 def test_a_registry_without_a_usable_url_gets_no_answer(registry: str) -> None:
     with pytest.raises(CallbackInvalid):
         callback_url(registry, "/callback")
+
+
+@pytest.mark.req("R-307")
+def test_a_binding_can_be_used_once_it_names_a_server() -> None:
+    usable = [each for each in ("", "https://[", "not-written", "https://registry.example.com") if is_usable(each)]
+    assert usable == ["https://registry.example.com"]
 
 
 @pytest.mark.req("R-307")

@@ -18,6 +18,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
+from stellwerk.operators.cap.subscription.callbacks.outputs import OutputReader
 from stellwerk.operators.cap.subscription.callbacks.promise import PromiseSecret
 from stellwerk.operators.cap.subscription.callbacks.reconcile import CallbackReconciler, NoStatus
 from stellwerk.operators.cap.subscription.callbacks.registry import RegistryClient
@@ -30,8 +31,8 @@ from stellwerk.operators.cap.subscription.installation import INSTALLATION, LEAS
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.cap.subscription.outgoing import LOOPBACK, LoopbackResolver, Outgoing
 from stellwerk.operators.cap.subscription.server import SubscriptionRoutes
-from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.operators.cap.subscription.services import ServiceReader
+from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
 from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.control.controller import Controller, EventSink
@@ -168,6 +169,8 @@ def _callbacks(
     client = manager.client.with_field_manager(COMPONENT).for_tenants_by_namespace()
     reconciler = CallbackReconciler(
         client=client,
+        services=ServiceReader(client),
+        outputs=OutputReader(client),
         directory=directory,
         subscriptions=Subscriptions(client, directory),
         registry=RegistryClient(outgoing),

@@ -49,6 +49,29 @@ def service_of(application: CAPApplication, protocol: Protocol) -> ServiceInfo |
     return _first(application.spec.btp.services, _CLASSES[protocol])
 
 
+def services_for_callback(
+    application: CAPApplication | None, protocol: Protocol, name: str, secret: str
+) -> list[ServiceInfo]:
+    """The services whose bindings may deliver a callback, best first; `name` and `secret` are those of the request.
+
+    The binding of the request may have been replaced meanwhile, so that the application decides as it is now. Its
+    service of the request comes before the first of the class, which may be another registry instance.
+    """
+    listed = application.spec.btp.services if application is not None else ()
+    found = [each for each in listed if each.class_name == _CLASSES[protocol]]
+    best = [
+        next((each for each in found if each.name == name), None),
+        next((each for each in found if each.secret == secret), None),
+        *found[:1],
+        ServiceInfo(name=name, class_name=_CLASSES[protocol], secret=secret),
+    ]
+    by_secret: dict[str, ServiceInfo] = {}
+    for service in best:
+        if service is not None:
+            by_secret.setdefault(service.secret, service)
+    return list(by_secret.values())
+
+
 def xsuaa_of(application: CAPApplication) -> ServiceInfo | None:
     """The XSUAA whose scopes callers need: the one that the annotation names, else the first."""
     services = application.spec.btp.services

@@ -3,6 +3,7 @@
 promise     a promise as the cluster stores it, and when it is due (pure)
 answer      the answer that is sent (pure)
 registry    how an answer is delivered
+outputs     reads the outputs of a tenant's Jobs, for one answer at a time
 reconcile   the passes over promises
 metrics     what is counted
 """

@@ -13,28 +13,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 
 import msgspec
 
 from stellwerk.api.core import Secret
-from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AnswerTooLarge, Conflict, NotFound
+from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput, Operation
-from stellwerk.operators.cap.pods import vcap
-from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.subscription import plan, registries
 from stellwerk.operators.cap.subscription.callbacks import answer, metrics, promise
 from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
+from stellwerk.operators.cap.subscription.callbacks.outputs import OutputReader
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
-from stellwerk.operators.cap.subscription.callbacks.registry import Attempt, Delivery, RegistryClient
+from stellwerk.operators.cap.subscription.callbacks.registry import Attempt, Delivery, RegistryClient, is_usable
 from stellwerk.operators.cap.subscription.directory import Directory
+from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
@@ -44,10 +44,6 @@ from stellwerk.runtime.supervision.backoff import Backoff
 
 ACTION = "SubscriptionCallback"
 """The action of Events about callbacks."""
-_MOST_LISTED_BYTES = 4 << 20
-"""Of memory for the outputs of a tenant, of which much less fits into an answer."""
-_OUTPUTS_OF_PAGE = 10
-"""Each may have 1.5 MiB, and a tenant has one or two."""
 _BACKOFF = Backoff(first_seconds=2.0, limit_seconds=120.0, jitter=0.2)
 
 _log = logging.getLogger(__name__)
@@ -71,6 +67,8 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
     """Brings one promise one step further."""
 
     client: Client
+    services: ServiceReader
+    outputs: OutputReader
     directory: Directory
     subscriptions: Subscriptions
     registry: RegistryClient
@@ -117,7 +115,10 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         if found.operation is not Operation.PROVISIONING:
             return answer.body(found, succeeded=succeeded)
         application = self._application(secret, found)
-        outputs, problem = await self._outputs(secret, found) if tenant is not None else ((), "")
+        outputs: Sequence[CAPTenantOutput] = ()
+        problem = ""
+        if tenant is not None:
+            outputs, problem = await self.outputs.read(secret.metadata.namespace, found.tenant_id)
         output = answer.additional_output(application, outputs)
         if problem := problem or output.problem:
             self._announce(secret, found, CallbackReason.OUTPUT_UNREADABLE, problem, Severity.WARNING)
@@ -126,21 +127,6 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             # What was chosen was checked when the request came.
             domain = plan.first_domain(application, self.directory.all_domains())
         return answer.body(found, succeeded=succeeded, output=output.content, domain=domain)
-
-    async def _outputs(self, secret: PromiseSecret, found: Promise) -> tuple[Sequence[CAPTenantOutput], str]:
-        """The outputs of a tenant's Jobs, and why some are left out. None are read where all are too large."""
-        try:
-            listed = await self.client.list(
-                CAPTenantOutput,
-                secret.metadata.namespace,
-                labels=f"{names.TENANT_ID_LABEL}={found.tenant_id}",
-                limit=_OUTPUTS_OF_PAGE,
-                largest_bytes=_MOST_LISTED_BYTES,
-                skip_unreadable=True,
-            )
-        except AnswerTooLarge as error:
-            return (), f"the additional output has none of a Job: {error}"
-        return listed.items, str(listed.unreadable[0]) if listed.unreadable else ""
 
     # ---- its delivery
 
@@ -167,28 +153,30 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         return Next.after(seconds)
 
     async def _attempt(self, secret: PromiseSecret, found: Promise) -> Attempt:
-        service = self._service(secret, found)
-        key = ObjectKey(secret.metadata.namespace, service.secret)
-        binding = await self.client.find(Secret, key.name, key.namespace)
-        if binding is None:
-            return Attempt(Delivery.AGAIN, f"Secret {key} does not exist")
-        try:
-            data = binding.decoded()
-            secrecy.note(f"secret {key}", lambda: [value.decode("utf-8", "replace") for value in data.values()])
-            size = sum(map(len, data.values()))
-            entry = await threads.run_if_large(size, lambda: vcap.entry(service, data))
-            credentials = registries.credentials_in(entry)
-        except (CredentialsUnusable, ValueError) as error:
-            return Attempt(Delivery.AGAIN, str(error))
-        return await self.registry.deliver(found.protocol, credentials, found.path, found.body)
-
-    def _service(self, secret: PromiseSecret, found: Promise) -> ServiceInfo:
-        """The service of the registry: that of the application as it is now, because the binding of the request may
-        have been replaced meanwhile; where the application has none, that of the request.
-        """
-        application = self._application(secret, found)
-        present = registries.service_of(application, found.protocol) if application is not None else None
-        return present or ServiceInfo(name=found.service, class_name=found.protocol, secret=found.secret)
+        """Use the first binding with credentials for a server. Of these, no more is kept than the callback needs."""
+        namespace = secret.metadata.namespace
+        services = registries.services_for_callback(
+            self._application(secret, found), found.protocol, found.service, found.secret
+        )
+        problems: list[str] = []
+        for service in services:
+            key = ObjectKey(namespace, service.secret)
+            try:
+                credentials = await self.services.read(service, namespace, registries.texts_for_callbacks)
+            except ValueError as error:
+                problems.append(str(error))
+                continue
+            if credentials is None:
+                problems.append(f"Secret {key} does not exist")
+            elif not is_usable(registries.registry_url(found.protocol, credentials)):
+                problems.append(f"Secret {key} has no usable URL of the registry")
+            else:
+                secrecy.note(f"secret {key}", partial(map, str, credentials.values()))
+                is_promised = service.name == found.service or service.secret == found.secret
+                return await self.registry.deliver(
+                    found.protocol, credentials, found.path, found.body, is_promised=is_promised
+                )
+        return Attempt(Delivery.AGAIN, problems[0])
 
     async def _end(self, secret: PromiseSecret, tried: Promise, state: str, result: str) -> Next[NoStatus]:
         if await self._store(secret, msgspec.structs.replace(tried, not_before=None), state):

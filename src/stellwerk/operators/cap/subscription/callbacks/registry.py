@@ -52,6 +52,14 @@ class RegistryUnusable(CallbackInvalid):
     """The credentials name no server, whatever the path. They may be replaced, or not all written yet."""
 
 
+def is_usable(registry_url: str) -> bool:
+    """Whether credentials name a server at all: a URL that is absent parses, as one without a host."""
+    try:
+        return bool(parsed(registry_url).host)
+    except EgressRefused:
+        return False
+
+
 def callback_url(registry_url: str, path: str) -> URL:
     """The address of an answer: a path at the server of the registry, and nothing else. Raises CallbackInvalid."""
     if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or path.startswith("//"):
@@ -75,8 +83,10 @@ class RegistryClient:
 
     outgoing: Outgoing
 
-    async def deliver(self, protocol: Protocol, credentials: JsonObject, path: str, body: str) -> Attempt:
-        """Send one answer once."""
+    async def deliver(
+        self, protocol: Protocol, credentials: JsonObject, path: str, body: str, *, is_promised: bool = True
+    ) -> Attempt:
+        """Send one answer once. Only the registry that it was promised to can refuse it for good."""
         try:
             url = callback_url(registries.registry_url(protocol, credentials), path)
         except CallbackInvalid as error:
@@ -93,7 +103,7 @@ class RegistryClient:
             return Attempt(Delivery.AGAIN, f"the registry: {error}")
         if 200 <= answer.status < 300:
             return Attempt(Delivery.DELIVERED)
-        final = Delivery.REFUSED if answer.status in _FINAL else Delivery.AGAIN
+        final = Delivery.REFUSED if answer.status in _FINAL and is_promised else Delivery.AGAIN
         return Attempt(final, f"the registry: HTTP {answer.status}")
 
     async def _token(self, credentials: JsonObject) -> str:
