@@ -193,6 +193,16 @@ class Shop:
         await eventually(does, within=30, describe=f"tenant {name} shows {state}, {reason}")
         return found[0]
 
+    async def has_version(self, version: str, *, name: str = "acme") -> None:
+        """Return when a tenant is Ready with the version object of this name."""
+
+        async def does() -> bool:
+            status = (await self.client.get(CAPTenant, name, self.namespace)).status
+            assert (status.state, status.current_version) == ("Ready", version), f"{status}"
+            return True
+
+        await eventually(does, within=30, describe=f"tenant {name} is Ready with {version}")
+
     async def shows_application(self, reason: str, *, state: str, condition: str = "Ready") -> CAPApplication:
         """Return the application when it has this state, and a condition this reason."""
         found: list[CAPApplication] = []

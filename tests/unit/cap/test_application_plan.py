@@ -266,6 +266,22 @@ def test_a_provider_that_has_failed_holds_its_version_back_and_follows_to_a_corr
     assert corrected.write == SetVersions([provider("2"), consumer], "3")
 
 
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_a_provider_that_never_follows_keeps_no_other_tenant_waiting_once_it_has_a_version(version: str) -> None:
+    application = msgspec.structs.replace(an_application(), spec=given.application().spec)
+    name, other = names.provider_name(application), a_tenant("1")
+
+    def with_provider(state: str, has: str, *, ready: bool = False) -> Decision:
+        found = a_tenant(version, state, "never", "provider", name=name, has=has)
+        shown = still_serving(state).status.conditions if ready else ()
+        provider = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=shown))
+        return decided(application, a_version("1"), a_version("2"), a_version("3"), tenants=(provider, other))
+
+    assert with_provider("UpgradeError", "bookshop-v1", ready=True).write == SetVersions([other], "3")
+    assert reason(with_provider("UpgradeError", "bookshop-v1")) == "ProviderTenantProcessing", "it is not Ready"
+    assert reason(with_provider("ProvisioningError", "")) == "ProviderTenantError"
+
+
 def test_tenants_that_may_move_follow_to_the_highest_ready_version() -> None:
     due = a_tenant("1")
     others = (a_tenant("1", "Upgrading"), a_tenant("1", strategy="never"), a_tenant("2"), a_tenant("1", "Provisioning"))

@@ -292,6 +292,29 @@ async def test_a_provider_whose_failed_version_is_deleted_is_ready_again_and_new
     await shop.shows_application("VersionExists", state="Consistent")
 
 
+async def test_a_provider_that_never_follows_and_whose_upgrade_fails_keeps_no_other_tenant_from_its_version(
+    running: Running, shop: Shop
+) -> None:
+    await shop.bind()
+    await shop.apply(provider={"subDomain": "provider", "tenantId": "provider-id"})
+    await shop.release("1")
+    await shop.shows_application("VersionExists", state="Consistent")
+    await shop.release("2", job("mtxs", fate="hang", activeDeadlineSeconds=5), router())
+    await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading", name="shop-provider")
+    pinned = MergePatch({"spec": {"versionUpgradeStrategy": "never"}})
+    await shop.client.patch(metadata_of(CAPTenant), "shop-provider", shop.namespace, pinned)
+    await shop.tenant_shows("UpgradeFailed", state="UpgradeError", name="shop-provider")
+
+    await shop.subscribe()
+    await shop.release("3")
+
+    await shop.version_shows("WorkloadsReady", "3")
+    await shop.has_version("shop-v3")
+    await shop.shows_application("VersionExists", state="Consistent")
+    provider = await shop.client.get(CAPTenant, "shop-provider", shop.namespace)
+    assert provider.status.current_version == "shop-v1"
+
+
 async def test_a_tenant_that_leaves_an_upgrade_while_its_job_runs_follows_to_the_next_version(
     running: Running, shop: Shop
 ) -> None:

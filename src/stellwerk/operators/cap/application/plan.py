@@ -380,7 +380,9 @@ class _Plan:
             return Decision(write=RestoreContext(self.seen.lost_context))  # the new Secret wakes the application
         if tenant not in stay and tenant.spec.version != version.spec.version and follows(tenant):
             return None  # it follows like all others, also from a version that it could not reach
-        if has_failed_at_its_version(tenant):
+        # One that never follows serves at the version that it has: no later version could end the wait for it.
+        is_pinned = tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER and tenant.status.current_version
+        if has_failed_at_its_version(tenant) and not is_pinned:
             shown = conditions.find(tenant.status.conditions, READY)
             message = shown.message if shown is not None else f"{tenant.ref} is in state {tenant.status.state}"
             return self._report(ApplicationState.ERROR, ApplicationReason.ProviderTenantError, message)
