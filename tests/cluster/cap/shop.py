@@ -203,6 +203,14 @@ class Shop:
 
         await eventually(does, within=30, describe=f"tenant {name} is Ready with {version}")
 
+    async def is_gone(self, kind: type[Kind], name: str) -> None:
+        """Return when an object does not exist any more."""
+
+        async def gone() -> bool:
+            return await self.client.find(metadata_of(kind), name, self.namespace) is None
+
+        await eventually(gone, within=30, describe=f"{kind.resource.kind} {name} is gone")
+
     async def shows_application(self, reason: str, *, state: str, condition: str = "Ready") -> CAPApplication:
         """Return the application when it has this state, and a condition this reason."""
         found: list[CAPApplication] = []

@@ -493,6 +493,50 @@ def test_a_version_that_cannot_be_read_or_goes_while_it_is_ready_is_not_lost() -
     assert isinstance(without_version(begun, version=given.version()), RunStep), "it may become Ready again"
 
 
+@pytest.mark.parametrize(
+    ("status", "jobs"),
+    [
+        ({"currentStep": 2}, ()),
+        (PAUSES, (a_job(2, "Failed"),)),
+        ({"currentStep": 2}, (a_job(2, "Failed"),)),
+    ],
+    ids=["before its Job", "between two attempts", "after its last attempt"],
+)
+def test_a_request_that_a_lost_version_leaves_without_effect_is_handled_before_the_end(
+    status: JsonObject, jobs: tuple[Job, ...]
+) -> None:
+    """To its tenant, an operation that has ended with a request is under way, and no change would wake it."""
+    assert without_version(asked(status), *jobs) == Acknowledge()
+
+    ends = without_version(asked({**status, "lastHandledRetry": "1"}), *jobs)
+    assert isinstance(ends, Report | RunStep)
+    assert isinstance(ends, Report) or isinstance(ends.decision, JobStepFailed)
+
+
+def test_an_operation_whose_job_cannot_be_created_has_failed_where_what_waits_for_its_end_goes() -> None:
+    def given_up(
+        kind: str, *jobs: Job, version: CAPApplicationVersion | None = None, tenant: CAPTenant | None = None
+    ) -> Report | None:
+        found = prepared(status={"currentStep": 2})
+        operation = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, operation=kind))
+        seen = Snapshot(operation=operation, tenant=tenant or a_user(), version=version or given.version(), jobs=jobs)
+        return plan.given_up(seen, 2, "a policy denies it")
+
+    version, tenant = leaving(ready=True), a_user("bookshop-v0", leaves=True)
+    for ends in (
+        given_up("upgrade", version=version),
+        given_up("provisioning", version=version),
+        given_up("upgrade", tenant=tenant),
+    ):
+        assert ends is not None
+        assert (ends.state, ends.reason, ends.has_ended) == (OperationState.FAILED, OperationReason.StepFailed, True)
+        assert (ends.message, ends.failed_step) == ("step 2/2 : a policy denies it", 2)
+    assert given_up("upgrade") is None, "the cause may be corrected"
+    assert given_up("upgrade", a_job(1), version=version) is None, "one of its Jobs runs"
+    assert given_up("provisioning", tenant=tenant) is None, "what it has created would stay"
+    assert given_up("deprovisioning", version=version, tenant=tenant) is None
+
+
 def test_a_request_to_an_operation_whose_version_is_lost_is_handled_and_fails() -> None:
     again = without_version(asked({**FAILED, "failedStep": 2}), a_job(2, "Failed"))
     recorded = recorded_by(again)

@@ -367,6 +367,52 @@ async def test_a_version_waits_for_an_upgrade_that_its_tenant_has_left_and_witho
     await eventually(gone, within=30)
 
 
+@pytest.mark.parametrize("leaves", ["version", "tenant"])
+async def test_an_upgrade_whose_job_can_never_be_created_keeps_neither_its_version_nor_its_tenant(
+    running: Running, shop: Shop, leaves: str
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", job("mtxs", env=[{"name": "VCAP_SERVICES", "value": "mine"}]), router())
+    await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
+    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    await shop.shows("StepProcessingError", upgrade.metadata.name)
+
+    if leaves == "version":
+        await shop.set_version("1.0.0")
+        await shop.client.delete(metadata_of(CAPApplicationVersion), "shop-v2", shop.namespace)
+        failed = await shop.ends(upgrade.metadata.name)
+        assert failed.status.state == "Failed"
+        assert "VCAP_SERVICES" in ready(failed)[1]
+        await shop.tenant_shows("ProvisioningCompleted", saying="CAPApplicationVersion shop-v1 is in use")
+        await shop.is_gone(CAPApplicationVersion, "shop-v2")
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+    await shop.is_gone(CAPTenant, "acme")
+
+
+async def test_a_request_that_comes_while_the_version_of_an_upgrade_is_lost_does_not_hold_the_tenant(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open(jobRetry={"maxAttempts": 3, "delaySeconds": 3600})
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
+    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    await shop.pauses(upgrade.metadata.name)
+    await shop.set_version("1.0.0")
+    await running.settled(shop.client)
+    await running.stop()
+    version = metadata_of(CAPApplicationVersion)
+    await shop.client.delete(version, "shop-v2", shop.namespace)
+    await shop.client.patch(version, "shop-v2", shop.namespace, MergePatch({"metadata": {"finalizers": None}}))
+    await shop.ask_again(CAPTenantOperation, upgrade.metadata.name, "now")
+
+    await running.start()
+
+    await shop.fails_again(upgrade.metadata.name, "now")
+    await shop.tenant_shows("ProvisioningCompleted", saying="CAPApplicationVersion shop-v1 is in use")
+
+
 async def test_a_deleted_version_goes_when_the_upgrade_that_its_tenant_has_left_has_ended(
     running: Running, shop: Shop
 ) -> None:

@@ -6,8 +6,10 @@ An operation that failed runs its failed step again on request; a step that has 
 application asks for that, before the operation ends (see `cap.retries`).
 
 An operation that needs a Job of a version that does not exist has failed: its tenant waits for the end of each
-operation, and could neither get another version nor go. A deprovisioning waits for the version instead, because its
-tenant can go with no other.
+operation, and could neither get another version nor go. One whose Job cannot be created has failed as well where its
+version is being deleted, or where it is an upgrade of a tenant that is: these wait for its end, and would do so for
+ever. A deprovisioning waits for the version, and for the cause to be corrected, because its tenant can go with no
+other.
 """
 
 from __future__ import annotations
@@ -65,6 +67,11 @@ class Snapshot:
     """Whether the version exists and could not be read so far."""
     jobs: Sequence[Job] = ()
     """The Jobs that the operation controls."""
+
+    @property
+    def has_running_job(self) -> bool:
+        """Whether a Job of the operation has not ended."""
+        return not all(job.has_ended for job in self.jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,21 +170,19 @@ def next_action(seen: Snapshot, now: datetime) -> Action:
     step = operation.spec.steps[number - 1]
     is_retry = retries.is_recorded(status.retry, seen.jobs)
     decision = next_step(operation, (_job_step(seen, number, step),), seen.jobs, finished=(), retry=is_retry)
-    runs = not all(job.has_ended for job in seen.jobs)
     needs_tenant = isinstance(decision, StartJob | RestartJob | StepBlocked)
-    if operation.metadata.is_terminating and seen.tenant is None and needs_tenant and not runs:
+    if operation.metadata.is_terminating and seen.tenant is None and needs_tenant and not seen.has_running_job:
         return Release()
     lost = _lost_version(seen)
-    if lost and isinstance(decision, StartJob | RestartJob) and not runs:
-        message = f"step {number}/{len(operation.spec.steps)} : {lost}"
-        reason, state = OperationReason.StepFailed, OperationState.FAILED
-        return Report(reason, message, state, action=TRACK_JOB, has_ended=True, failed_step=number)
     failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
     if not lost and (retry := retries.to_record(operation, seen.application, decision, now)) is not None:
         return RunAgain(number, retry, failed)
     # A failure that is not repeated ends the operation at once: a request that is gone is acknowledged after the end.
-    if not isinstance(decision, JobStepFailed) and retries.is_unread(operation):
+    # A request that a lost version leaves without effect is not: to its tenant, the operation would be under way again.
+    if (lost or not isinstance(decision, JobStepFailed)) and retries.is_unread(operation):
         return Acknowledge()
+    if lost and isinstance(decision, StartJob | RestartJob) and not seen.has_running_job:
+        return _without_job(operation, number, lost)
     if isinstance(decision, RestartJob) and (seconds := retries.seconds_left(status.retry, now)):
         return Pause(seconds)
     return RunStep(number, step, decision)
@@ -246,6 +251,24 @@ def _lost_version(seen: Snapshot) -> str:
     if version.metadata.is_terminating and not conditions.is_true(version.status.conditions, READY):
         return f"{named} is being deleted, and is not Ready: set another spec.version of {seen.tenant.ref}"
     return ""
+
+
+def given_up(seen: Snapshot, number: int, cause: str) -> Report | None:
+    """The end of an operation whose Job cannot be created, where what waits for the end goes; None where it goes on."""
+    operation, tenant, version = seen.operation, seen.tenant, seen.version
+    if seen.has_running_job or tenant is None or operation.spec.operation == Operation.DEPROVISIONING:
+        return None
+    # A provisioning may have left data behind, which a tenant without a version is not deprovisioned of.
+    leaves = tenant.metadata.is_terminating and operation.spec.operation == Operation.UPGRADE
+    if leaves or (version is not None and version.metadata.is_terminating):
+        return _without_job(operation, number, cause)
+    return None
+
+
+def _without_job(operation: CAPTenantOperation, number: int, cause: str) -> Report:
+    message = f"step {number}/{len(operation.spec.steps)} : {cause}"
+    reason, state = OperationReason.StepFailed, OperationState.FAILED
+    return Report(reason, message, state, action=TRACK_JOB, has_ended=True, failed_step=number)
 
 
 def _absent(seen: Snapshot) -> JsonObject | None:

@@ -153,6 +153,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
                 step = await self._with_job(seen, action, decision.step)
                 decision = await job_steps.carry_out(self.client, operation, StartJob(step), self.caches.jobs)
             except (ReservedVariable, CredentialsUnusable, *REFUSED) as error:
+                if (end := plan.given_up(seen, action.number, str(error))) is not None:
+                    return self._answer(operation, end)
                 raise OperationFailed(str(error)) from error
         elif isinstance(decision, RestartJob):
             decision = await job_steps.carry_out(self.client, operation, decision)
