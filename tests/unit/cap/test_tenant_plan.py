@@ -338,6 +338,24 @@ def test_a_tenant_that_never_follows_shows_the_failure_of_an_upgrade_to_the_vers
     assert decided(stays) == ShowReady(), "its operation was deleted"
 
 
+def released(operation: CAPTenantOperation) -> CAPTenantOperation:
+    """The operation, which is being deleted and kept by the finalizer of someone else only."""
+    metadata = msgspec.structs.replace(operation.metadata, deletion_timestamp=NOW, finalizers=("example.com/audit",))
+    return msgspec.structs.replace(operation, metadata=metadata)
+
+
+def test_an_operation_that_is_released_decides_nothing_though_newer_ones_are_gone() -> None:
+    done = released(an_operation("upgrade", "Completed", "bookshop-v2"))
+    failed = released(an_operation("upgrade", "Failed", "bookshop-v2"))
+    newer = an_operation("upgrade", "Completed", "bookshop-v3", at=2)
+    back = a_tenant("2.0.0", "bookshop-v3")
+
+    assert decided(back, done, newer) == Start(Operation.UPGRADE, V2, [done, newer])
+    assert decided(back, done) == Start(Operation.UPGRADE, V2, [done]), "it has no name to start under until it is gone"
+    assert decided(back, failed) == Start(Operation.UPGRADE, V2, [failed])
+    assert decided(a_tenant("3.0.0", "bookshop-v3"), done, versions=(ready("bookshop-v3", "3.0.0"),)) == Rest()
+
+
 def test_an_upgrade_waits_for_its_version() -> None:
     assert isinstance(decided(a_tenant("2.0.0", "bookshop-v1"), versions=(V1, UNREADY)), AwaitVersion)
 

@@ -413,6 +413,33 @@ async def test_a_request_that_comes_while_the_version_of_an_upgrade_is_lost_does
     await shop.tenant_shows("ProvisioningCompleted", saying="CAPApplicationVersion shop-v1 is in use")
 
 
+async def test_a_tenant_comes_back_to_a_version_by_a_job_though_someone_keeps_its_first_upgrade_to_it(
+    running: Running, shop: Shop
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2")
+    await shop.has_version("shop-v2")
+    (kept,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    held = MergePatch({"metadata": {"finalizers": [*kept.metadata.finalizers, "example.com/audit"]}})
+    await shop.client.patch(metadata_of(CAPTenantOperation), kept.metadata.name, shop.namespace, held)
+    await shop.release("3")
+    await shop.has_version("shop-v3")
+    await shop.client.delete(metadata_of(CAPApplicationVersion), "shop-v3", shop.namespace)
+    await shop.version_shows("DeleteTriggered", "3", state="Deleting")
+    former = {each.metadata.uid for each in await shop.all_jobs()}
+
+    await shop.set_version("2.0.0")
+
+    await running.settled(shop.client)
+    tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+    assert tenant.status.current_version == "shop-v3", "it waits"
+    let_go = MergePatch({"metadata": {"finalizers": None}})
+    await shop.client.patch(metadata_of(CAPTenantOperation), kept.metadata.name, shop.namespace, let_go)
+    await shop.has_version("shop-v2")
+    assert {each.metadata.uid for each in await shop.all_jobs()} - former, "a Job has run"
+
+
 async def test_a_deleted_version_goes_when_the_upgrade_that_its_tenant_has_left_has_ended(
     running: Running, shop: Shop
 ) -> None:

@@ -154,9 +154,9 @@ Action: TypeAlias = Rest | Release | Prepare | Report | RunStep | RunAgain | Ack
 def next_action(seen: Snapshot, now: datetime) -> Action:
     """Decide what the operation needs next."""
     operation, status = seen.operation, seen.operation.status
+    if is_released(operation):
+        return Rest()
     if operation.metadata.is_terminating:
-        if names.OPERATION_FINALIZER not in operation.metadata.finalizers:
-            return Rest()
         if operation.has_ended:
             return Rest() if _awaits_record(seen) else Release()
     elif (lacking := _absent(seen)) is not None:
@@ -225,6 +225,12 @@ def is_unrecorded(operation: CAPTenantOperation, tenant: CAPTenant) -> bool:
             return current not in ("", operation.spec.version_name)
         case _:
             return tenant.metadata.is_terminating
+
+
+def is_released(operation: CAPTenantOperation) -> bool:
+    """Whether an operation is being deleted and nothing of ours keeps it any more."""
+    metadata = operation.metadata
+    return metadata.is_terminating and names.OPERATION_FINALIZER not in metadata.finalizers
 
 
 def newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | None:

@@ -44,7 +44,7 @@ from stellwerk.operators.cap.kinds.tenant import (
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, hidden_versions_message
 from stellwerk.operators.cap.operation import jobs
-from stellwerk.operators.cap.operation.plan import is_unrecorded, marks_of, newest
+from stellwerk.operators.cap.operation.plan import is_released, is_unrecorded, marks_of, newest
 from stellwerk.operators.cap.reasons import ApplicationReason, TenantReason
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
@@ -346,8 +346,14 @@ def _why_no_version(seen: TenantSnapshot) -> str:
 
 
 def _last(seen: TenantSnapshot, operation: Operation) -> CAPTenantOperation | None:
+    """The newest operation of this type that has ended.
+
+    One that is released was recorded or replaced: where the finalizer of someone else keeps it, newer ones may be gone.
+    """
     return newest(
-        each for each in seen.operations if each.spec.operation == operation and not retries.is_under_way(each)
+        each
+        for each in seen.operations
+        if each.spec.operation == operation and not retries.is_under_way(each) and not is_released(each)
     )
 
 
@@ -399,7 +405,7 @@ def _operation_name(tenant: CAPTenant, start: Start) -> str:
     """The same in each pass, so that a creation whose answer was lost is not repeated.
 
     The operations that it replaces are no part of it: they are deleted first, and a later pass does not know them. One
-    with the same name is of the same version, and is gone before the tenant comes back to that; until then it waits.
+    with the same name is of the same version. The tenant waits until it is gone, and it decides nothing meanwhile.
     """
     metadata = tenant.metadata
     return names.derived(metadata.name, metadata.uid, start.operation, start.version.metadata.uid)
