@@ -338,6 +338,27 @@ def test_a_tenant_that_never_follows_shows_the_failure_of_an_upgrade_to_the_vers
     assert decided(stays) == ShowReady(), "its operation was deleted"
 
 
+@pytest.mark.parametrize("versions", [(V2,), (UNREADY,), ()], ids=["v2 Ready", "v2 not Ready", "no version"])
+@pytest.mark.parametrize("is_there", [True, False], ids=["v1 not Ready", "v1 gone"])
+def test_a_tenant_that_is_back_at_its_version_shows_no_failure_of_another_one_while_its_own_is_not_ready(
+    versions: tuple[CAPApplicationVersion, ...], is_there: bool
+) -> None:
+    own = (given.version(name="bookshop-v1"),) if is_there else ()
+    failed = an_operation("upgrade", "Failed", "bookshop-v2")
+
+    assert isinstance(decided(at_rest("1.0.0", "bookshop-v1"), failed, versions=(*own, *versions)), AwaitVersion)
+
+
+@pytest.mark.parametrize("versions", [(V1, UNREADY), (V1,)], ids=["not Ready", "gone"])
+def test_a_failed_upgrade_is_shown_though_its_version_is_not_ready_any_more(
+    versions: tuple[CAPApplicationVersion, ...],
+) -> None:
+    failed = an_operation("upgrade", "Failed", "bookshop-v2")
+    tenant = a_tenant("2.0.0", "bookshop-v1", state="UpgradeError")
+
+    assert decided(tenant, failed, versions=versions) == ShowFailure(failed)
+
+
 def released(operation: CAPTenantOperation) -> CAPTenantOperation:
     """The operation, which is being deleted and kept by the finalizer of someone else only."""
     metadata = msgspec.structs.replace(operation.metadata, deletion_timestamp=NOW, finalizers=("example.com/audit",))

@@ -304,11 +304,18 @@ def _bring_to_version(seen: TenantSnapshot, operation: Operation) -> Decision:
 def _failure(
     seen: TenantSnapshot, operation: Operation, wanted: CAPApplicationVersion | None
 ) -> CAPTenantOperation | None:
-    """The last operation of this type, where it failed and the tenant should not have another version than its."""
+    """The last operation of this type, where it failed and the tenant should not have another version than its.
+
+    Where no version is the `wanted` one, the numbers decide. A tenant that is Ready has got over a failure.
+    """
     last = _last(seen, operation)
     if last is None or _succeeded(last):
         return None
-    return last if wanted is None or last.spec.version_name == wanted.metadata.name else None
+    if wanted is not None:
+        return last if last.spec.version_name == wanted.metadata.name else None
+    if seen.version_named(last.spec.version_name) is None:
+        return None if _was_ready(seen.tenant) else last
+    return last if is_wanted(seen, last.spec.version_name) else None
 
 
 def _unrecorded(seen: TenantSnapshot, operation: Operation) -> Record | None:
@@ -330,6 +337,12 @@ def _wanted_version(seen: TenantSnapshot) -> CAPApplicationVersion | None:
         if wanted and version.spec.version == wanted and conditions.is_true(version.status.conditions, READY)
     )
     return min(fitting, key=lambda each: (each.metadata.name != current, each.metadata.name), default=None)
+
+
+def is_wanted(seen: TenantSnapshot, name: str) -> bool:
+    """Whether the version object of this name has the number that the tenant should have."""
+    version = seen.version_named(name)
+    return version is not None and version.spec.version == seen.tenant.spec.version
 
 
 def _why_no_version(seen: TenantSnapshot) -> str:
