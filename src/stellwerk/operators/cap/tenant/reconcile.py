@@ -164,7 +164,9 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 return Next.done(self._with_ready(tenant, shown.is_true, shown.reason, waits)).without_event()
             # The version that it leaves is among the previous ones already: sessions that began there stay there.
             notices += await self._keep_routes(replace(seen, tenant=msgspec.structs.replace(tenant, status=status)))
-        return Next.done(status).without_event().with_events(*notices)
+        # No change may follow that wakes a tenant which got another version during the operation.
+        answer = Next.done(status) if plan.is_wanted(seen, status.current_version) else Next.now(status)
+        return answer.without_event().with_events(*notices)
 
     async def _show_failure(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
         notices = await self._keep_routes(seen)
