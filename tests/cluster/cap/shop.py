@@ -203,13 +203,13 @@ class Shop:
 
         await eventually(does, within=30, describe=f"tenant {name} is Ready with {version}")
 
-    async def is_gone(self, kind: type[Kind], name: str) -> None:
+    async def is_gone(self, kind: type[Kind], name: str, *, within: float = 30) -> None:
         """Return when an object does not exist any more."""
 
         async def gone() -> bool:
             return await self.client.find(metadata_of(kind), name, self.namespace) is None
 
-        await eventually(gone, within=30, describe=f"{kind.resource.kind} {name} is gone")
+        await eventually(gone, within=within, describe=f"{kind.resource.kind} {name} is gone")
 
     async def shows_application(self, reason: str, *, state: str, condition: str = "Ready") -> CAPApplication:
         """Return the application when it has this state, and a condition this reason."""
@@ -244,6 +244,11 @@ class Shop:
     async def operations(self) -> list[CAPTenantOperation]:
         """All operations of the namespace."""
         return [*(await self.client.list(CAPTenantOperation, self.namespace)).items]
+
+    async def upgrade(self) -> CAPTenantOperation:
+        """The upgrade, of which there is one."""
+        (found,) = [each for each in await self.operations() if each.spec.operation == "upgrade"]
+        return found
 
     async def operate(
         self, operation: str, *steps: JsonObject, name: str = "acme-op", owner: JsonObject | None = None

@@ -157,7 +157,7 @@ async def test_an_operation_whose_creation_was_not_answered_is_one_though_the_on
     await shop.tenant_shows("ProvisioningCompleted")
     await shop.release("2", job("mtxs", fate="fail"), router())
     await shop.tenant_shows("UpgradeFailed", state="UpgradeError")
-    (failed,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    failed = await shop.upgrade()
 
     async def is_gone() -> None:
         store = behind.caches.operations.store

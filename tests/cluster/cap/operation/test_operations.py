@@ -235,11 +235,7 @@ async def test_a_deletion_waits_for_the_end_of_the_operation(running: Running, s
     await running.settled(shop.client)
     operation = await shop.client.get(CAPTenantOperation, "acme-op", shop.namespace)
     assert operation.metadata.finalizers == (names.OPERATION_FINALIZER,)
-
-    async def gone() -> bool:
-        return await shop.client.find(metadata_of(CAPTenantOperation), "acme-op", shop.namespace) is None
-
-    await eventually(gone, within=30)
+    await shop.is_gone(CAPTenantOperation, "acme-op")
 
 
 async def test_a_tenant_without_the_payload_of_its_subscription_is_named(running: Running, shop: Shop) -> None:

@@ -35,11 +35,7 @@ async def test_a_tenant_without_a_version_waits_and_is_released_at_once_when_del
     tenant = await shop.tenant_shows("ProcessingStarted", state="")
     assert tenant.metadata.finalizers == (names.TENANT_FINALIZER,)
     await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
-
-    async def gone() -> bool:
-        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
-
-    await eventually(gone, within=30)
+    await shop.is_gone(CAPTenant, "acme")
     assert await shop.operations() == []
 
 
@@ -102,11 +98,7 @@ async def test_a_tenant_is_provisioned_upgraded_and_deprovisioned(
     await running.settled(shop.client)
     audit.mark()
     await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
-
-    async def gone() -> bool:
-        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
-
-    await eventually(gone, within=30)
+    await shop.is_gone(CAPTenant, "acme")
     created = [entry.name for entry in shop.requests(audit) if entry.verb == "create"]
     assert len([name for name in created if name.startswith("acme-mtxs-")]) == 1
 
@@ -160,11 +152,7 @@ async def test_a_tenant_that_is_deleted_after_its_dependents_goes_by_one_deprovi
     await running.settled(shop.client)
     audit.mark()
     await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace, propagation="Foreground")
-
-    async def gone() -> bool:
-        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
-
-    await eventually(gone, within=60)
+    await shop.is_gone(CAPTenant, "acme", within=60)
     assert len(set(jobs_of_acme(shop, audit))) == 1
 
 
@@ -236,11 +224,7 @@ async def test_a_failed_deprovisioning_goes_on_at_the_request_of_the_tenant(runn
     await shop.tenant_shows("DeprovisioningFailed", state="Deleting")
     await shop.mend(job("mtxs"))
     await shop.ask_again(CAPTenant, "acme", "one")
-
-    async def gone() -> bool:
-        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
-
-    await eventually(gone, within=30)
+    await shop.is_gone(CAPTenant, "acme")
 
 
 async def test_a_request_to_a_tenant_that_has_not_failed_is_noted_and_starts_nothing(
@@ -322,7 +306,7 @@ async def test_a_tenant_that_leaves_an_upgrade_while_its_job_runs_follows_to_the
     await shop.tenant_shows("ProvisioningCompleted")
     await shop.release("2", job("mtxs", fate="hang", activeDeadlineSeconds=5), router())
     await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
-    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    upgrade = await shop.upgrade()
     await shop.set_version("1.0.0")
     await shop.ends(upgrade.metadata.name)
 
@@ -340,7 +324,7 @@ async def test_a_version_waits_for_an_upgrade_that_its_tenant_has_left_and_witho
     await shop.tenant_shows("ProvisioningCompleted")
     await shop.release("2", job("mtxs", fate="fail"), router())
     await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
-    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    upgrade = await shop.upgrade()
     await shop.pauses(upgrade.metadata.name)
     await shop.set_version("1.0.0")
     await running.settled(shop.client)
@@ -360,11 +344,7 @@ async def test_a_version_waits_for_an_upgrade_that_its_tenant_has_left_and_witho
     assert failed.status.state == "Failed"
     await shop.tenant_shows("ProvisioningCompleted", saying="CAPApplicationVersion shop-v1 is in use")
     await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
-
-    async def gone() -> bool:
-        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
-
-    await eventually(gone, within=30)
+    await shop.is_gone(CAPTenant, "acme")
 
 
 @pytest.mark.parametrize("leaves", ["version", "tenant"])
@@ -375,7 +355,7 @@ async def test_an_upgrade_whose_job_can_never_be_created_keeps_neither_its_versi
     await shop.tenant_shows("ProvisioningCompleted")
     await shop.release("2", job("mtxs", env=[{"name": "VCAP_SERVICES", "value": "mine"}]), router())
     await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
-    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    upgrade = await shop.upgrade()
     await shop.shows("StepProcessingError", upgrade.metadata.name)
 
     if leaves == "version":
@@ -397,7 +377,7 @@ async def test_a_request_that_comes_while_the_version_of_an_upgrade_is_lost_does
     await shop.tenant_shows("ProvisioningCompleted")
     await shop.release("2", job("mtxs", fate="fail"), router())
     await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
-    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    upgrade = await shop.upgrade()
     await shop.pauses(upgrade.metadata.name)
     await shop.set_version("1.0.0")
     await running.settled(shop.client)
@@ -420,7 +400,7 @@ async def test_a_tenant_comes_back_to_a_version_by_a_job_though_someone_keeps_it
     await shop.tenant_shows("ProvisioningCompleted")
     await shop.release("2")
     await shop.has_version("shop-v2")
-    (kept,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    kept = await shop.upgrade()
     held = MergePatch({"metadata": {"finalizers": [*kept.metadata.finalizers, "example.com/audit"]}})
     await shop.client.patch(metadata_of(CAPTenantOperation), kept.metadata.name, shop.namespace, held)
     await shop.release("3")
@@ -450,12 +430,8 @@ async def test_a_deleted_version_goes_when_the_upgrade_that_its_tenant_has_left_
     await shop.set_version("1.0.0")
     version = metadata_of(CAPApplicationVersion)
     await shop.client.delete(version, "shop-v2", shop.namespace)
-
-    async def gone() -> bool:
-        return await shop.client.find(version, "shop-v2", shop.namespace) is None
-
-    await eventually(gone, within=60)
-    (upgrade,) = [each for each in await shop.operations() if each.spec.operation == "upgrade"]
+    await shop.is_gone(CAPApplicationVersion, "shop-v2", within=60)
+    upgrade = await shop.upgrade()
     assert "DeadlineExceeded" in ready(upgrade)[1], "its Job ended while the version was there"
 
 
@@ -489,11 +465,7 @@ async def test_a_tenant_is_deprovisioned_with_its_version_though_that_is_not_rea
     audit.mark()
     await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
     await running.start()
-
-    async def gone() -> bool:
-        return await shop.client.find(metadata_of(CAPTenant), "acme", shop.namespace) is None
-
-    await eventually(gone, within=30)
+    await shop.is_gone(CAPTenant, "acme")
     version = await shop.client.get(CAPApplicationVersion, "shop-v1", shop.namespace)
     assert not conditions.is_true(version.status.conditions, "Ready")
     created = [(entry.resource, entry.name) for entry in shop.requests(audit) if entry.verb == "create"]

@@ -113,10 +113,10 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
             return await self._carry_out(step, seen)
         except StepFailed as failure:
             settings, state = self.observer.settings(), operator.status.state if operator.status else None
-            told = of_chart(failure, settings.chart_path, state) if comes_from_chart(settings) else failure
-            if told.retry_after_seconds is None:
-                told.retry_after_seconds = self._retry_seconds(operator.key)
-            raise told from failure.__cause__
+            reported = of_chart(failure, settings.chart_path, state) if comes_from_chart(settings) else failure
+            if reported.retry_after_seconds is None:
+                reported.retry_after_seconds = self._retry_seconds(operator.key)
+            raise reported from failure.__cause__
 
     def _with_update_check(self, seen: Snapshot) -> Snapshot:
         """The check is due after a start, and done as soon as the CR shows that something is under way."""

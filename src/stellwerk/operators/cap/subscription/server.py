@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -131,16 +131,13 @@ class SubscriptionRoutes:
         except PayloadInvalid as error:
             return message(400, str(error))
         except Refused as error:
-            return self._refusal(error)
-
-    def _refusal(self, error: Refused) -> Response:
-        standard = error.standard_status if self.standard_status_codes else 0
-        response = message(standard or error.status, str(error))
-        if error.retry_after:
-            response.headers["Retry-After"] = str(math.ceil(error.retry_after))
-        if response.status == 401:
-            response.headers["WWW-Authenticate"] = "Bearer"
-        return response
+            standard = error.standard_status if self.standard_status_codes else 0
+            response = message(standard or error.status, str(error))
+            if error.retry_after:
+                response.headers["Retry-After"] = str(math.ceil(error.retry_after))
+            if response.status == 401:
+                response.headers["WWW-Authenticate"] = "Bearer"
+            return response
 
     # ---- subscriptions
 
@@ -229,9 +226,7 @@ class SubscriptionRoutes:
         if allowed := [each for each in found if self._is_allowed(asked.caller, each)]:
             return plan.oldest(allowed)
         if asked.subscription is None:
-            hidden = self.directory.applications.hidden
-            if meant := [each.application_key for each in found if each.application_key in hidden]:
-                raise _unreadable(meant)
+            _refuse_unreadable(found, self.directory.applications.hidden)
             applications = filter(None, map(self.directory.application_of, found))
             if any(self._authorization(asked.caller, each) is Authorization.UNKNOWN for each in applications):
                 raise Undecided
@@ -243,9 +238,7 @@ class SubscriptionRoutes:
             return None
         tenant = await self.subscriptions.tenant(application, tenant_id)
         if tenant is None:
-            hidden = self._hidden(asked.subscription)
-            if meant := [each.application_key for each in found if each.application_key in hidden]:
-                raise _unreadable(meant)
+            _refuse_unreadable(found, self._hidden(asked.subscription))
             # It may be of a younger application with the same identity: "not found" would mean to the registry that the
             # subscription has ended.
             self._authorize(asked.caller, application)
@@ -457,6 +450,12 @@ class _Asked:
     tenant_id: str
     subscription: Subscription | None = None
     """What the SaaS registry describes; None where only ids are given."""
+
+
+def _refuse_unreadable(tenants: Iterable[CAPTenant], hidden: Collection[ObjectKey]) -> None:
+    """Raises Refused where a tenant is of an application that cannot be read."""
+    if meant := [each.application_key for each in tenants if each.application_key in hidden]:
+        raise _unreadable(meant)
 
 
 def _unreadable(applications: Sequence[ObjectKey]) -> Refused:
