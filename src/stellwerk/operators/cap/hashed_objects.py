@@ -22,7 +22,7 @@ from stellwerk.apply.set.plan.stage import Throttled
 from stellwerk.apply.set.untracked_set import UntrackedSet
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind, metadata_of, owner_reference
 from stellwerk.operators.cap import names
@@ -102,9 +102,9 @@ class HashedObjects:
             self._note(progress, written)
 
     async def delete(self, address: Address, live: Live) -> None:
-        """Delete this very object."""
+        """Delete this very object. Raises Conflict where another object has its name."""
         key = address.key
-        with contextlib.suppress(NotFound, Conflict):  # gone, or another object has its name
+        with contextlib.suppress(NotFound):
             await self.client.delete(metadata_of(address.resource), key.name, key.namespace, uid=live.metadata.uid)
 
     def _note(self, progress: SetProgress, written: Written) -> None:

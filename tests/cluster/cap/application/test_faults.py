@@ -23,6 +23,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.rights import GRANTS
@@ -302,6 +303,30 @@ async def test_with_a_third_of_the_calls_failing_every_job_runs_once(
     rules = outages.failing_calls(proxy)
     await lead(shop, audit)
     assert min(rule.fired for rule in rules) > 0
+
+
+@pytest.mark.req("R-203")
+async def test_a_conflict_that_no_change_has_caused_delays_neither_an_upgrade_nor_a_deletion(
+    proxy: FaultProxy, behind: Running, shop: Shop
+) -> None:
+    """As the API server answers that has no free moment: nothing wakes the application after it."""
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    tenants = CAPTenant.resource.group_resource
+    patched = requests("patch", tenants, namespace=shop.namespace, subresource="")
+    moved = patched & When(lambda request: b"2.0.0" in request.body, "to version 2")
+    with proxy.on_requests(moved, AnswerInstead(409), nth(1)) as rule:
+        await shop.release("2")
+        await shop.tenant_shows("UpgradeCompleted")
+    assert rule.fired == 1
+    takes_all = MergePatch({"metadata": {"annotations": {names.DELETE_TENANTS_ANNOTATION: "true"}}})
+    await shop.client.patch(metadata_of(CAPApplication), "shop", shop.namespace, takes_all)
+    await behind.settled(shop.client)
+    life = Life(shop)
+    with proxy.on_requests(requests("delete", tenants, namespace=shop.namespace), AnswerInstead(409), nth(1)) as rule:
+        await life.delete()
+        await eventually(life.nothing_is_left, within=30, describe="the application is gone")
+    assert rule.fired == 1
 
 
 @pytest.mark.req("R-206")

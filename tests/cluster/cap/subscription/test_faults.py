@@ -260,6 +260,18 @@ async def test_a_refused_request_takes_no_promise_from_one_that_is_accepted(
     assert callback.body["status"] == "SUCCEEDED"
 
 
+@pytest.mark.req("R-203", "R-307")
+async def test_a_conflict_that_no_change_has_caused_loses_no_callback(proxy: FaultProxy, shop: Bookshop) -> None:
+    await shop.subscribe()
+    (promised,) = await shop.promises_show("pending")
+    written = requests("patch", "secrets", namespace=shop.namespace, name=promised.name)
+    with proxy.on_requests(written, AnswerInstead(409), nth(1, 3)) as conflicts:
+        await shop.shows("Ready")
+        await shop.promises_show("delivered")
+    assert conflicts.fired == 2, "of the answer, and of its delivery"
+    assert {callback.body["status"] for callback in await shop.registries.received()} == {"SUCCEEDED"}
+
+
 @pytest.mark.req("R-307", "R-308")
 @pytest.mark.parametrize("ends", ["deleted", "failed"])
 async def test_a_promise_that_ends_while_the_tenant_is_being_made_begins_again(

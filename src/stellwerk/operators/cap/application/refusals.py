@@ -73,10 +73,12 @@ class Refusals:
     ) -> Tried:
         """Change tenants, and note where that is refused. Raises ApiError where it fails for another cause.
 
-        Those that were not refused before come first. A tenant that is gone or was replaced wakes its application.
+        Those that were not refused before come first. A tenant that is gone wakes its application. A conflict is raised
+        when all have had their turn, because nothing wakes the application after one that no change has caused.
         `still_due` is asked for each of them when its turn comes, because thousands of changes take a while.
         """
         tried, until = Tried(), clock.monotonic() + LONGEST_TRY_SECONDS
+        conflict: Conflict | None = None
         for tenant in still_due(sorted(tenants, key=lambda each: each.key in self._refused)):
             if tried.is_refused and clock.monotonic() >= until:
                 break
@@ -87,10 +89,14 @@ class Refusals:
                 if is_refusal(error):
                     self.note(change, tenant, str(error), clock.monotonic())
                     tried = replace(tried, is_refused=True)
-                elif not isinstance(error, NotFound | Conflict):
+                elif isinstance(error, Conflict):
+                    conflict = error
+                elif not isinstance(error, NotFound):
                     raise
             else:
                 tried = replace(tried, is_changed=True)
+        if conflict is not None:
+            raise conflict
         return tried
 
     def keep(self, change: str, tenants: Sequence[CAPTenant]) -> None:

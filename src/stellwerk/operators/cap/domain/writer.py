@@ -15,7 +15,7 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import ControllerOwner, LabelOwner, Ownership
 from stellwerk.apply.set.observed_state import ObservedState
-from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.model import metadata_of, owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
@@ -62,7 +62,10 @@ class DomainWriter:
         return written
 
     async def delete(self, objects: Collection[tuple[Address, Live]]) -> bool:
-        """Delete these very objects, without their finalizer of ours. Returns whether there were any."""
+        """Delete these very objects, without their finalizer of ours. Returns whether there were any.
+
+        Raises ApiError; Conflict also where another object has the name of one.
+        """
         client = self.objects.client
         for address, live in objects:
             view, key = metadata_of(address.resource), address.key
@@ -71,9 +74,6 @@ class DomainWriter:
                 await client.delete(view, key.name, key.namespace, uid=live.metadata.uid)
             except NotFound:
                 continue
-            except Conflict:
-                if await client.find(view, key.name, key.namespace) is not None:
-                    raise
         return bool(objects)
 
 

@@ -45,6 +45,8 @@ from stellwerk.runtime.supervision.backoff import Backoff
 ACTION = "SubscriptionCallback"
 """The action of Events about callbacks."""
 _BACKOFF = Backoff(first_seconds=2.0, limit_seconds=120.0, jitter=0.2)
+_LOOK_AGAIN_SECONDS = 1.0
+"""When a promise that could not be written is looked at without a change; a change comes sooner, as a rule."""
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +111,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             await self.subscriptions.drop_context(secret.metadata.namespace, found.tenant_id, found.guid)
         body = await self._body(secret, found, tenant, succeeded=succeeded)
         concluded = msgspec.structs.replace(found, body=body, concluded=now)
-        return Next.now() if await self._store(secret, concluded) else Next.done()
+        return Next.now() if await self._store(secret, concluded) else Next.after(_LOOK_AGAIN_SECONDS)
 
     async def _body(self, secret: PromiseSecret, found: Promise, tenant: CAPTenant | None, *, succeeded: bool) -> str:
         if found.operation is not Operation.PROVISIONING:
@@ -179,20 +181,25 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         return Attempt(Delivery.AGAIN, problems[0])
 
     async def _end(self, secret: PromiseSecret, tried: Promise, state: str, result: str) -> Next[NoStatus]:
-        if await self._store(secret, msgspec.structs.replace(tried, not_before=None), state):
-            self.counts.ended(tried.operation, result)
-            if state == promise.FAILED:
-                text = f"{_title(tried)} was {result} after {tried.attempts} attempts: {tried.problem}"
-                self._announce(secret, tried, CallbackReason.CALLBACK_FAILED, text, Severity.WARNING)
-            elif tried.path:
-                text = f"{_title(tried)} was delivered"
-                self._announce(secret, tried, CallbackReason.CALLBACK_DELIVERED, text, Severity.NORMAL)
+        if not await self._store(secret, msgspec.structs.replace(tried, not_before=None), state):
+            return Next.after(_LOOK_AGAIN_SECONDS)
+        self.counts.ended(tried.operation, result)
+        if state == promise.FAILED:
+            text = f"{_title(tried)} was {result} after {tried.attempts} attempts: {tried.problem}"
+            self._announce(secret, tried, CallbackReason.CALLBACK_FAILED, text, Severity.WARNING)
+        elif tried.path:
+            text = f"{_title(tried)} was delivered"
+            self._announce(secret, tried, CallbackReason.CALLBACK_DELIVERED, text, Severity.NORMAL)
         return Next.after(promise.KEPT.total_seconds())
 
     # ---- what the cluster has
 
     async def _store(self, secret: PromiseSecret, changed: Promise, state: str = promise.PENDING) -> bool:
-        """Write a promise that no other client has changed. Whether it was written."""
+        """Write a promise that no other client has changed. Returns whether it was written.
+
+        Where it was not, a change of it wakes the promise as a rule. But the API server may answer with a conflict for
+        want of a free moment, too.
+        """
         metadata = secret.metadata
         patch = MergePatch(
             {
@@ -207,7 +214,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         try:
             written = await self.client.patch(metadata_of(Secret), metadata.name, metadata.namespace, patch)
         except (Conflict, NotFound):
-            return False  # its change wakes the promise
+            return False
         self.directory.promises.expect(secret.key, written.metadata.resource_version)
         return True
 
