@@ -291,6 +291,11 @@ class Shop:
         patch = MergePatch({"metadata": {"annotations": {names.RETRY_ANNOTATION: request}}})
         await self.client.patch(metadata_of(kind), name, self.namespace, patch)
 
+    async def take_back(self, kind: type[Kind], name: str) -> None:
+        """Take back what `ask_again` asked for."""
+        patch = MergePatch({"metadata": {"annotations": {names.RETRY_ANNOTATION: None}}})
+        await self.client.patch(metadata_of(kind), name, self.namespace, patch)
+
     async def fails_again(self, name: str, request: str) -> CAPTenantOperation:
         """Return the operation when it has handled a request and has ended."""
         found: list[CAPTenantOperation] = []

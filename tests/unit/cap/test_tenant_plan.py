@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -28,7 +28,10 @@ from stellwerk.operators.cap.tenant.plan import (
     ShowReady,
     Start,
     TenantSnapshot,
+    forwarded,
 )
+
+K = TypeVar("K", CAPTenant, CAPTenantOperation)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DELETED = "2026-01-01T00:00:00Z"
@@ -256,6 +259,34 @@ def test_an_operation_that_runs_again_on_request_is_under_way() -> None:
     assert decided(a_tenant("2.0.0", "bookshop-v1"), failed) == ShowFailure(failed)
     assert decided(a_tenant("2.0.0", "bookshop-v1"), asked) == AwaitOperation(asked)
     assert decided(a_tenant("2.0.0", "bookshop-v1"), handled) == ShowFailure(handled)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "handled", "operation", "expected"),
+    [
+        ("1", "", "", "tenant:1"),
+        ("1", "", "mine", "tenant:1"),
+        ("2", "1", "tenant:1", "tenant:2"),
+        ("1", "", "tenant:1", "nothing"),
+        ("1", "1", "tenant:1", "nothing"),
+        ("", "1", "tenant:1", None),
+        ("", "", "tenant:1", None),
+        ("", "", "mine", "nothing"),
+        ("", "", "", "nothing"),
+    ],
+)
+def test_a_request_of_a_tenant_comes_to_its_operation_and_goes_with_it_so_that_it_may_come_again(
+    tenant: str, handled: str, operation: str, expected: str | None
+) -> None:
+    def asked(obj: K, request: str) -> K:
+        annotations = {"sme.sap.com/retry": request} if request else {}
+        metadata = msgspec.structs.replace(obj.metadata, annotations=annotations)
+        return msgspec.structs.replace(obj, metadata=metadata)
+
+    found = asked(a_tenant("2.0.0", "bookshop-v1"), tenant)
+    found = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, last_handled_retry=handled))
+    change = forwarded(found, asked(an_operation("upgrade", "Failed"), operation))
+    assert change == ({"annotations": {"sme.sap.com/retry": expected}} if expected != "nothing" else None)
 
 
 def test_an_operation_that_succeeded_is_recorded_though_the_status_never_showed_it() -> None:

@@ -505,9 +505,21 @@ def failure_message(operation: CAPTenantOperation) -> str:
     return f"CAPTenantOperation {names.dotted(operation.key)} failed{cause}. Run the step again with: {retry}"
 
 
-def forwarded(tenant: CAPTenant) -> JsonObject:
-    """The metadata by which a request of the tenant becomes one of its operation, distinct from a user's own."""
-    return {"annotations": {names.RETRY_ANNOTATION: f"tenant:{retries.request(tenant)}"}}
+_FORWARDED = "tenant:"
+"""What a request of a tenant begins with as one of its operation."""
+
+
+def forwarded(tenant: CAPTenant, operation: CAPTenantOperation) -> JsonObject | None:
+    """The metadata by which a request of the tenant becomes one of its operation, distinct from a user's own.
+
+    A request that is gone from the tenant goes from its operation as well, because it may come again. None where
+    there is nothing to forward.
+    """
+    shown, wanted = retries.request(operation), f"{_FORWARDED}{retries.request(tenant)}"
+    if retries.is_pending(tenant):
+        return {"annotations": {names.RETRY_ANNOTATION: wanted}} if shown != wanted else None
+    is_gone = not retries.request(tenant) and shown.startswith(_FORWARDED)
+    return {"annotations": {names.RETRY_ANNOTATION: None}} if is_gone else None
 
 
 def refusal_message(tenant: CAPTenant, error: StatusError) -> str:

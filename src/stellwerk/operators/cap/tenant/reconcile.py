@@ -63,12 +63,13 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 
     async def _retry(self, seen: TenantSnapshot, failure: plan.ShowFailure) -> plan.ShowFailure | plan.AwaitOperation:
         """Ask the failed operation to run again where the tenant is asked to."""
-        tenant, operation = seen.tenant, failure.operation
-        if not retries.is_pending(tenant):
+        operation = failure.operation
+        change = plan.forwarded(seen.tenant, operation)
+        if change is None:
             return failure
-        asked = await preparation.write(self.client, operation, plan.forwarded(tenant))
+        asked = await preparation.write(self.client, operation, change)
         self.caches.operations.expect(asked.key, asked.metadata.resource_version)
-        return plan.AwaitOperation(asked)
+        return plan.AwaitOperation(asked) if retries.is_under_way(asked) else failure
 
     async def _carry_out(self, seen: TenantSnapshot, decision: plan.Decision) -> Answer:
         tenant = seen.tenant
