@@ -238,6 +238,25 @@ async def test_a_provider_that_cannot_be_provisioned_puts_the_application_into_e
 
 
 @pytest.mark.req("CAP-09")
+async def test_a_tenant_of_another_application_with_the_name_of_the_providers_is_named(
+    running: Running, shop: Shop
+) -> None:
+    spec: JsonObject = {"capApplicationInstance": "other", "subDomain": "else", "tenantId": "else-id"}
+    metadata: JsonObject = {"name": "shop-provider", "namespace": shop.namespace}
+    await shop.client.apply(CAPTenant, {"metadata": metadata, "spec": spec})
+    await shop.bind()
+    await shop.apply(provider=PROVIDER)
+    await shop.release("1")
+
+    application = await shop.shows_application("ProviderTenantError", state="Error")
+
+    shown = conditions.find(application.status.conditions, "Ready")
+    assert shown is not None
+    assert "CAPTenant" in shown.message
+    assert f"belongs to CAPApplication {shop.namespace}/other" in shown.message
+
+
+@pytest.mark.req("CAP-09")
 async def test_another_secret_with_the_name_of_the_payload_of_the_provider_stays_and_is_named(
     running: Running, shop: Shop
 ) -> None:

@@ -216,6 +216,20 @@ async def test_a_failed_tenant_is_provisioned_on_request_once_its_cause_is_corre
     assert operation.metadata.uid == failed.metadata.uid
 
 
+async def test_a_request_that_was_taken_back_acts_again_when_it_comes_again(running: Running, shop: Shop) -> None:
+    await shop.open(job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("ProvisioningFailed", state="ProvisioningError")
+    (failed,) = await shop.operations()
+    await shop.ask_again(CAPTenant, "acme", "one")
+    await shop.fails_again(failed.metadata.name, "tenant:one")
+    await shop.tenant_shows("ProvisioningFailed", state="ProvisioningError")
+    await shop.take_back(CAPTenant, "acme")
+    await shop.fails_again(failed.metadata.name, "")
+    await shop.mend(job("mtxs"))
+    await shop.ask_again(CAPTenant, "acme", "one")
+    await shop.tenant_shows("ProvisioningCompleted")
+
+
 async def test_a_failed_deprovisioning_goes_on_at_the_request_of_the_tenant(running: Running, shop: Shop) -> None:
     await shop.open()
     await shop.tenant_shows("ProvisioningCompleted")
@@ -540,6 +554,30 @@ async def test_a_virtual_service_of_another_owner_is_named_and_left_alone(runnin
     routes = await shop.routes()
     assert routes is not None
     assert routes.spec.hosts == ("elsewhere.example.com",)
+
+
+async def test_a_foreign_virtual_service_that_is_being_deleted_is_named_and_its_place_is_taken_when_it_is_gone(
+    running: Running, shop: Shop
+) -> None:
+    held: JsonObject = {"name": "acme", "namespace": shop.namespace, "finalizers": ["example.com/held"]}
+    made = await shop.client.apply(VirtualService, {"metadata": held, "spec": {"hosts": ["elsewhere.example.com"]}})
+    await shop.client.delete(metadata_of(VirtualService), "acme", shop.namespace)
+    await shop.open(host="shop.example.com")
+
+    async def is_named() -> bool:
+        tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+        shown = conditions.find(tenant.status.conditions, "Ready")
+        assert shown is not None
+        assert not shown.is_true
+        return "is being deleted" in shown.message
+
+    await eventually(is_named, within=30)
+    released = MergePatch({"metadata": {"uid": made.metadata.uid, "finalizers": None}})
+    await shop.client.patch(metadata_of(VirtualService), "acme", shop.namespace, released)
+    await shop.tenant_shows("ProvisioningCompleted")
+    routes = await shop.routes()
+    assert routes is not None
+    assert routes.spec.hosts == ("acme.shop.example.com",)
 
 
 async def test_a_change_that_needs_nothing_is_shown_as_seen(running: Running, shop: Shop) -> None:

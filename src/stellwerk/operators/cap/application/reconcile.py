@@ -289,9 +289,20 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         try:
             tenant = await self.client.create(CAPTenant, wanted.body)
         except AlreadyExists:
-            return  # the cache is behind, and its change wakes the application
+            await self._check_provider(application, wanted.key)
+            return
         self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)
         await self._own_context(tenant, context)
+
+    async def _check_provider(self, application: CAPApplication, key: ObjectKey) -> None:
+        """Raises ApplicationFailed where the tenant with the name of the provider's is that of another application."""
+        found = await self.client.find(CAPTenant, key.name, key.namespace)
+        if found is not None and found.application_key != application.key:
+            raise ApplicationFailed(
+                f"{found.ref} has the name of the provider tenant and belongs to CAPApplication "
+                f"{found.application_key}; it stays as it is (see it: kubectl get cat {key.name} -n {key.namespace})",
+                ApplicationReason.ProviderTenantError,
+            )
 
     async def _provider_context(self, application: CAPApplication, wanted: Desired) -> HasMetadata:
         """The Secret with the payload of the provider. Raises ApplicationFailed where another Secret has its name."""
