@@ -11,11 +11,12 @@ import pytest
 from tests.unit.cap import given
 
 from stellwerk.api.core import Secret
+from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of, owner_reference
-from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -139,6 +140,70 @@ def test_a_version_that_is_being_deleted_goes_on_when_an_operation_with_it_chang
     expected = [version.key] if leaves else []
     assert keys(Delta(None, operation)) == expected
     assert keys(Delta(operation, None)) == expected
+
+
+def ready(version: CAPApplicationVersion) -> CAPApplicationVersion:
+    shown = msgspec.structs.replace(version.status, conditions=(Condition(type="Ready", status="True"),))
+    return msgspec.structs.replace(version, status=shown)
+
+
+def at(version: str, *, is_ready: bool = True) -> CAPTenant:
+    """A tenant with this version."""
+    tenant = given.tenant()
+    shown = (Condition(type="Ready", status=str(is_ready)),)
+    return msgspec.structs.replace(
+        tenant, status=msgspec.structs.replace(tenant.status, current_version=version, conditions=shown)
+    )
+
+
+@pytest.mark.parametrize("renews", [True, False])
+def test_versions_that_may_have_to_renew_credentials_go_on_when_tenants_get_them_or_a_newer_one_comes_or_goes(
+    manager: Manager, renews: bool
+) -> None:
+    found, wired = Caches(manager), list[tuple[Any, Any]]()
+    old, new = given.version(), given.version(name="bookshop-v2", version="2.0.0")
+    found.applications.take(Synced((given.application(rolloutOnCredentialUpdate=renews),), "1"))
+    found.versions.take(Synced((old, new), "1"))
+    fields = {"queue": None, "primary": found.versions}
+    wire_versions(cast("Any", SimpleNamespace(**fields, watches=lambda *each: wired.append(each))), found)
+    (of_tenant,) = (keys for informer, keys in wired if informer is found.tenants)
+    (of_sibling,) = (keys for informer, keys in wired if informer is found.versions)
+
+    assert of_tenant(Delta(None, at("bookshop-v1"))) == ([old.key] if renews else [])
+    assert of_tenant(Delta(at("bookshop-v2"), at("bookshop-v1"))) == ([old.key] if renews else [])
+    assert of_tenant(Delta(at("bookshop-v1", is_ready=False), at("bookshop-v1"))) == ([old.key] if renews else [])
+    assert of_tenant(Delta(at("bookshop-v1"), at("bookshop-v1"))) == []
+    assert of_tenant(Delta(at("bookshop-v1"), None)) == []
+    both = {old.key, new.key} if renews else set()
+    assert {*of_sibling(Delta(new, ready(new)))} == both
+    assert {*of_sibling(Delta(ready(new), None))} == both
+    assert of_sibling(Delta(ready(new), ready(new))) == []
+    assert of_sibling(Delta(new, None)) == []
+
+
+def test_each_version_goes_on_when_a_kind_of_its_objects_is_served_again(manager: Manager) -> None:
+    found, woken = Caches(manager), list[ObjectKey]()
+    version = given.version()
+    found.versions.take(Synced((version,), "1"))
+    queue = SimpleNamespace(add=lambda key, _: woken.append(key))
+    fields = {"queue": queue, "primary": found.versions}
+    wire_versions(cast("Any", SimpleNamespace(**fields, watches=lambda *_: None)), found)
+    monitors = found.version_objects[ServiceMonitor.resource]
+    monitors.take(WatchSuspended("no such kind", is_not_served=True))
+    monitors.take(Synced((), "1"))
+    assert woken == [version.key]
+
+
+@pytest.mark.parametrize(("part", "field"), [("tenants", "cap_application_instance"), ("versions", "application")])
+def test_the_former_application_of_what_moved_to_another_one_goes_on(manager: Manager, part: str, field: str) -> None:
+    found, wired = Caches(manager), list[tuple[Any, Any]]()
+    fields = {"queue": None, "primary": found.applications}
+    wire_applications(cast("Any", SimpleNamespace(**fields, watches=lambda *each: wired.append(each))), found)
+    (keys,) = (keys for informer, keys in wired if informer is getattr(found, part))
+    before = given.tenant() if part == "tenants" else given.version()
+    spec = msgspec.structs.replace(before.spec, **{field: "other"})
+    after = msgspec.structs.replace(before, spec=spec)
+    assert {key.name for key in keys(Delta(before, after))} == {"bookshop", "other"}
 
 
 @pytest.mark.parametrize("kind", [Domain, ClusterDomain])

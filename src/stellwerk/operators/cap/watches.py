@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stellwerk.api.apps import Deployment
@@ -21,10 +21,13 @@ from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.watches import BY_DOMAIN
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, may_be_of
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, is_offered, may_be_of
+from stellwerk.runtime import conditions
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller, only_status_changed
+from stellwerk.runtime.control.queue import Priority
 from stellwerk.runtime.process.manager import Manager
 
 AUTOSCALER = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", namespaced=True)
@@ -237,10 +240,11 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
     """An application goes on when its tenants, versions, domains, exposures or Secrets change."""
     seen.secrets_wake(controller, lambda application: [application])
     controller.watches(seen.virtual_services, owners(CAPApplication.resource))
-    controller.watches(seen.tenants, lambda delta: [delta.latest.application_key])
+    _served_wakes_all(seen.virtual_services, controller)
+    controller.watches(seen.tenants, _applications_of)
     for odd in (seen.tenants, seen.versions, seen.domains, seen.cluster_domains):
         _wakes_namespace(odd, controller)
-    controller.watches(seen.versions, lambda delta: [delta.latest.application_key])
+    controller.watches(seen.versions, _applications_of)
     controller.watches(seen.domains, lambda delta: _users_of(seen, delta.latest))
     controller.watches(seen.cluster_domains, lambda delta: _users_of(seen, delta.latest))
 
@@ -248,13 +252,31 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
 def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Caches) -> None:
     """A version goes on when its objects, its application, its domains or the Secrets of its services change.
 
-    One that is being deleted waits for the tenants and operations that use it. Of the Secrets with credentials only
-    those that are gone matter: the version itself writes them.
+    One that is being deleted waits for the tenants and operations that use it. One that became the newest Ready one, or
+    that of a further tenant, may have to renew credentials. Of the Secrets with credentials only those that are gone
+    matter: the version itself writes them.
     """
 
     def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
-        versions = seen.versions.store.by(BY_APPLICATION, str(delta.latest.application_key))
-        return [each.key for each in versions if each.metadata.is_terminating]
+        former = {_version_in_use(delta.old)}
+        return [
+            version.key
+            for application in _applications_of(delta)
+            for version in seen.versions.store.by(BY_APPLICATION, str(application))
+            if version.metadata.is_terminating
+            or (renews(application) and version.metadata.name in {_version_in_use(delta.new)} - former)
+        ]
+
+    def of_sibling(delta: Delta[CAPApplicationVersion]) -> list[ObjectKey]:
+        application = delta.latest.application_key
+        was, remains = (each is not None and is_offered(each) for each in (delta.old, delta.new))
+        if was == remains or not renews(application):
+            return []
+        return _of_application(seen.versions, application)
+
+    def renews(application: ObjectKey) -> bool:
+        found = seen.applications.store.get(application)
+        return found is not None and found.spec.rollout_on_credential_update
 
     def of_operation(delta: Delta[CAPTenantOperation]) -> list[ObjectKey]:
         operation = delta.latest
@@ -269,8 +291,10 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
     controller.watches(seen.deployments, owners(CAPApplicationVersion.resource))
     for informer in seen.version_objects.values():
         controller.watches(informer, owners(CAPApplicationVersion.resource))
+        _served_wakes_all(informer, controller)
     _wire_surroundings(controller, seen)
     controller.watches(seen.tenants, of_tenant)
+    controller.watches(seen.versions, of_sibling)
     controller.watches(seen.operations, of_operation)
     _wakes_namespace(seen.tenants, controller, concerns=lambda each: each.metadata.is_terminating)
     seen.secrets_wake(controller, lambda application: _of_application(seen.versions, application))
@@ -290,6 +314,28 @@ def _wakes_namespace(
                 controller.queue.add(user.key)
 
     odd.on_unreadable(wake)
+
+
+def _served_wakes_all(informer: Informer[Any], controller: Controller[K, Any]) -> None:
+    """All objects of the controller go on when a kind is served that was not: no delta shows what they lack."""
+
+    def wake() -> None:
+        for user in controller.primary.store.all():
+            controller.queue.add(user.key, Priority.RESYNC)
+
+    informer.on_served(wake)
+
+
+def _applications_of(delta: Delta[CAPTenant] | Delta[CAPApplicationVersion]) -> Collection[ObjectKey]:
+    """The application of an object. Without webhooks it may change, and the former one may wait for its last object."""
+    return {each.application_key for each in (delta.old, delta.new) if each is not None}
+
+
+def _version_in_use(tenant: CAPTenant | None) -> str:
+    """The version whose credentials a tenant needs; empty where none."""
+    if tenant is None or not conditions.is_true(tenant.status.conditions, READY):
+        return ""
+    return tenant.status.current_version
 
 
 def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Caches) -> None:
@@ -312,9 +358,11 @@ def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     """A tenant goes on when its operations, its application, its versions, its domains or its routes change."""
     controller.watches(seen.operations, owners(CAPTenant.resource))
     controller.watches(seen.virtual_services, owners(CAPTenant.resource))
+    _served_wakes_all(seen.virtual_services, controller)
     _wire_surroundings(controller, seen)
     controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))
-    _wakes_namespace(seen.versions, controller)
+    for odd in (seen.versions, seen.operations):
+        _wakes_namespace(odd, controller)
 
 
 def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:

@@ -16,6 +16,7 @@ from stellwerk.api.events import Event
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of, unstructured
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version.rollout import secrets_read
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
@@ -168,6 +169,28 @@ async def test_a_secret_that_is_deleted_after_a_rollout_is_back_at_once_and_its_
     await quick.settled(shop.client)
     assert (await deployment(shop, "app")).metadata.generation == before.metadata.generation + 1
     assert [each.metadata.uid for each in await credentials(shop)] == [successor.metadata.uid]
+
+
+@pytest.mark.req("CAP-54")
+async def test_a_version_that_is_the_newest_again_gets_what_changed_while_it_was_not(
+    quick: Running, shop: Shop
+) -> None:
+    await opened(shop)
+    await shop.release("2")
+    await shop.version_shows("WorkloadsReady", "2")
+    await quick.settled(shop.client)
+    (former,) = await credentials(shop)
+    await rotate(shop, "other")
+    await quick.settled(shop.client)
+    assert [each.metadata.uid for each in await credentials(shop)] == [former.metadata.uid]
+    await shop.client.delete(metadata_of(CAPApplicationVersion), "shop-v2", shop.namespace)
+
+    async def renewed() -> bool:
+        only, *others = await credentials(shop)
+        assert not others
+        return b'"clientid":"other"' in only.decoded()["VCAP_SERVICES"]
+
+    await eventually(renewed, within=60)
 
 
 @pytest.mark.req("CAP-54")

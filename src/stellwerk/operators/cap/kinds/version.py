@@ -18,6 +18,7 @@ from stellwerk.kube.types.object_meta import ObjectMeta, Record
 from stellwerk.operators.cap.kinds.status import (
     API_VERSION,
     GROUP,
+    READY,
     HandledRetry,
     ReconciledStatus,
     RetryProgress,
@@ -410,6 +411,11 @@ class CAPApplicationVersion(Kind, frozen=True, kw_only=True):
 def hidden_versions_message(versions: Sequence[ObjectKey]) -> str:
     """What is waited for where versions that cannot be read may be those that count."""
     return f"waiting for versions that cannot be read: {conditions.first_of(versions)}; {see_why('cav', versions[0])}"
+
+
+def is_offered(version: CAPApplicationVersion) -> bool:
+    """Whether tenants may get the version, if it is the newest."""
+    return conditions.is_true(version.status.conditions, READY) and not version.metadata.is_terminating
 
 
 def may_be_of(application: ObjectKey, version: ObjectMeta) -> bool:

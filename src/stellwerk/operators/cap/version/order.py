@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stellwerk.operators.cap.kinds.status import READY
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, is_offered
 from stellwerk.operators.cap.semantic_version import precedence
-from stellwerk.runtime import conditions
 
 
 def latest(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
@@ -18,10 +16,4 @@ def latest(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion |
 
 def latest_ready(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:
     """The highest version that is Ready. One that is being deleted gets no tenants any more."""
-    return latest(
-        [
-            each
-            for each in versions
-            if conditions.is_true(each.status.conditions, READY) and not each.metadata.is_terminating
-        ]
-    )
+    return latest([each for each in versions if is_offered(each)])
