@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -82,6 +83,30 @@ async def test_a_cr_whose_module_is_gone_leads_no_more_although_the_cache_shows_
     cache.take(Changed(operator("old", age=9, version=2)))
 
     assert leading.current() == young
+
+
+@pytest.mark.req("R-204")
+@pytest.mark.parametrize("is_compared", [True, False])
+@pytest.mark.parametrize("is_gone", [True, False])
+async def test_a_cr_that_returns_with_its_uid_after_its_end_leads_again(is_compared: bool, is_gone: bool) -> None:
+    """A backup of etcd that is restored brings it back. `is_gone`: the watch was faster than the answer to its end."""
+    cache = informer()
+    leading = followed(cache)
+    cr = operator("cr")
+    steps: list[Callable[[], None]] = [
+        lambda: leading.finish(cr),
+        lambda: cache.take(Removed(operator("cr", version=6))),
+    ]
+    cache.take(Synced((cr,), "5"))
+    for step in reversed(steps) if is_gone else steps:
+        step()
+        if is_compared:
+            assert leading.current() is None
+
+    cache.take(Synced((cr,), "2"))
+
+    assert leading.current() == cr
+    assert not leading.finished
 
 
 async def test_a_cr_that_is_released_while_others_keep_it_makes_way_for_the_next() -> None:

@@ -25,7 +25,7 @@ class Leading:
         self, store: Store[BtpOperator], is_fixed: Callable[[], bool], unreadable: Container[ObjectKey] = ()
     ) -> None:
         self.finished: set[str] = set()
-        """UIDs of CRs whose module is gone; the cache may still show them. Add to it with `finish`."""
+        """UIDs of CRs whose module is gone and which the cache still shows. Add to it with `finish`."""
         self._store = store
         self._is_fixed = is_fixed
         self._unreadable = unreadable
@@ -48,7 +48,9 @@ class Leading:
 
     def finish(self, operator: BtpOperator) -> None:
         """The module of this CR is gone: it does not lead any more."""
-        self.finished.add(operator.metadata.uid)
+        shown = self._store.get(operator.key)
+        if shown is not None and shown.metadata.uid == operator.metadata.uid:
+            self.finished.add(operator.metadata.uid)
         self._known_by = None
 
     def invalidate(self) -> None:
@@ -58,6 +60,8 @@ class Leading:
     def take(self, delta: Delta[BtpOperator]) -> None:
         """Follow a change of a CR."""
         known, new = self._known, delta.new
+        if new is None:  # restored from a backup, it returns with its uid, and its module is to be there again
+            self.finished.discard(delta.latest.metadata.uid)
         if self._known_by is None:
             return
         if known is None or delta.latest.metadata.uid != known.metadata.uid:
