@@ -11,13 +11,15 @@ import pytest
 from tests.unit.cap.domain.given import SETTINGS, domain, live, reference, world
 
 from stellwerk.api.core import Pod
+from stellwerk.api.gardener import GardenerCertificate
+from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import Unreachable
+from stellwerk.kube.types.errors import Conflict, Status, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, Unstructured
+from stellwerk.kube.types.model import JsonObject, Kind, PartialObjectMetadata, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap.domain import dns, ingress, plan, resources, watches
@@ -25,7 +27,7 @@ from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.pace import Pace, Paces
 from stellwerk.operators.cap.domain.plan import DomainSnapshot
-from stellwerk.operators.cap.domain.reconcile import DomainReconciler
+from stellwerk.operators.cap.domain.reconcile import AGAIN_SECONDS, DomainReconciler
 from stellwerk.operators.cap.domain.resources import DnsRecord
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
@@ -164,6 +166,38 @@ async def test_the_first_write_of_many_dns_entries_does_not_hold_up_others() -> 
             await DomainWriter(objects).apply(subject, {}, plan.sorted_out(wanted), ObservedState())
 
     assert await least_stall(write) < LONGEST_STALL_SECONDS
+
+
+class Occupied:
+    """An API server where an object of another owner, which is being deleted, has the name of each of ours."""
+
+    async def find(self, _: object, name: str, namespace: str) -> Unstructured:
+        ending: JsonObject = {"deletionTimestamp": "2026-05-01T12:00:00Z", "finalizers": ["example.com/held"]}
+        return Unstructured.of({"metadata": {"name": name, "namespace": namespace, "uid": "other", **ending}})
+
+    async def apply(self, *_: object, **__: object) -> None:
+        raise Conflict(Status(code=409, reason="Conflict"))
+
+
+@pytest.mark.parametrize("kind", [GardenerCertificate, NetworkPolicy])
+async def test_a_domain_looks_again_for_the_end_of_an_object_that_no_cache_shows(kind: type[Kind]) -> None:
+    subject = domain(dns_mode=DNSMode.NONE, dns_target="lb.example.com")
+    caches = await caches_of(subject, subdomains=0)
+    informer = caches.children[kind.resource]
+    assert informer.store.all()
+    informer.take(Synced((), "2"))
+    client, clock = cast(Any, Occupied()), FakeClock()
+    objects = HashedObjects(client=client, clock=clock, informers={}, on_throttled=lambda _: None)
+    parts = DomainReconciler(
+        client=client,
+        clock=clock,
+        caches=caches,
+        writer=DomainWriter(objects),
+        settings=SETTINGS,
+        renderer=cast(Any, None),
+    )
+
+    assert (await parts.begin(subject).run()).delay_seconds == AGAIN_SECONDS
 
 
 async def test_a_domain_that_is_not_ready_reports_a_missing_ingress_gateway_at_once() -> None:

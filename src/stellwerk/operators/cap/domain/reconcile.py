@@ -45,8 +45,10 @@ from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity
 R = TypeVar("R")
 
 PROCESSING = "Processing domain resources"
-REFUSED_SECONDS = 60.0
-"""How soon to try again to write a network policy that was refused: nothing shows when a quota has room."""
+AGAIN_SECONDS = 60.0
+"""How soon to try again what may change without an event: that a quota has room for a network policy, or that an object
+of another owner, which no cache shows, has left the name of ours.
+"""
 _TEMPLATES = "dnsTemplates"
 
 Reported: TypeAlias = frozenset[tuple[DomainEvent, str, str]]
@@ -204,7 +206,7 @@ class DomainPass:
             return Next.now()
         unready = await compute(lambda: plan.unready(snapshot.live, wanted.resources))
         answer = self._assessed(written.waits, unready)
-        return replace(answer, delay_seconds=REFUSED_SECONDS) if written.refused_policies else answer
+        return replace(answer, delay_seconds=AGAIN_SECONDS) if written.refused_policies or written.waits else answer
 
     async def _ingress(self) -> tuple[str, str] | Next[DomainStatus]:
         """The namespace of the ingress gateway, and the DNS target; an answer where the domain stays as it is.

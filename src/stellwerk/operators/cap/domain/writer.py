@@ -57,8 +57,9 @@ class DomainWriter:
             alone, owner = Written(), ownership_of(domain, kept_by_label=False)
             await self.objects.apply(owner, {policy.address: (policy.desired, policy.hash)}, live, memory, alone)
             written.is_changed |= alone.is_changed
-            if alone.unmet and not alone.obstacles & _NAMESPACE_GOES:  # nothing is reached in a namespace that goes
-                written.refused_policies[policy.address.key.namespace] = "; ".join(alone.unmet)
+            unmet = [*alone.unmet, *alone.waits]
+            if unmet and not alone.obstacles & _NAMESPACE_GOES:  # nothing is reached in a namespace that goes
+                written.refused_policies[policy.address.key.namespace] = "; ".join(unmet)
         return written
 
     async def delete(self, objects: Collection[tuple[Address, Live]]) -> bool:
