@@ -272,6 +272,25 @@ async def test_a_conflict_that_no_change_has_caused_loses_no_callback(proxy: Fau
     assert {callback.body["status"] for callback in await shop.registries.received()} == {"SUCCEEDED"}
 
 
+@pytest.mark.req("R-203", "R-308")
+@pytest.mark.parametrize("is_repeated", [False, True])
+async def test_a_conflict_that_no_change_has_caused_leaves_no_payload_without_an_owner(
+    proxy: FaultProxy, shop: Bookshop, serving: Serving, is_repeated: bool
+) -> None:
+    """`is_repeated`: an earlier request has written the payload, and then no tenant."""
+    if is_repeated:
+        created = requests("create", CAPTenant.resource.group_resource, namespace=shop.namespace)
+        with proxy.on_requests(created, AnswerInstead(500), always):
+            assert (await shop.subscribe(callback="")).status == 406
+        await serving.settled(shop.client)
+        assert len(await shop.contexts()) == 1
+    with proxy.on_requests(requests("patch", "secrets", namespace=shop.namespace), AnswerInstead(409), nth(1, 3)):
+        assert (await shop.subscribe(callback="")).message == "resource created successfully"
+    (payload,) = await shop.contexts()
+    assert payload.metadata.controller is not None
+    assert payload.metadata.controller.uid == (await shop.tenant()).metadata.uid
+
+
 @pytest.mark.req("R-307", "R-308")
 @pytest.mark.parametrize("ends", ["deleted", "failed"])
 async def test_a_promise_that_ends_while_the_tenant_is_being_made_begins_again(

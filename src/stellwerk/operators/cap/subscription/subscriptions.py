@@ -6,7 +6,6 @@ change, and a write that finds its object already there goes on with it.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ CREATED = "resource created successfully"
 UPDATED = "resource updated successfully"
 EXISTS = "resource exists"
 _ATTEMPTS = 5
-"""To write a promise that others write at the same time."""
+"""To write what others write at the same time."""
 
 _log = logging.getLogger(__name__)
 
@@ -168,9 +167,9 @@ class Subscriptions:
                 existing = await self.client.find(metadata_of(Secret), name, namespace)
             if existing is None or not subscription_objects.may_hold_payload(existing, subscription.tenant_id, tenants):
                 continue
-            patch = _payload(subscription, payload, existing.metadata.uid)
-            with contextlib.suppress(NotFound, Conflict):  # replaced meanwhile
-                return await self.client.patch(metadata_of(Secret), name, namespace, patch)
+            written = await self._changed(existing, _payload(subscription, payload, existing.metadata.uid))
+            if written is not None:
+                return written
         raise CannotSubscribe("the names for the payload of this tenant are taken by others")
 
     async def _written_context(
@@ -184,9 +183,9 @@ class Subscriptions:
         elif secret is not None and not subscription_objects.may_be_payload_of(tenant, secret):
             _log.warning("Secret %s is not the payload of CAPTenant %s, which gets another one", context, tenant.key)
         elif secret is not None:
-            with contextlib.suppress(NotFound, Conflict):  # deleted or replaced meanwhile
-                patch = _payload(subscription, payload, secret.metadata.uid)
-                return await self.client.patch(metadata_of(Secret), context, namespace, patch)
+            written = await self._changed(secret, _payload(subscription, payload, secret.metadata.uid))
+            if written is not None:
+                return written
         return await self._ensure_context(application, subscription, payload, (tenant.metadata.name,))
 
     async def own_context(self, tenant: CAPTenant, written: HasMetadata | None = None) -> None:
@@ -201,10 +200,29 @@ class Subscriptions:
         secret = written or await self._named(namespace, name)
         if secret is None or not subscription_objects.may_be_payload_of(tenant, secret):
             return
-        patch = MergePatch(subscription_objects.owned_by(tenant, secret))
-        with contextlib.suppress(NotFound, Conflict):  # deleted or replaced meanwhile
-            owned = await self.client.patch(metadata_of(Secret), name, namespace, patch)
+        owned = await self._changed(secret, MergePatch(subscription_objects.owned_by(tenant, secret)))
+        if owned is not None:
             self.directory.contexts.expect(owned.key, owned.metadata.resource_version)
+
+    async def _changed(self, secret: HasMetadata, patch: MergePatch) -> HasMetadata | None:
+        """This very Secret with a change; None where it was deleted or replaced meanwhile. Raises ApiError.
+
+        The API server answers with a conflict for want of a free moment, too, and then nothing else would try again.
+        """
+        view, (namespace, name) = metadata_of(Secret), secret.key
+        attempts_left = _ATTEMPTS
+        while True:
+            attempts_left -= 1
+            try:
+                return await self.client.patch(view, name, namespace, patch)
+            except NotFound:
+                return None
+            except Conflict:
+                there = await self.client.find(view, name, namespace)
+                if there is None or there.metadata.uid != secret.metadata.uid:
+                    return None
+                if not attempts_left:
+                    raise
 
     async def _named(self, namespace: str, name: str) -> HasMetadata | None:
         """The Secret that a tenant names: as the cache shows it, which has those with the label of a tenant only."""
