@@ -12,16 +12,16 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import msgspec
 import pytest
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import Forbidden, Status, TooManyRequests, Unreachable
+from stellwerk.kube.types.errors import Conflict, Forbidden, Status, TooManyRequests, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef, Resource
-from stellwerk.kube.types.model import HasMetadata, Kind
+from stellwerk.kube.types.model import HasMetadata, Kind, Unreadable
 from stellwerk.kube.types.object_meta import ObjectMeta, Record
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.runtime.cache.informer import Informer
@@ -689,5 +689,32 @@ async def test_a_memo_ends_with_its_object_and_a_successor_of_the_name_gets_a_ne
     await eventually(lambda: memos.of(stone(1).key) == ["1", "1"], within=20)
     stones.take(Changed(successor))
     await eventually(lambda: memos.of(stone(1).key) == ["new"], within=20)
+    controller.stop()
+    await running
+
+
+@pytest.mark.req("R-510")
+async def test_that_an_object_cannot_be_read_is_reported_again_after_a_conflict_that_no_change_has_caused() -> None:
+    reports: list[str] = []
+
+    class Busy:
+        async def patch(self, _: object, name: str, *__: object, **___: object) -> None:
+            reports.append(name)
+            if len(reports) == 1:
+                raise Conflict(Status(code=409, reason="Conflict"))
+
+    stones = Informer(nowhere(), Stone)
+    odd = Unreadable(Stone.resource, stone(1).metadata, "spec: invalid")
+    stones.take(Synced((), "1", (odd,)))
+    controller = Controller(
+        "stones",
+        stones,
+        Watcher(enough=0),
+        write_status=StatusWriter(client=cast(Any, Busy())),
+        explain_unreadable=lambda each: {"message": each.why},
+        backoff=Backoff(first_seconds=0.01, limit_seconds=0.1),
+    )
+    running = asyncio.create_task(controller.run())
+    await eventually(lambda: not controller.queue.failures(odd.key) and len(reports) == 2, within=20)
     controller.stop()
     await running

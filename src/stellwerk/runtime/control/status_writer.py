@@ -101,8 +101,9 @@ class StatusWriter:
     async def merge(self, obj: Unreadable, fields: JsonObject) -> None:
         """Set these fields of the status of an object that cannot be decoded; all others stay. Raises ApiError.
 
-        Nothing happens where the object is gone or was replaced. Where conditions are kept, a change since they were
-        read is a Conflict: a pass that was under way may have written the one that others decide by.
+        Nothing happens where the object is gone. Where conditions are kept, a change since they were read is a
+        Conflict: a pass that was under way may have written the one that others decide by. Each Conflict is raised: the
+        API server answers with one for want of a free moment, too, and then no change follows.
         """
         metadata = obj.metadata
         identity: JsonObject = {"uid": metadata.uid}
@@ -114,8 +115,7 @@ class StatusWriter:
             fields = {**fields, **kept, "conditions": _with_others(kept.get("conditions"), fields["conditions"])}
             identity["resourceVersion"] = live.metadata.resource_version
         patch = MergePatch({"metadata": identity, "status": fields})
-        expected = (NotFound,) if self.keeps_conditions else (NotFound, Conflict)
-        with contextlib.suppress(*expected):
+        with contextlib.suppress(NotFound):
             await self.client.patch(
                 metadata_of(obj.resource),
                 metadata.name,
