@@ -151,6 +151,26 @@ async def test_a_subscription_to_an_application_that_cannot_be_read_is_not_calle
     assert len(await shop.tenants()) == 1
 
 
+@pytest.mark.req("R-307", "R-510")
+async def test_the_callback_is_sent_as_soon_as_an_application_can_be_read_that_could_not_at_the_start(
+    proxy: FaultProxy, shop: Bookshop, serving: Serving
+) -> None:
+    assert (await shop.subscribe()).status == 202
+    await shop.promises_show("pending")
+    await serving.stop()
+    await shop.shows("Ready")
+    with proxy.on_requests(requests("list", CAPApplication.resource.group_resource), Unreadable(shop.namespace)):
+        await serving.start()
+        await serving.settled(shop.client)
+    await shop.promises_show("pending")
+
+    await shop.apply(annotations={"example.com/corrected": "true"})
+
+    await shop.promises_show("delivered")
+    (callback,) = await shop.registries.received()
+    assert callback.body["status"] == "SUCCEEDED"
+
+
 @pytest.mark.req("R-307", "R-507")
 async def test_a_copied_label_of_an_application_that_cannot_be_read_keeps_no_subscription_from_ending(
     proxy: FaultProxy, shop: Bookshop, neighbour: Bookshop, serving: Serving

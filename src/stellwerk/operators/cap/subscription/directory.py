@@ -33,6 +33,8 @@ _BY_GUID = "guid"
 """Index of tenants and promises: the id of the subscription."""
 _BY_STATE = "state"
 """Index of promises."""
+_BY_NAMESPACE = "namespace"
+"""Index of promises that are pending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Directory:
         found.promises.store.add_index(_BY_TENANT_ID, _tenant_ids)
         found.promises.store.add_index(_BY_GUID, _guid)
         found.promises.store.add_index(_BY_STATE, lambda each: (each.state,))
+        found.promises.store.add_index(_BY_NAMESPACE, _pending_namespace)
         return found
 
     @property
@@ -124,6 +127,10 @@ class Directory:
         promises = self.promises.store
         return sorted({each.key for value in _tenant_ids(obj) for each in promises.by(_BY_TENANT_ID, value)}, key=str)
 
+    def pending_in(self, namespace: str) -> list[ObjectKey]:
+        """The promises in the namespace of an application that wait for an operation, or are to be delivered."""
+        return [each.key for each in self.promises.store.by(_BY_NAMESPACE, namespace)]
+
     def ends_of(self, guid: str, namespace: str) -> list[Promise]:
         """The ends of a subscription that its registry has asked for within the last day.
 
@@ -147,6 +154,10 @@ def _tenant_ids(obj: CAPTenant | PromiseSecret) -> tuple[str, ...]:
     if isinstance(obj, CAPTenant):
         ids.add(obj.spec.tenant_id)
     return tuple(f"{obj.metadata.namespace}/{each}" for each in sorted(ids - {""}))
+
+
+def _pending_namespace(secret: PromiseSecret) -> tuple[str, ...]:
+    return (secret.metadata.namespace,) if secret.state == promise.PENDING else ()
 
 
 def _guid(obj: CAPTenant | PromiseSecret) -> tuple[str, ...]:

@@ -190,6 +190,10 @@ def _callbacks(
         clock=manager.clock,
     )
     controller.watches(directory.tenants, lambda delta: directory.promises_of(delta.latest))
+    # After a start an application that cannot be decoded hides its tenants from its promises, until it is corrected.
+    controller.watches(
+        directory.applications, lambda delta: [] if delta.old else directory.pending_in(delta.key.namespace)
+    )
     controller.watches(directory.promises, lambda delta: [] if delta.old else directory.promises_of(delta.latest))
     manager.add_controller(controller)
     return controller

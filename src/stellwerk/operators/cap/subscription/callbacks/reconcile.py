@@ -1,8 +1,9 @@
 """The passes over promises: wait for the end of an operation, store the answer, deliver it.
 
 Everything is decided from what the cluster has now: a pass after a restart is like any other. A pass is woken by the
-tenant and by the promise itself. Only the leader passes over promises; and an answer is stored on
-condition that the promise is as it was read, so a former leader can never store a second one.
+tenant, by the promise itself, and by an application that was not known before. Only the leader passes over promises;
+and an answer is stored on condition that the promise is as it was read, so a former leader can never store a second
+one.
 """
 
 from __future__ import annotations
