@@ -41,6 +41,7 @@ from stellwerk.testing.servers.tls_server import Handler, TlsServer
 LOOPBACK = EgressRules(networks=(ip_network("127.0.0.0/8"),))
 TOKEN = json.dumps({"access_token": "a-token-that-nobody-may-see"}).encode()
 REFUSAL = json.dumps({"error": "invalid_client", "error_description": "canary-clientsecret is wrong"}).encode()
+UNREAD = credentials.unreadable(ObjectKey("kyma-system", "sap-btp-manager"), "the API server is away")
 
 
 class Asking(TlsServer):
@@ -223,6 +224,29 @@ async def test_without_an_interval_a_cr_or_a_complete_secret_nothing_is_asked(wo
     await world.passes(seconds=0)
     assert not world.double.asked
     assert world.reports == [None]
+
+
+async def test_a_secret_that_could_not_be_read_is_read_again_after_a_minute_without_a_change(world: World) -> None:
+    world.problem = UNREAD
+    running = asyncio.create_task(world.check.run())
+    await world.clock.until_sleeping(within=10)
+    world.problem = None
+    await world.clock.advance(64)
+    await eventually(lambda: bool(world.reports), describe="it asks")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_secret_that_could_not_be_read_for_a_moment_is_nobodys_news(world: World) -> None:
+    world.double.status, world.double.body = 401, REFUSAL
+    await world.passes(seconds=0)
+    world.problem = UNREAD
+    await world.passes(seconds=1)
+    world.problem = None
+    await world.passes(seconds=64)
+    assert world.reports == [CredentialsVerdict.REFUSED] * 2
+    assert world.reasons == ["CredentialsRefused"]
 
 
 async def test_it_asks_when_it_is_switched_on_and_a_server_that_hangs_holds_up_no_stop(world: World) -> None:

@@ -2,9 +2,9 @@
 
 A binding of SAP Service Manager that a user deletes in the cockpit leaves credentials behind that look as good as
 ever: the module is Ready, and every service instance fails. With `CredentialCheckInterval` a token is asked for at that
-interval, at once when the credentials change, and after a minute where no answer came. The result is reported by Events
-on the BtpOperator, one when it changes and not one for each question, and by two metrics. The condition stays as it is:
-the module works, and Lifecycle Manager acts on its state.
+interval, at once when the credentials change, and after a minute where no answer came or the Secret could not be read.
+The result is reported by Events on the BtpOperator, one when it changes and not one for each question, and by two
+metrics. The condition stays as it is: the module works, and Lifecycle Manager acts on its state.
 
 It runs outside of the reconcile workers, so a slow server delays no pass; only the leader asks. The address is the
 Secret's, so the rules for addresses that others wrote hold: https alone, no redirects, and never our own loopback or a
@@ -158,6 +158,9 @@ class CredentialCheck:
             return
         operator = self._leader()
         found = await self._credentials() if operator is not None and not operator.metadata.is_terminating else None
+        if isinstance(found, SecretProblem) and found.may_pass:
+            self._due = self._clock.monotonic() + self._pause_seconds(silent=True)
+            return
         if operator is None or not isinstance(found, BtpCredentials):
             self._asked = self._due = None
             return
@@ -176,7 +179,7 @@ class CredentialCheck:
         """`others`: these are not the credentials of the question before."""
         silent = answer.verdict is CredentialsVerdict.UNANSWERED
         self._silences = self._silences + 1 if silent else 0
-        self._due = self._clock.monotonic() + self._pause_seconds(silent)
+        self._due = self._clock.monotonic() + self._pause_seconds(silent=silent)
         self._report(answer.verdict)
         refused_too = others and answer.verdict is CredentialsVerdict.REFUSED
         if (answer.verdict is self._known and not refused_too) or self._silences == 1:
@@ -205,7 +208,7 @@ class CredentialCheck:
             case _:
                 return None
 
-    def _pause_seconds(self, silent: bool) -> float:
+    def _pause_seconds(self, *, silent: bool) -> float:
         interval = self._settings().credential_check_interval.total_seconds()
         return (min(interval, RETRY_SECONDS) if silent else interval) * (1.0 + random.uniform(-JITTER, JITTER))
 
