@@ -165,10 +165,13 @@ class CredentialCheck:
             self._asked = self._due = None
             return
         request = TokenRequest.of(found.operand_data)
-        if request != self._asked or self._due is None or self._clock.monotonic() >= self._due:
-            answer = await self._server.ask(request)
-            others, self._asked = request != self._asked, request
-            self._take(operator, answer, others=others)
+        now = self._clock.monotonic()
+        if request == self._asked and self._due is not None and now < self._due:
+            self._due = min(self._due, now + self._pause_seconds(silent=False))  # the interval may be shorter now
+            return
+        answer = await self._server.ask(request)
+        others, self._asked = request != self._asked, request
+        self._take(operator, answer, others=others)
 
     def _forget(self) -> None:
         self._asked = self._due = self._known = None
