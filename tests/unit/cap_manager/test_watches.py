@@ -1,16 +1,22 @@
-"""Which pods the manager watches."""
+"""What the manager watches, and what wakes a CAPOperator."""
 
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 
 from stellwerk.api.core import Pod, Service
 from stellwerk.delivery.sets.served_apis import ServedApis
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import metadata_of
-from stellwerk.kube.watch.watch_states import Synced
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
 from stellwerk.operators.cap_manager import watches
+from stellwerk.operators.cap_manager.api import OWNER_ID, CAPOperator
 from stellwerk.operators.cap_manager.watches import ISTIO_SYSTEM, PODS_THAT_RUN
 from stellwerk.runtime.process.manager import Manager
 
@@ -27,3 +33,30 @@ async def test_the_pods_of_a_former_gateway_are_watched_no_longer() -> None:
         assert await asyncio.wait_for(looking, 5) == ((), ())
     watched = [each.selection for each in manager.home.informers if each.view.resource == Pod.resource]
     assert [(each.labels, each.fields) for each in watched] == [("istio=gateway-29", PODS_THAT_RUN)]
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+async def test_each_change_of_a_definition_of_others_has_the_kinds_of_the_cluster_looked_at(is_own: bool) -> None:
+    """An update may bring another version of a kind; the chart's own definitions do not count."""
+    manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
+    apis = ServedApis(manager.clock, were_asked_for=True)
+    seen = watches.watches(manager, apis)
+    woken: list[str] = []
+    queue = SimpleNamespace(add=lambda key: woken.append(key.name))
+    seen.controllers.append(cast(Any, SimpleNamespace(queue=queue)))
+    seen.capoperators.take(Synced((CAPOperator(metadata=ObjectMeta(name="cap", namespace="here", uid="u")),), "1"))
+    woken.clear()
+
+    def definition(version: int) -> PartialObjectMetadata:
+        labels = {OWNER_ID: "cap"} if is_own else {}
+        name = "servicemonitors.monitoring.coreos.com"
+        return PartialObjectMetadata(
+            metadata=ObjectMeta(name=name, uid="d", resource_version=str(version), labels=labels)
+        )
+
+    seen.definitions.take(Synced((), "1"))
+    for change in (Changed(definition(2)), Changed(definition(3)), Removed(definition(4))):
+        apis.doubted_until = 0.0
+        seen.definitions.take(change)
+        assert (apis.doubted_until > 0.0) is not is_own
+    assert woken == ([] if is_own else ["cap"] * 3)

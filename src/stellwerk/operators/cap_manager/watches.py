@@ -89,8 +89,11 @@ class Watches:
             self.wake_all()
 
     def _on_definition(self, delta: Delta[PartialObjectMetadata]) -> None:
-        """The chart asks which kinds the cluster serves. The kinds that it brings itself do not count."""
-        if OWNER_ID not in delta.latest.metadata.labels and (delta.old is None or delta.new is None):
+        """The chart asks which kinds the cluster serves. The kinds that it brings itself do not count.
+
+        An update may bring another version of a kind, and its status shows when the kind is served.
+        """
+        if OWNER_ID not in delta.latest.metadata.labels:
             self.apis.changed()
             self.wake_all()
 
