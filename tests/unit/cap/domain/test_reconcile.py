@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
@@ -23,7 +24,7 @@ from stellwerk.kube.types.model import JsonObject, Kind, PartialObjectMetadata, 
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap.domain import dns, ingress, plan, resources, watches
-from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
+from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem, NotWritten
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.pace import Pace, Paces
 from stellwerk.operators.cap.domain.plan import DomainSnapshot
@@ -35,7 +36,7 @@ from stellwerk.operators.cap.hashed_objects import HashedObjects
 from stellwerk.operators.cap.kinds.application import DomainRef
 from stellwerk.operators.cap.kinds.domain import DNSMode, Domain, DomainStatus
 from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.reconciler import Next
+from stellwerk.runtime.reconciler import Next, Retry
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, least_stall
 from stellwerk.testing.clock import FakeClock
 
@@ -203,6 +204,19 @@ async def test_a_domain_looks_again_for_the_end_of_an_object_that_no_cache_shows
 async def test_a_domain_that_is_not_ready_reports_a_missing_ingress_gateway_at_once() -> None:
     with pytest.raises(IngressProblem, match="no matching ingress gateway pods"):
         await reconciler(FakeClock()).begin(shown("Processing")).run()
+
+
+async def test_a_domain_whose_label_a_mutating_webhook_removes_says_so_and_is_tried_again() -> None:
+    bare = domain(meta={"labels": {}})
+
+    class Webhook:
+        async def patch(self, *_: object, **__: object) -> Domain:
+            return bare
+
+    parts = replace(reconciler(FakeClock()), client=cast(Any, Webhook()))
+    with pytest.raises(NotWritten, match=r"a mutating webhook removes .* metadata\.labels") as raised:
+        await parts.begin(bare).run()
+    assert raised.value.retry is Retry.BACKOFF
 
 
 async def test_a_host_that_is_no_dns_name_is_reported_before_anything_is_looked_for() -> None:

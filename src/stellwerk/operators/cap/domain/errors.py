@@ -2,7 +2,7 @@
 
 DomainProblem         only a change of an object helps: a template that fails, a kind that is missing
 ├── IngressProblem    the ingress gateway or the DNS target cannot be found
-└── NotWritten        the API server refused an object; tried again with back-off
+└── NotWritten        the API server refused an object, or changed it; tried again with back-off
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ class IngressProblem(DomainProblem):
 
 
 class NotWritten(DomainProblem):
-    """The API server refused an object."""
+    """The API server refused an object, or took it otherwise than it was written."""
 
     retry = Retry.BACKOFF

@@ -124,8 +124,13 @@ class DomainPass:
             snapshot = replace(snapshot, domain=self._domain)
             step = plan.next_step(snapshot)
         match step:
-            case plan.Rest() | plan.Prepare():
+            case plan.Rest():
                 return Next.done()
+            case plan.Prepare(lacking):
+                fields = " and ".join(f"metadata.{field}" for field in lacking)
+                raise NotWritten(
+                    f"a mutating webhook removes what the operator writes to {fields}: correct the webhook"
+                )
             case plan.Begin():
                 return Next.now(self._status(DomainState.PROCESSING, DomainReason.Processing, PROCESSING))
             case plan.ReportDuplicates():
