@@ -167,7 +167,7 @@ class Subscriptions:
                 existing = await self.client.find(metadata_of(Secret), name, namespace)
             if existing is None or not subscription_objects.may_hold_payload(existing, subscription.tenant_id, tenants):
                 continue
-            written = await self._changed(existing, _payload(subscription, payload, existing.metadata.uid))
+            written = await patched(self.client, existing, _payload(subscription, payload, existing.metadata.uid))
             if written is not None:
                 return written
         raise CannotSubscribe("the names for the payload of this tenant are taken by others")
@@ -183,7 +183,7 @@ class Subscriptions:
         elif secret is not None and not subscription_objects.may_be_payload_of(tenant, secret):
             _log.warning("Secret %s is not the payload of CAPTenant %s, which gets another one", context, tenant.key)
         elif secret is not None:
-            written = await self._changed(secret, _payload(subscription, payload, secret.metadata.uid))
+            written = await patched(self.client, secret, _payload(subscription, payload, secret.metadata.uid))
             if written is not None:
                 return written
         return await self._ensure_context(application, subscription, payload, (tenant.metadata.name,))
@@ -200,29 +200,9 @@ class Subscriptions:
         secret = written or await self._named(namespace, name)
         if secret is None or not subscription_objects.may_be_payload_of(tenant, secret):
             return
-        owned = await self._changed(secret, MergePatch(subscription_objects.owned_by(tenant, secret)))
+        owned = await patched(self.client, secret, MergePatch(subscription_objects.owned_by(tenant, secret)))
         if owned is not None:
             self.directory.contexts.expect(owned.key, owned.metadata.resource_version)
-
-    async def _changed(self, secret: HasMetadata, patch: MergePatch) -> HasMetadata | None:
-        """This very Secret with a change; None where it was deleted or replaced meanwhile. Raises ApiError.
-
-        The API server answers with a conflict for want of a free moment, too, and then nothing else would try again.
-        """
-        view, (namespace, name) = metadata_of(Secret), secret.key
-        attempts_left = _ATTEMPTS
-        while True:
-            attempts_left -= 1
-            try:
-                return await self.client.patch(view, name, namespace, patch)
-            except NotFound:
-                return None
-            except Conflict:
-                there = await self.client.find(view, name, namespace)
-                if there is None or there.metadata.uid != secret.metadata.uid:
-                    return None
-                if not attempts_left:
-                    raise
 
     async def _named(self, namespace: str, name: str) -> HasMetadata | None:
         """The Secret that a tenant names: as the cache shows it, which has those with the label of a tenant only."""
@@ -282,6 +262,31 @@ class Subscriptions:
             else:
                 self.directory.promises.expect(made.key, made.metadata.resource_version)
                 return
+
+
+async def patched(
+    client: Client, secret: HasMetadata, patch: MergePatch, *, if_unchanged: bool = False
+) -> HasMetadata | None:
+    """This very Secret with a change; None where it was deleted or replaced meanwhile. Raises ApiError.
+
+    The patch names the uid; with `if_unchanged` also the resourceVersion, and None may mean that others have changed
+    the Secret. The API server answers with a conflict for want of a free moment, too: then it is asked again.
+    """
+    view, seen = metadata_of(Secret), secret.metadata
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        try:
+            return await client.patch(view, seen.name, seen.namespace, patch)
+        except NotFound:
+            return None
+        except Conflict:
+            found = await client.find(view, seen.name, seen.namespace)
+            if found is None or found.metadata.uid != seen.uid:
+                return None
+            if if_unchanged and found.metadata.resource_version != seen.resource_version:
+                return None
+            if not attempts_left:
+                raise
+    return None
 
 
 def _refuse_terminating(tenant: CAPTenant | None) -> None:

@@ -18,12 +18,9 @@ from functools import partial
 
 import msgspec
 
-from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import Conflict, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import metadata_of
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -36,7 +33,7 @@ from stellwerk.operators.cap.subscription.callbacks.promise import Promise, Prom
 from stellwerk.operators.cap.subscription.callbacks.registry import Attempt, Delivery, RegistryClient, is_usable
 from stellwerk.operators.cap.subscription.directory import Directory
 from stellwerk.operators.cap.subscription.services import ServiceReader
-from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
+from stellwerk.operators.cap.subscription.subscriptions import Subscriptions, patched
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control.controller import EventSink
@@ -46,8 +43,6 @@ from stellwerk.runtime.supervision.backoff import Backoff
 ACTION = "SubscriptionCallback"
 """The action of Events about callbacks."""
 _BACKOFF = Backoff(first_seconds=2.0, limit_seconds=120.0, jitter=0.2)
-_LOOK_AGAIN_SECONDS = 1.0
-"""When a promise that could not be written is looked at without a change; a change comes sooner, as a rule."""
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +107,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             await self.subscriptions.drop_context(secret.metadata.namespace, found.tenant_id, found.guid)
         body = await self._body(secret, found, tenant, succeeded=succeeded)
         concluded = msgspec.structs.replace(found, body=body, concluded=now)
-        return Next.now() if await self._store(secret, concluded) else Next.after(_LOOK_AGAIN_SECONDS)
+        return Next.now() if await self._store(secret, concluded) else Next.done()
 
     async def _body(self, secret: PromiseSecret, found: Promise, tenant: CAPTenant | None, *, succeeded: bool) -> str:
         if found.operation is not Operation.PROVISIONING:
@@ -183,7 +178,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
 
     async def _end(self, secret: PromiseSecret, tried: Promise, state: str, result: str) -> Next[NoStatus]:
         if not await self._store(secret, msgspec.structs.replace(tried, not_before=None), state):
-            return Next.after(_LOOK_AGAIN_SECONDS)
+            return Next.done()
         self.counts.ended(tried.operation, result)
         if state == promise.FAILED:
             text = f"{_title(tried)} was {result} after {tried.attempts} attempts: {tried.problem}"
@@ -196,11 +191,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
     # ---- what the cluster has
 
     async def _store(self, secret: PromiseSecret, changed: Promise, state: str = promise.PENDING) -> bool:
-        """Write a promise that no other client has changed. Returns whether it was written.
-
-        Where it was not, a change of it wakes the promise as a rule. But the API server may answer with a conflict for
-        want of a free moment, too.
-        """
+        """Write a promise that no other client has changed. Whether it was written; else its change wakes it."""
         metadata = secret.metadata
         patch = MergePatch(
             {
@@ -212,9 +203,8 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
                 "data": promise.data_of(changed),
             }
         )
-        try:
-            written = await self.client.patch(metadata_of(Secret), metadata.name, metadata.namespace, patch)
-        except (Conflict, NotFound):
+        written = await patched(self.client, secret, patch, if_unchanged=True)
+        if written is None:
             return False
         self.directory.promises.expect(secret.key, written.metadata.resource_version)
         return True
