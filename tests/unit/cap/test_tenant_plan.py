@@ -29,6 +29,7 @@ from stellwerk.operators.cap.tenant.plan import (
     Start,
     TenantSnapshot,
     forwarded,
+    is_forwarded_later,
 )
 
 K = TypeVar("K", CAPTenant, CAPTenantOperation)
@@ -262,30 +263,34 @@ def test_an_operation_that_runs_again_on_request_is_under_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tenant", "handled", "operation", "expected"),
+    ("tenant", "handled", "operation", "acted", "expected", "later"),
     [
-        ("1", "", "", "tenant:1"),
-        ("1", "", "mine", "tenant:1"),
-        ("2", "1", "tenant:1", "tenant:2"),
-        ("1", "", "tenant:1", "nothing"),
-        ("1", "1", "tenant:1", "nothing"),
-        ("", "1", "tenant:1", None),
-        ("", "", "tenant:1", None),
-        ("", "", "mine", "nothing"),
-        ("", "", "", "nothing"),
+        ("1", "", "", "", "tenant:1", False),
+        ("1", "", "mine", "mine", "tenant:1", False),
+        ("2", "1", "tenant:1", "tenant:1", "tenant:2", False),
+        ("1", "", "tenant:1", "tenant:1", "nothing", False),
+        ("1", "1", "tenant:1", "tenant:1", "nothing", False),
+        ("1", "", "", "tenant:1", "nothing", True),
+        ("", "1", "tenant:1", "tenant:1", None, False),
+        ("", "", "tenant:1", "tenant:1", None, False),
+        ("", "", "", "tenant:1", "nothing", False),
+        ("", "", "mine", "mine", "nothing", False),
+        ("", "", "", "", "nothing", False),
     ],
 )
 def test_a_request_of_a_tenant_comes_to_its_operation_and_goes_with_it_so_that_it_may_come_again(
-    tenant: str, handled: str, operation: str, expected: str | None
+    tenant: str, handled: str, operation: str, acted: str, expected: str | None, later: bool
 ) -> None:
-    def asked(obj: K, request: str) -> K:
+    def asked(obj: K, request: str, handled: str) -> K:
         annotations = {"sme.sap.com/retry": request} if request else {}
         metadata = msgspec.structs.replace(obj.metadata, annotations=annotations)
-        return msgspec.structs.replace(obj, metadata=metadata)
+        status = msgspec.structs.replace(obj.status, last_handled_retry=handled)
+        return msgspec.structs.replace(obj, metadata=metadata, status=status)
 
-    found = asked(a_tenant("2.0.0", "bookshop-v1"), tenant)
-    found = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, last_handled_retry=handled))
-    change = forwarded(found, asked(an_operation("upgrade", "Failed"), operation))
+    found = asked(a_tenant("2.0.0", "bookshop-v1"), tenant, handled)
+    failed = asked(an_operation("upgrade", "Failed"), operation, acted)
+    assert is_forwarded_later(found, failed) is later
+    change = forwarded(found, failed)
     assert change == ({"annotations": {"sme.sap.com/retry": expected}} if expected != "nothing" else None)
 
 

@@ -513,13 +513,21 @@ def forwarded(tenant: CAPTenant, operation: CAPTenantOperation) -> JsonObject | 
     """The metadata by which a request of the tenant becomes one of its operation, distinct from a user's own.
 
     A request that is gone from the tenant goes from its operation as well, because it may come again. None where
-    there is nothing to forward.
+    there is nothing to forward, or not yet.
     """
     shown, wanted = retries.request(operation), f"{_FORWARDED}{retries.request(tenant)}"
     if retries.is_pending(tenant):
-        return {"annotations": {names.RETRY_ANNOTATION: wanted}} if shown != wanted else None
+        is_due = shown != wanted and not is_forwarded_later(tenant, operation)
+        return {"annotations": {names.RETRY_ANNOTATION: wanted}} if is_due else None
     is_gone = not retries.request(tenant) and shown.startswith(_FORWARDED)
     return {"annotations": {names.RETRY_ANNOTATION: None}} if is_gone else None
+
+
+def is_forwarded_later(tenant: CAPTenant, operation: CAPTenantOperation) -> bool:
+    """Whether a request has come again before the operation noted that it was gone. The note wakes the tenant."""
+    wanted = f"{_FORWARDED}{retries.request(tenant)}"
+    has_handled = operation.status.last_handled_retry == wanted
+    return retries.is_pending(tenant) and has_handled and retries.request(operation) != wanted
 
 
 def refusal_message(tenant: CAPTenant, error: StatusError) -> str:

@@ -59,6 +59,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         answer = await self._carry_out(seen, decision)
         if isinstance(decision, plan.Prepare | plan.Release) or not retries.is_unread(tenant):
             return answer
+        if isinstance(decision, plan.ShowFailure) and plan.is_forwarded_later(tenant, decision.operation):
+            return answer
         return replace(answer, status=retries.acknowledged(tenant, answer.status or tenant.status))
 
     async def _retry(self, seen: TenantSnapshot, failure: plan.ShowFailure) -> plan.ShowFailure | plan.AwaitOperation:
