@@ -169,7 +169,6 @@ async def test_good_credentials_are_asked_about_at_the_interval_and_nobody_is_to
     assert world.double.asked == [asked] * 2
 
 
-@pytest.mark.req("R-801")
 async def test_an_interval_that_gets_shorter_is_in_force_at_once_and_a_longer_one_after_the_next_question(
     world: World,
 ) -> None:
@@ -188,6 +187,7 @@ async def test_an_interval_that_gets_shorter_is_in_force_at_once_and_a_longer_on
     assert len(world.reports) == 3
 
 
+@pytest.mark.req("R-801")
 async def test_credentials_that_are_refused_are_told_once_and_so_is_the_end_of_it(world: World) -> None:
     await world.passes(seconds=0)
     world.double.status, world.double.body = 401, REFUSAL

@@ -36,7 +36,9 @@ async def test_the_pods_of_a_former_gateway_are_watched_no_longer() -> None:
 
 
 @pytest.mark.parametrize("is_own", [False, True])
-async def test_each_change_of_a_definition_of_others_has_the_kinds_of_the_cluster_looked_at(is_own: bool) -> None:
+async def test_each_change_of_the_spec_of_a_definition_of_others_has_the_served_kinds_looked_at(
+    is_own: bool,
+) -> None:
     """An update may bring another version of a kind; the chart's own definitions do not count."""
     manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
     apis = ServedApis(manager.clock, were_asked_for=True)
@@ -47,16 +49,22 @@ async def test_each_change_of_a_definition_of_others_has_the_kinds_of_the_cluste
     seen.capoperators.take(Synced((CAPOperator(metadata=ObjectMeta(name="cap", namespace="here", uid="u")),), "1"))
     woken.clear()
 
-    def definition(version: int) -> PartialObjectMetadata:
+    def definition(version: int, generation: int = 1) -> PartialObjectMetadata:
         labels = {OWNER_ID: "cap"} if is_own else {}
         name = "servicemonitors.monitoring.coreos.com"
         return PartialObjectMetadata(
-            metadata=ObjectMeta(name=name, uid="d", resource_version=str(version), labels=labels)
+            metadata=ObjectMeta(name=name, uid="d", resource_version=str(version), generation=generation, labels=labels)
         )
 
     seen.definitions.take(Synced((), "1"))
-    for change in (Changed(definition(2)), Changed(definition(3)), Removed(definition(4))):
+    changes: list[tuple[Changed[PartialObjectMetadata] | Removed[PartialObjectMetadata], bool]] = [
+        (Changed(definition(2)), True),
+        (Changed(definition(3)), False),
+        (Changed(definition(4, generation=2)), True),
+        (Removed(definition(5, generation=2)), True),
+    ]
+    for change, is_news in changes:
         apis.doubted_until = 0.0
         seen.definitions.take(change)
-        assert (apis.doubted_until > 0.0) is not is_own
+        assert (apis.doubted_until > 0.0) is (is_news and not is_own)
     assert woken == ([] if is_own else ["cap"] * 3)

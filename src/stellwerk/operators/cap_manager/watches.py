@@ -91,9 +91,11 @@ class Watches:
     def _on_definition(self, delta: Delta[PartialObjectMetadata]) -> None:
         """The chart asks which kinds the cluster serves. The kinds that it brings itself do not count.
 
-        An update may bring another version of a kind, and its status shows when the kind is served.
+        An update may bring another version of a kind.
         """
-        if OWNER_ID not in delta.latest.metadata.labels:
+        old, new = delta.old, delta.new
+        is_news = old is None or new is None or old.metadata.generation != new.metadata.generation
+        if is_news and OWNER_ID not in delta.latest.metadata.labels:
             self.apis.changed()
             self.wake_all()
 
