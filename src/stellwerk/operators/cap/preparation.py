@@ -63,6 +63,12 @@ def prepared(obj: K, lacking: JsonObject) -> K:
     return msgspec.structs.replace(obj, metadata=msgspec.convert(metadata, ObjectMeta))
 
 
+def removed_again(lacking: JsonObject) -> str:
+    """What to report where the object lacks this still after `write` (pure)."""
+    fields = " and ".join(f"metadata.{field}" for field in lacking)
+    return f"a mutating webhook removes what the operator writes to {fields}: correct the webhook"
+
+
 async def write(client: Client, obj: K, lacking: JsonObject, spec: JsonObject | None = None) -> K:
     """Write metadata to the very object that was seen, and return it as it is then. Raises ApiError; Conflict.
 

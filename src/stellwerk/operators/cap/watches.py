@@ -361,8 +361,16 @@ def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     _served_wakes_all(seen.virtual_services, controller)
     _wire_surroundings(controller, seen)
     controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))
-    for odd in (seen.versions, seen.operations):
-        _wakes_namespace(odd, controller)
+    _wakes_namespace(seen.versions, controller)
+
+    def on_unreadable(key: ObjectKey, odd: Unreadable | None) -> None:
+        """An operation that could never be read, and is gone, was in the way of one with its name."""
+        if odd is None and key not in seen.operations.store:
+            for tenant in seen.tenants.store.all():
+                if tenant.metadata.namespace == key.namespace:
+                    controller.queue.add(tenant.key)
+
+    seen.operations.on_unreadable(on_unreadable)
 
 
 def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:

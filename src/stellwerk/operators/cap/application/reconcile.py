@@ -14,7 +14,7 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import REFUSED, AlreadyExists
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists, UnreadableObject
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
@@ -290,13 +290,16 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             tenant = await self.client.create(CAPTenant, wanted.body)
         except AlreadyExists:
             await self._check_provider(application, wanted.key)
-            return
+            raise  # the cache is behind, or the tenant is gone again
         self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)
         await self._own_context(tenant, context)
 
     async def _check_provider(self, application: CAPApplication, key: ObjectKey) -> None:
         """Raises ApplicationFailed where the tenant with the name of the provider's is that of another application."""
-        found = await self.client.find(CAPTenant, key.name, key.namespace)
+        try:
+            found = await self.client.find(CAPTenant, key.name, key.namespace)
+        except UnreadableObject as error:
+            raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
         if found is not None and found.application_key != application.key:
             raise ApplicationFailed(
                 f"{found.ref} has the name of the provider tenant and belongs to CAPApplication "

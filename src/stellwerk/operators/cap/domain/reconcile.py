@@ -127,10 +127,7 @@ class DomainPass:
             case plan.Rest():
                 return Next.done()
             case plan.Prepare(lacking):
-                fields = " and ".join(f"metadata.{field}" for field in lacking)
-                raise NotWritten(
-                    f"a mutating webhook removes what the operator writes to {fields}: correct the webhook"
-                )
+                raise NotWritten(preparation.removed_again(lacking))
             case plan.Begin():
                 return Next.now(self._status(DomainState.PROCESSING, DomainReason.Processing, PROCESSING))
             case plan.ReportDuplicates():

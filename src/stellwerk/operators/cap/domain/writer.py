@@ -57,7 +57,7 @@ class DomainWriter:
             alone, owner = Written(), ownership_of(domain, kept_by_label=False)
             await self.objects.apply(owner, {policy.address: (policy.desired, policy.hash)}, live, memory, alone)
             written.is_changed |= alone.is_changed
-            unmet = [*alone.unmet, *alone.waits]
+            unmet = alone.unmet or (alone.waits if policy.address not in live else [])  # the end of ours is an event
             if unmet and not alone.obstacles & _NAMESPACE_GOES:  # nothing is reached in a namespace that goes
                 written.refused_policies[policy.address.key.namespace] = "; ".join(unmet)
         return written

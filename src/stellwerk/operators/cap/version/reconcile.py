@@ -91,7 +91,9 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
                 answer = await self._run(seen)
                 status = retries.acknowledged(seen.version, answer.status or seen.version.status)
                 return replace(answer, status=status if status != seen.version.status else answer.status)
-            case _:
+            case plan.Prepare(lacking):
+                raise VersionFailed(VersionReason.RecoveredPanic, preparation.removed_again(lacking))
+            case plan.Rest():
                 return Next.done()
 
     def report(self, version: CAPApplicationVersion, failure: ReconcileError) -> VersionStatus:
