@@ -36,6 +36,23 @@ async def test_an_object_of_nobody_is_taken_unless_that_is_forbidden(
     assert (await then.config("one")).data == {"a": "ours", "b": "theirs"}
 
 
+async def test_an_object_of_nobody_that_is_being_deleted_is_created_soon_after_it_is_gone(
+    given: Given, running: Running, then: Then
+) -> None:
+    former = await given.config("one")
+    await given.finalizers("one", "test.example.com/hold")
+    await given.config_deleted("one")
+    await given.source({"one.yaml": config_map("one", a="ours")})
+    await running.start()
+    await given.component()
+    await then.shows("Processing", saying="waits for finalizers test.example.com/hold")
+    await running.rests()
+    await given.finalizers("one")
+    await running.waits(seconds=11)  # no watch shows its end: it has no owner
+    await then.ready()
+    assert (await then.config("one")).metadata.uid != former.metadata.uid
+
+
 async def test_the_word_on_an_object_overrides_that_of_the_component_however_it_is_spelled(
     given: Given, running: Running, then: Then
 ) -> None:

@@ -174,6 +174,21 @@ def test_another_ones_definition_is_not_released_by_us() -> None:
     assert decided(obj, world).action is None
 
 
+@pytest.mark.parametrize("owner", [None, THEM])
+def test_the_end_of_an_object_that_is_not_ours_is_looked_for_because_no_watch_shows_it(owner: Owner | None) -> None:
+    obj, world = one(config_map()), World()
+    world.put(obj, ending(unmarked(obj) if owner is None else with_digest(obj, "d", owner)))
+    found = decided(obj, world, Phase.CREATING)
+    assert (found.action, found.waits, found.again_at) == (None, "is being deleted", world.clock + 10.0)
+
+
+def test_the_end_of_our_own_object_is_shown_by_a_watch() -> None:
+    obj, world = one(config_map()), World()
+    world.put(obj, ending(live(obj.desired)))
+    found = decided(obj, world)
+    assert (found.waits, found.again_at) == ("is being deleted", None)
+
+
 # ---- whose it is
 
 

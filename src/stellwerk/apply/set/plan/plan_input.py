@@ -20,6 +20,9 @@ from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 IN_USE_SECONDS = 10.0
 """How soon to ask again whether others still have instances of a definition, which are not watched."""
 
+UNWATCHED_END_SECONDS = 10.0
+"""How soon to look again whether an object of others is gone, whose end is waited for."""
+
 UNSERVED_SECONDS = 1.0
 """How soon to look again whether a kind is served that the set itself has brought."""
 

@@ -43,7 +43,13 @@ from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan import readiness_grace
 from stellwerk.apply.set.plan.actions import Action, Create, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.inventory_update import refusal
-from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, UNSERVED, UNSERVED_SECONDS, PlanInput
+from stellwerk.apply.set.plan.plan_input import (
+    IN_USE_SECONDS,
+    UNSERVED,
+    UNSERVED_SECONDS,
+    UNWATCHED_END_SECONDS,
+    PlanInput,
+)
 from stellwerk.apply.set.plan.stage import Throttled, deletion_wait
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 
@@ -126,11 +132,16 @@ def goes_by_itself(body: JsonObject) -> bool:
 
 
 def _ending(obj: DesiredObject, entry: InventoryEntry, live: Live, state: PlanInput) -> ObjectDecision:
-    """It is being deleted. Of a definition, we must remove our finalizer: else it could never be created again."""
+    """It is being deleted. Of a definition, we must remove our finalizer: else it could never be created again.
+
+    No watch need show the end of an object that is not ours: watches select objects by their owner.
+    """
     metadata = live.metadata
     further = entry.now(entry.phase, EntryStatus.TERMINATING)
     waits = deletion_wait([name for name in metadata.finalizers if name != state.owner.prefix])
-    if not state.is_held(entry.gvk, live) or state.owner.standing(metadata) is not Standing.OURS:
+    if state.owner.standing(metadata) is not Standing.OURS:
+        return ObjectDecision(further, waits=waits, again_at=state.clock + UNWATCHED_END_SECONDS)
+    if not state.is_held(entry.gvk, live):
         return ObjectDecision(further, waits=waits)
     if (in_use := state.in_use.get(obj.identity)) is not None:
         return ObjectDecision(further, waits=f"is being deleted: {in_use}", again_at=state.clock + IN_USE_SECONDS)
