@@ -12,6 +12,7 @@ from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.operators.component.api import DIGEST_ANNOTATION, OWNER_ID, Component
 from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.writes import Writes
+from stellwerk.testing.servers.artifacts import Slow
 from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import GATE, config, gate
 from tests.cluster.component.running import Running
@@ -89,6 +90,24 @@ async def test_a_source_that_changes_while_objects_are_waited_for_is_taken_at_on
     ready = await then.ready(revision="r2")
     assert [item.name for item in ready.status.inventory] == ["one"]
     assert not await then.exists(ConfigMap, "late")
+
+
+@pytest.mark.req("R-107")
+async def test_a_source_that_goes_back_while_its_newer_content_is_loaded_is_taken_as_it_is_last(
+    given: Given, running: Running, then: Then
+) -> None:
+    former = await given.source({"one.yaml": config_map("one", a="former")}, revision="r1")
+    await running.start()
+    await given.component()
+    await then.ready(revision="r1")
+    path, slow = f"{given.namespace}/newer.tar.gz", Slow(pieces=4, pause_seconds=0.5)
+    newer = given.server.publish(path, {"one.yaml": config_map("one", a="newer")}, revision="r2", behaviour=slow)
+    await given.offers(newer)
+    await given.server.asked(path)
+    await given.offers(former)
+    ready = await then.counts(3)
+    assert ready.status.last_applied_revision == "r1"
+    assert (await then.config("one")).data == {"a": "former"}
 
 
 @pytest.mark.req("R-107")

@@ -67,7 +67,9 @@ async def test_a_key_added_while_it_runs_is_given_out_again_afterwards() -> None
     assert await work.get() == A
     work.add(A)
     assert len(work) == 0
+    assert work.is_running(A)
     work.done(A)
+    assert not work.is_running(A)
     assert await drained(work) == [A]
 
 

@@ -107,12 +107,21 @@ class Watches:
         self.wake([one.key for one in found if may_be_news or one.status.state is not State.Ready])
 
     def _on_source(self, kind: SourceKind, delta: Delta[flux.FluxSource]) -> None:
-        """Readiness, with an artifact, is news to those who have not taken that artifact yet."""
+        """Readiness, with an artifact, is news to those who have not taken that artifact yet.
+
+        A pass that is under way may have taken another one, which the status does not show yet. To that Component, any
+        change is news: the source may go back to the artifact of the status.
+        """
         if delta.new is None or sources.not_ready(delta.new):
             return
-        offer = sources.offered_by_flux(sources.Source(kind, delta.key), delta.new)
+        artifact = sources.offered_by_flux(sources.Source(kind, delta.key), delta.new).artifact
+        assert artifact is not None  # it is ready
         found = self.components.store.by(BY_SOURCE, sources.index_value(kind, delta.key))
-        self.wake([one.key for one in found if offer.artifact is not None and sources.is_news(one, offer.artifact)])
+        under_way = {one.key for one in found if not delta.is_first and self._has_pass(one.key)}
+        self.wake([one.key for one in found if one.key in under_way or sources.is_news(one, artifact)])
+
+    def _has_pass(self, key: ObjectKey) -> bool:
+        return any(controller.queue.is_running(key) for controller in self.controllers)
 
     def on_unreadable_source(self, kind: SourceKind, key: ObjectKey) -> None:
         """A source cannot be decoded, or no longer so."""

@@ -211,6 +211,10 @@ class WorkQueue:
         """How many keys workers have."""
         return len(self._running)
 
+    def is_running(self, key: ObjectKey) -> bool:
+        """Whether a worker has the key, or its writes are not visible yet."""
+        return key in self._running
+
     @property
     def delayed(self) -> int:
         """How many keys wait for their time."""

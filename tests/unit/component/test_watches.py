@@ -1,0 +1,71 @@
+"""Which changes have a Component looked at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+from tests.unit.component.given import component
+
+from stellwerk.api import flux
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import View
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
+from stellwerk.kube.watch.watch_states import Changed, Synced
+from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.operators.component.sources.sources import SourceKind
+from stellwerk.operators.component.watches import ComponentController, Watches, watches, wire
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.status_writer import StatusWriter
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reconciler import Next, SimpleReconciler
+
+WEB = ObjectKey("shop", "web")
+
+
+class Idle(SimpleReconciler[Component, ComponentStatus]):
+    async def reconcile(self, component: Component) -> Next[ComponentStatus]:
+        return Next.done()
+
+
+@asynccontextmanager
+async def watching(*components: Component) -> AsyncIterator[tuple[Watches, ComponentController]]:
+    """What an operator watches that knows these Components, and whose passes are the test's."""
+    async with Client.connect(ClusterConfig(server="http://127.0.0.1:1")) as client:
+        seen = watches(Manager(client))
+        controller = Controller("component", seen.components, Idle(), write_status=StatusWriter(client=client))
+        wire(controller, seen)
+        seen.components.take(Synced(components, "1"))
+        yield seen, controller
+
+
+def repository(revision: str, version: int) -> flux.GitRepository:
+    """The source of the Components, Ready with this revision."""
+    ready = Condition(type="Ready", status="True", last_transition_time=datetime(2026, 1, 1, tzinfo=UTC))
+    artifact = flux.FluxArtifact(url="u", digest=f"digest-{revision}", revision=revision)
+    metadata = ObjectMeta(namespace="shop", name="repo", uid="u-repo", resource_version=str(version))
+    return flux.GitRepository(metadata=metadata, status=flux.FluxSourceStatus(conditions=(ready,), artifact=artifact))
+
+
+@pytest.mark.req("R-107")
+async def test_a_source_that_goes_back_during_a_pass_is_news_to_the_component_that_is_ready_with_it() -> None:
+    """The pass may have taken what the source offered meanwhile, which the status does not show yet."""
+    status = {"state": "Ready", "lastAttemptedDigest": "digest-r1", "lastAttemptedRevision": "r1"}
+    async with watching(component("web", status=status)) as (seen, controller):
+        source = seen._followed(SourceKind.FluxGitRepository, View(flux.GitRepository.resource, flux.GitRepository))
+        source.take(Synced((repository("r1", 1),), "1"))
+        assert len(controller.queue) == 0, "it has that already"
+        source.take(Changed(repository("r2", 2)))
+        assert await controller.queue.get() == WEB
+        source.take(Changed(repository("r1", 3)))
+        controller.queue.done(WEB)
+        assert len(controller.queue) == 1
+        assert await controller.queue.get() == WEB
+        controller.queue.done(WEB)
+        source.take(Changed(repository("r1", 4)))
+        assert len(controller.queue) == 0, "no pass is under way that may have taken anything else"
