@@ -77,6 +77,28 @@ async def test_finalizers_of_others_on_the_component_are_waited_for(given: Given
     assert not await then.exists(ConfigMap, "one")
 
 
+@pytest.mark.parametrize("spec", [{}, {"suspend": True}, {"digest": "of another artifact"}])
+async def test_a_finalizer_of_ours_that_a_client_removes_is_put_back_before_a_deletion_could_orphan_objects(
+    given: Given, running: Running, then: Then, spec: dict[str, object]
+) -> None:
+    await given.source({"one.yaml": config("one")})
+    await given.component()
+    await running.start()
+    await then.ready()
+    await running.has_seen(await given.component(**spec))
+    await running.rests()
+    none = MergePatch({"metadata": {"finalizers": []}})
+    await given.client.patch(metadata_of(Component), "comp", given.namespace, none)
+
+    async def is_back() -> bool:
+        return FINALIZER in (await given.client.get(Component, "comp", given.namespace)).metadata.finalizers
+
+    await eventually(is_back, describe="our finalizer is back")
+    await given.deleted()
+    await then.gone()
+    assert not await then.exists(ConfigMap, "one")
+
+
 @pytest.mark.req("R-407")
 async def test_a_spec_that_has_come_to_say_nonsense_keeps_nobody_from_deleting_what_it_made(
     given: Given, running: Running, then: Then

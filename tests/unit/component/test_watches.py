@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from tests.unit.component.given import component
 
@@ -13,13 +14,15 @@ from stellwerk.api import flux
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import View
+from stellwerk.kube.types.model import JsonValue, View
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Synced
-from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api import FINALIZER, Component
 from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary
+from stellwerk.operators.component.sources.blueprints import asks_for_nothing
 from stellwerk.operators.component.sources.sources import SourceKind
-from stellwerk.operators.component.watches import ComponentController, Watches, watches, wire
+from stellwerk.operators.component.watches import ComponentController, Watches, nothing_was_asked, watches, wire
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
@@ -69,3 +72,27 @@ async def test_a_source_that_goes_back_during_a_pass_is_news_to_the_component_th
         controller.queue.done(WEB)
         source.take(Changed(repository("r1", 4)))
         assert len(controller.queue) == 0, "no pass is under way that may have taken anything else"
+
+
+OURS: list[JsonValue] = [FINALIZER]
+THEIRS: list[JsonValue] = ["test.example.com/hold"]
+
+
+def blueprint(finalizers: list[JsonValue]) -> BlueprintSummary:
+    body = {"metadata": {"namespace": "shop", "name": "web", "uid": "u", "finalizers": finalizers}}
+    return msgspec.convert(body, BlueprintSummary)
+
+
+def test_our_finalizer_that_a_client_removes_is_news_and_the_one_that_we_add_is_not() -> None:
+    """Without it, a deletion before the next requeue would orphan objects."""
+    held, free = component("web", finalizers=OURS + THEIRS), component("web", finalizers=THEIRS)
+    assert not nothing_was_asked(held, free)
+    assert nothing_was_asked(free, held)
+    assert not asks_for_nothing(blueprint(OURS + THEIRS), blueprint(THEIRS))
+    assert asks_for_nothing(blueprint(THEIRS), blueprint(OURS + THEIRS))
+
+
+def test_the_finalizers_of_others_are_news_only_while_a_component_is_deleted() -> None:
+    assert nothing_was_asked(component("web", finalizers=OURS + THEIRS), component("web", finalizers=OURS))
+    blocked = component("web", deleting=True, finalizers=OURS + THEIRS)
+    assert not nothing_was_asked(blocked, component("web", deleting=True, finalizers=OURS))

@@ -16,7 +16,7 @@ from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, View, metadata_of
-from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api import FINALIZER, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.dependencies import dependencies
@@ -29,6 +29,7 @@ from stellwerk.operators.component.sources.blueprint_versions import BlueprintSu
 from stellwerk.operators.component.sources.blueprints import BY_SOURCE
 from stellwerk.operators.component.sources.sources import FLUX_KINDS, SourceKind
 from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.process.manager import Manager
 
@@ -183,8 +184,8 @@ def wire(controller: ComponentController, seen: Watches) -> None:
 
 def nothing_was_asked(old: Component, new: Component) -> bool:
     """Whether an update is only what we wrote ourselves: the status, the finalizer. While it is deleted, everybody's
-    finalizers matter."""
-    return _asked(old) == _asked(new)
+    finalizers matter. Before, ours must not stay away where a client has removed it: its objects would be orphaned."""
+    return _asked(old) == _asked(new) and not finalizer.is_lost(old, new, FINALIZER)
 
 
 def _asked(component: Component) -> tuple[object, ...]:

@@ -28,6 +28,11 @@ def present(obj: HasMetadata, name: str) -> bool:
     return name in obj.metadata.finalizers
 
 
+def is_lost(old: HasMetadata, new: HasMetadata, name: str) -> bool:
+    """Whether an update has removed the finalizer."""
+    return present(old, name) and not present(new, name)
+
+
 def adding(obj: HasMetadata, name: str) -> MergePatch | None:
     """The patch that puts the finalizer on (pure); None when there is nothing to do.
 

@@ -141,6 +141,8 @@ class ComponentPass:
             first = self.report(PassReport(reason=Reason.FirstSeen))
             if not await self._save(first):
                 return Next.now(first).without_event()
+        if self.component.status.inventory:
+            await self._add_finalizer()  # where a client has removed it, a pass that comes no further must not miss it
         if self.component.spec.suspend:
             why = self.component.metadata.annotations.get(SUSPEND_REASON_ANNOTATION, "")
             message = f"suspended: {why}" if why else ""

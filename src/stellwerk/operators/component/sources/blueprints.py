@@ -346,7 +346,7 @@ def install(
         metrics=manager.metrics,
         clock=manager.clock,
     )
-    controller.ignore_updates(_asks_for_nothing)
+    controller.ignore_updates(asks_for_nothing)
     controller.watches(store.known, lambda delta: [delta.latest.blueprint])
     controller.watches(reconciler.components, _whose_users_changed)
     manager.add_controller(controller)
@@ -354,11 +354,13 @@ def install(
     manager.add_controller(sweep)
 
 
-def _asks_for_nothing(old: BlueprintSummary, new: BlueprintSummary) -> bool:
+def asks_for_nothing(old: BlueprintSummary, new: BlueprintSummary) -> bool:
+    """Whether an update needs no pass. Our finalizer that a client has removed has to come back."""
+
     def asked(one: BlueprintSummary) -> tuple[object, ...]:
         return one.metadata.generation, one.metadata.annotations, one.metadata.deletion_timestamp
 
-    return asked(old) == asked(new)
+    return asked(old) == asked(new) and not finalizer.is_lost(old, new, FINALIZER)
 
 
 def _whose_users_changed(delta: Delta[Component]) -> list[ObjectKey]:
