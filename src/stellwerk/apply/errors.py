@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectRef
 
 _SHOWN = 5
 """How many problems one message lists. Conditions hold 1,024 characters and people read fewer."""
@@ -48,6 +48,8 @@ class Problem:
     what: str
     """The object as far as it is known, or where it was found."""
     why: str
+    unserved: GroupVersionKind | None = None
+    """Its kind, where the API server does not serve it."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.why}"

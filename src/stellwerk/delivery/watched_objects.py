@@ -61,6 +61,7 @@ class Unwatchable(Exception):
 
     def __init__(self, resource: Resource, why: str) -> None:
         super().__init__(f"{resource} cannot be watched: {why}")
+        self.resource = resource
 
 
 class TooMuch(Exception):

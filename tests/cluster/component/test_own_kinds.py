@@ -25,6 +25,7 @@ from tests.cluster.component.given import Given, config_map
 from tests.cluster.component.manifests import FATE, definition, deployment, gate, manifest
 from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
+from tests.cluster.component.world import free_definition
 
 API_SERVICE = Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", False)
 API_SERVICES = metadata_of(API_SERVICE)
@@ -109,6 +110,20 @@ async def test_an_instance_whose_conditions_cannot_be_read_is_an_error_of_its_co
     )
     assert reason_of(shown.status) is Cause.ApplyFailed  # the cluster answers
     await given.client.patch(view, "mine", then.namespace, MergePatch({"status": None}), subresource="status")
+    await then.ready()
+
+
+async def test_a_kind_that_is_missing_is_named_and_its_objects_are_applied_soon_after_it_comes(
+    given: Given, running: Running, then: Then, group: str
+) -> None:
+    await given.source({"gadget.yaml": gadget(group)})
+    await running.start()
+    await given.component()
+    await then.shows("Error", "Error", saying=f"the API server serves no {group}/v1 Gadget")
+    for _ in range(6):  # the next try comes after minutes, later than this test waits
+        await running.waits(minutes=20)
+    await running.rests()
+    await given.client.apply(unstructured(CustomResourceDefinition.resource), free_definition(gadgets(group)))
     await then.ready()
 
 

@@ -74,6 +74,14 @@ def test_an_object_that_must_not_be_sent_is_named_with_its_place(text: str, why:
     assert "f.yaml, document 1" in found
 
 
+def test_a_kind_that_is_not_served_is_told_apart_from_what_only_an_edit_corrects() -> None:
+    documents = read_text("{apiVersion: x/v1, kind: Strange, metadata: {name: a}}\n---\n{kind: ConfigMap}")
+    with pytest.raises(InvalidSet) as caught:
+        desired_set(documents, resource_of)
+    kinds = {problem.unserved for problem in caught.value.problems}
+    assert kinds == {GroupVersionKind("x", "v1", "Strange"), None}
+
+
 @pytest.mark.req("R-408")
 @pytest.mark.parametrize("namespace", ["..", "own/secrets/x", "own%2Fsecrets", "Own", "own.", "x" * 64])
 def test_a_namespace_that_would_lead_a_request_elsewhere_is_refused(namespace: str) -> None:

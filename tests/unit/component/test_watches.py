@@ -11,18 +11,28 @@ import pytest
 from tests.unit.component.given import component
 
 from stellwerk.api import flux
+from stellwerk.apply.errors import InvalidSet, Problem
+from stellwerk.delivery.watched_objects import Unwatchable
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonValue, View
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
+from stellwerk.kube.types.model import JsonValue, PartialObjectMetadata, View
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Synced
 from stellwerk.operators.component.api import FINALIZER, Component
 from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.operators.component.component.missing_kinds import MissingKinds
 from stellwerk.operators.component.sources.blueprint_versions import BlueprintSummary
 from stellwerk.operators.component.sources.blueprints import asks_for_nothing
 from stellwerk.operators.component.sources.sources import SourceKind
-from stellwerk.operators.component.watches import ComponentController, Watches, nothing_was_asked, watches, wire
+from stellwerk.operators.component.watches import (
+    SERVED_SECONDS,
+    ComponentController,
+    Watches,
+    nothing_was_asked,
+    watches,
+    wire,
+)
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
@@ -72,6 +82,37 @@ async def test_a_source_that_goes_back_during_a_pass_is_news_to_the_component_th
         controller.queue.done(WEB)
         source.take(Changed(repository("r1", 4)))
         assert len(controller.queue) == 0, "no pass is under way that may have taken anything else"
+
+
+def definition(name: str, version: int) -> PartialObjectMetadata:
+    return PartialObjectMetadata(metadata=ObjectMeta(name=name, uid=f"u-{name}", resource_version=str(version)))
+
+
+async def test_a_definition_has_the_components_looked_at_that_miss_a_kind_of_its_group() -> None:
+    """Their back-off grows to a quarter of an hour, and a definition is not Established as soon as it exists."""
+    kind = GroupVersionKind("shop.example.com", "v1", "Rack")
+    unserved = InvalidSet([Problem("Rack one", "the API server serves no Rack", unserved=kind)])
+    async with watching(component("web"), component("other")) as (seen, controller):
+        seen.definitions.take(Synced((definition("racks.shop.example.com", 1),), "1"))
+        seen.missing_kinds.note(WEB, unserved)
+        assert controller.queue.delayed == 0, "it was there before"
+        seen.definitions.take(Changed(definition("racks.hall.example.com", 2)))
+        assert controller.queue.delayed == 0, "it is of another group"
+        seen.definitions.take(Changed(definition("racks.shop.example.com", 3)))
+        assert controller.queue.delayed == 1
+        assert controller.queue.gathering(SERVED_SECONDS) == 1
+
+
+def test_what_a_component_misses_counts_until_a_pass_does_not_fail_for_it() -> None:
+    missing = MissingKinds()
+    racks = Resource("shop.example.com", "v1", "Rack", "racks", namespaced=True)
+    missing.note(WEB, Unwatchable(racks, "the API server serves no Rack"))
+    assert [*missing.in_group("shop.example.com")] == [WEB]
+    missing.note(WEB, InvalidSet([Problem("Rack one", "duplicate object")]))
+    assert not missing.in_group("shop.example.com")
+    missing.note(WEB, Unwatchable(racks, "the API server serves no Rack"))
+    missing.forget(WEB)
+    assert not missing.in_group("shop.example.com")
 
 
 OURS: list[JsonValue] = [FINALIZER]

@@ -177,7 +177,7 @@ def _checked(
     assert gvk is not None  # _complaints has seen to it
     resource = resource_of(gvk)
     if resource is None:
-        return [Problem(_what(document), f"the API server serves no {gvk}")]
+        return [Problem(_what(document), f"the API server serves no {gvk}", unserved=gvk)]
     asked = str(dig(document.body, "metadata", "namespace") or namespace)
     key = resource.key(asked, str(dig(document.body, "metadata", "name")))
     if resource.namespaced and not key.namespace:

@@ -123,6 +123,7 @@ def install(
         components=seen.components,
         graph=seen.graph,
         waiting=seen.waiting,
+        missing_kinds=seen.missing_kinds,
         contents=contents,
         artifacts=artifacts,
         targets=targets,

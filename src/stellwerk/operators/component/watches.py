@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -19,6 +20,7 @@ from stellwerk.kube.types.model import PartialObjectMetadata, View, metadata_of
 from stellwerk.operators.component.api import FINALIZER, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
 from stellwerk.operators.component.api_status import ComponentStatus
+from stellwerk.operators.component.component.missing_kinds import MissingKinds
 from stellwerk.operators.component.dependencies import dependencies
 from stellwerk.operators.component.dependencies.dependencies import Waiting
 from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
@@ -31,12 +33,17 @@ from stellwerk.operators.component.sources.sources import FLUX_KINDS, SourceKind
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.queue import Priority
 from stellwerk.runtime.process.manager import Manager
 
 BY_DEPENDENCY = "dependency"
 
 RENAMED_SECONDS = 2.0
 """How soon a status names the next dependency that its Component waits for."""
+
+SERVED_SECONDS = 2.0
+"""How soon what a definition brings is looked for: discovery shows it a moment after the change, and is read at most
+every second."""
 
 ComponentController = Controller[Component, ComponentStatus]
 
@@ -52,6 +59,7 @@ class Watches:
     blueprint_versions: Informer[VersionSummary]
     graph: DependencyGraph
     waiting: Waiting
+    missing_kinds: MissingKinds = field(default_factory=MissingKinds)
     controllers: list[ComponentController] = field(default_factory=list)
     """The one controller, as soon as there is one."""
     _contents: dict[ReferenceKind, Informer[PartialObjectMetadata]] = field(default_factory=dict)
@@ -129,12 +137,16 @@ class Watches:
         self._wake_by(BY_SOURCE, sources.index_value(kind, key))
 
     def on_definition(self, delta: Delta[PartialObjectMetadata]) -> None:
-        """A kind came, changed or went: watches that were waiting for it try again."""
+        """A kind came, changed or went: watches that were waiting for it try again, and Components that missed it."""
         if delta.old is None or delta.new is None:
             self.manager.client.mapper.forget()
         for kind, cache in [*self._sources.items()]:
             if not cache.has_synced and cache.view.resource.group_resource == delta.key.name:
                 self._reopen(kind)
+        if delta.new is not None and not delta.is_first:
+            missing = self.missing_kinds.in_group(delta.key.name.partition(".")[2])
+            for controller, key in product(self.controllers, missing):
+                controller.queue.add_after(key, SERVED_SECONDS, Priority.CHANGE)
 
     def _reopen(self, kind: SourceKind) -> None:
         """The kind may be served now, perhaps in another version than the one that was looked for."""

@@ -36,6 +36,7 @@ from stellwerk.operators.component.api_status import Artifact, ComponentStatus, 
 from stellwerk.operators.component.component import set_checks, status_plan
 from stellwerk.operators.component.component.delete_hooks import Trust
 from stellwerk.operators.component.component.deployment import Deployer, DeploymentContent
+from stellwerk.operators.component.component.missing_kinds import MissingKinds
 from stellwerk.operators.component.component.weights import Weights
 from stellwerk.operators.component.dependencies import dependencies, ready_expressions
 from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
@@ -101,6 +102,7 @@ class Services:
     components: Informer[Component]
     graph: DependencyGraph
     waiting: dependencies.Waiting
+    missing_kinds: MissingKinds
     contents: ReferenceReader
     artifacts: Artifacts
     targets: Targets

@@ -53,7 +53,14 @@ class ComponentReconciler:
     async def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
         services = self.services
-        for registry in (services.waiting, services.targets, services.servers, services.weights, services.deployer):
+        for registry in (
+            services.waiting,
+            services.missing_kinds,
+            services.targets,
+            services.servers,
+            services.weights,
+            services.deployer,
+        ):
             registry.forget(key)
         services.reports.forget(key)
 
@@ -96,19 +103,22 @@ class ReportedPass:
         return told
 
     async def _attempt(self) -> Answer:
-        component = self.component
+        component, missing_kinds = self.component, self.work.services.missing_kinds
         try:
             answer = await self.work.run()
         except errors.ComponentFailed as failure:
             raise timed(component, failure) from failure.__cause__
         except (RenderError, ApplyError, ApiError) as error:
+            missing_kinds.note(component.key, error)
             raise timed(component, self.work.advised(errors.failure_of(error), [error])) from error
         except NotListed as error:
             raise timed(component, errors.ClusterUnreachable(str(error))) from error
         except TooMuch as error:
             raise timed(component, errors.ClusterTooLarge(str(error))) from error
         except Unwatchable as error:
+            missing_kinds.note(component.key, error)
             raise timed(component, errors.ApplyFailed(str(error))) from error
+        missing_kinds.forget(component.key)
         self.work.services.reports.passed(component, answer.status)
         return answer
 
