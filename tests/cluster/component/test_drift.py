@@ -56,6 +56,20 @@ async def test_the_component_may_have_its_objects_put_back_more_often(
 
 
 @pytest.mark.req("R-110")
+async def test_a_changed_field_is_put_back_at_the_reapply_interval_though_the_component_is_looked_at_more_seldom(
+    given: Given, running: Running, then: Then
+) -> None:
+    await given.source({"one.yaml": config_map("one")})
+    await running.start()
+    await given.component(requeueInterval="24h", reapplyInterval="15m")
+    await then.ready()
+    await given.written_by("other", "one", a="changed")
+    await then.event("DriftDetected", about="comp", saying="one")
+    await running.waits(minutes=16)
+    await then.config_holds("one", {"a": "b"})
+
+
+@pytest.mark.req("R-110")
 async def test_a_field_changed_after_a_calm_interval_is_reported_and_put_back_at_the_next(
     given: Given, running: Running, then: Then
 ) -> None:

@@ -35,7 +35,7 @@ from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_delete_h
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanInput
-from stellwerk.apply.set.plan.plan_object import drifted
+from stellwerk.apply.set.plan.plan_object import drifted, reapply_at
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
@@ -141,7 +141,11 @@ class ObjectSet:
         if not progress.done or self.options.repairs_drift:
             return progress
         state = pass_.state()
-        return replace(progress, drifted=await self.plan(lambda: drifted(wanted, state)))
+        changed = await self.plan(lambda: drifted(wanted, state))
+        if not changed:
+            return progress
+        again_at = await self.plan(lambda: reapply_at(changed, wanted, progress.inventory, state))
+        return replace(progress, drifted=changed, again_at=again_at)
 
     def next_stage(
         self,

@@ -33,7 +33,7 @@ from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
-from stellwerk.apply.set.plan.plan_object import ObjectDecision, decide, drifted, is_interval_over
+from stellwerk.apply.set.plan.plan_object import ObjectDecision, decide, drifted, is_interval_over, reapply_at
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import FieldManager
@@ -743,6 +743,21 @@ def test_drift_that_is_not_due_is_told_and_nothing_that_is_not_proved() -> None:
     objects = [changed, calm, secret, once]
     found = drifted(objects, world.state(registered(objects)))
     assert {address.key.name: update.why for address, update in found.items()} == {"changed": "data.A differs"}
+
+
+def test_an_object_that_is_left_as_others_changed_it_is_due_when_its_interval_is_over() -> None:
+    often, hourly = one(config_map("often", reapply_interval="20m")), one(config_map("hourly"))
+    world, objects = World(), [often, hourly]
+    inventory, _ = world.roll(objects, registered(objects))
+    world.passes(15 * 60)
+    world.checked[often.address] = world.now
+    world.passes(10 * 60)
+    state = world.state(inventory)
+    assert reapply_at([], objects, inventory, state) is None
+    assert reapply_at([hourly.address], objects, inventory, state) == world.clock + 35 * 60
+    assert reapply_at([often.address, hourly.address], objects, inventory, state) == world.clock + 10 * 60
+    world.passes(10 * 60)
+    assert reapply_at([often.address], objects, inventory, world.state(inventory)) is None, "no pass follows at once"
 
 
 def test_a_new_process_tells_no_drift_that_it_cannot_prove() -> None:

@@ -25,7 +25,7 @@ client has put in the place of ours, under another uid and without our label.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -37,7 +37,14 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.readiness.kstatus import StatusVerdict
 from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS, Confirmation, Live
 from stellwerk.apply.set.model.desired_set import DesiredObject
-from stellwerk.apply.set.model.inventory import APPLIED_ONCE, THEIR_SPELLING, EntryStatus, InventoryEntry, Phase
+from stellwerk.apply.set.model.inventory import (
+    APPLIED_ONCE,
+    THEIR_SPELLING,
+    EntryStatus,
+    Inventory,
+    InventoryEntry,
+    Phase,
+)
 from stellwerk.apply.set.model.owner import Evidence, Standing, unmarked
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan import readiness_grace
@@ -438,3 +445,21 @@ def drifted(wanted: Sequence[DesiredObject], state: PlanInput) -> dict[Address, 
         if is_provable and (update := drift(obj, live, known, state)) is not None:
             found[obj.address] = update
     return found
+
+
+def reapply_at(
+    addresses: Container[Address], wanted: Sequence[DesiredObject], inventory: Inventory, state: PlanInput
+) -> float | None:
+    """When the first of these objects is due, on the clock's seconds. An object that is due now is not meant: what this
+    pass has left as it is, the next one would, too."""
+    entries = inventory.by_identity()
+    left = [_seconds_left(obj, entries[obj.identity], state) for obj in wanted if obj.address in addresses]
+    first = min((seconds for seconds in left if seconds > 0), default=None)
+    return None if first is None else state.clock + first
+
+
+def _seconds_left(obj: DesiredObject, entry: InventoryEntry, state: PlanInput) -> float:
+    """Until the object's reapply interval is over."""
+    looks = [look for look in (entry.last_applied_at, state.checked.get(obj.address)) if look is not None]
+    since = (state.now - max(looks, default=state.now)).total_seconds()
+    return obj.directive.reapply_seconds - since

@@ -306,19 +306,22 @@ class ComponentPass:
             raise errors.writes_failed(progress.failures)
         if progress.done:
             self.memo.workload_causes.forget()
-            return self._with_events(self._ready(), progress)
+            return self._with_events(self._ready(progress), progress)
         if progress.must_be_saved:
             # No Event reports that objects are about to be written: the next one names what is waited for, or Ready.
             return self._with_events(Next.now(self.report(PassReport(reason=reason))).without_event(), progress)
         return self._with_events(await self._waiting(progress, target), progress)
 
-    def _ready(self) -> Answer:
+    def _ready(self, progress: SetProgress) -> Answer:
         was_waiting = self.draft.processing_since is not None
         self.draft = status_plan.finished(self.component, self.draft, self.services.clock.now())
         status = self.report(PassReport(reason=Reason.Ready))
         if self.component.spec.sticky and was_waiting:
             return Next.now(status)  # changes during the wait were ignored, and no watch shows them again
-        return Next.after(spread(Intervals.of(self.component.spec).requeue, self.component.metadata.uid), status)
+        seconds = spread(Intervals.of(self.component.spec).requeue, self.component.metadata.uid)
+        if progress.again_at is not None:  # what others have changed is put back then
+            seconds = max(min(seconds, progress.again_at - self.services.clock.monotonic()), 0.05)
+        return Next.after(seconds, status)
 
     async def _waiting(self, progress: SetProgress, target: Target) -> Answer:
         now = self.services.clock.now()
