@@ -22,14 +22,33 @@ class Definitions:
         self._definitions = definitions
         self._followers: dict[str, set[Informer[HasMetadata]]] = {}
         definitions.on_change(self._on_change)
+        definitions.on_parked(self._on_unknown)
+        definitions.on_served(self._on_known)
 
     async def follow(self, informer: Informer[HasMetadata]) -> None:
         """From now on the watch runs while its kind has a definition. Call it whenever the watch is about to start."""
         await self._definitions.wait_settled()
+        self._followers.setdefault(informer.view.resource.group_resource, set()).add(informer)
+        if self._definitions.has_synced:
+            self._suspend_if_absent(informer)
+
+    def _suspend_if_absent(self, informer: Informer[HasMetadata]) -> None:
         name = informer.view.resource.group_resource
-        self._followers.setdefault(name, set()).add(informer)
-        if self._definitions.has_synced and ObjectKey("", name) not in self._definitions.store:
+        if ObjectKey("", name) not in self._definitions.store:
             informer.suspend(f"the API server serves no {informer.view.resource.gvk}: it has no definition {name}")
+
+    def _on_unknown(self) -> None:
+        """No change of a definition is shown from now on."""
+        for informer in self._all():
+            informer.resume()
+
+    def _on_known(self) -> None:
+        """Definitions are watched again. No change shows what was absent before, and still is."""
+        for informer in self._all():
+            self._suspend_if_absent(informer)
+
+    def _all(self) -> list[Informer[HasMetadata]]:
+        return [informer for followers in self._followers.values() for informer in followers]
 
     def _on_change(self, delta: Delta[PartialObjectMetadata]) -> None:
         for informer in self._followers.get(delta.key.name, ()):
