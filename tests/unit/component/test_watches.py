@@ -103,6 +103,19 @@ async def test_a_definition_has_the_components_looked_at_that_miss_a_kind_of_its
         assert controller.queue.gathering(SERVED_SECONDS) == 1
 
 
+async def test_a_definition_has_the_next_failures_for_want_of_its_kind_tried_again_soon() -> None:
+    """Discovery shows a kind a moment after its definition, and a pass may come before."""
+    kind = GroupVersionKind("shop.example.com", "v1", "Rack")
+    unserved = InvalidSet([Problem("Rack one", "the API server serves no Rack", unserved=kind)])
+    async with watching(component("web")) as (seen, controller):
+        seen.definitions.take(Synced((), "1"))
+        for _ in range(20):
+            controller.queue.add_backed_off(WEB)
+        seen.missing_kinds.note(WEB, unserved)
+        seen.definitions.take(Changed(definition("racks.shop.example.com", 2)))
+        assert controller.queue.add_backed_off(WEB) < 1
+
+
 def test_what_a_component_misses_counts_until_a_pass_does_not_fail_for_it() -> None:
     missing = MissingKinds()
     racks = Resource("shop.example.com", "v1", "Rack", "racks", namespaced=True)

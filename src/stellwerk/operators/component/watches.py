@@ -146,6 +146,7 @@ class Watches:
         if delta.new is not None and not delta.is_first:
             missing = self.missing_kinds.in_group(delta.key.name.partition(".")[2])
             for controller, key in product(self.controllers, missing):
+                controller.queue.forget(key)  # a pass that comes before discovery shows the kind is soon tried again
                 controller.queue.add_after(key, SERVED_SECONDS, Priority.CHANGE)
 
     def _reopen(self, kind: SourceKind) -> None:
