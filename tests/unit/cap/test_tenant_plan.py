@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,9 +12,11 @@ from tests.unit.cap import given
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.operators.cap import retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, TenantState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.preparation import prepared
 from stellwerk.operators.cap.tenant import plan
 from stellwerk.operators.cap.tenant.plan import (
     AwaitOperation,
@@ -29,10 +31,7 @@ from stellwerk.operators.cap.tenant.plan import (
     Start,
     TenantSnapshot,
     forwarded,
-    is_forwarded_later,
 )
-
-K = TypeVar("K", CAPTenant, CAPTenantOperation)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DELETED = "2026-01-01T00:00:00Z"
@@ -262,36 +261,23 @@ def test_an_operation_that_runs_again_on_request_is_under_way() -> None:
     assert decided(a_tenant("2.0.0", "bookshop-v1"), handled) == ShowFailure(handled)
 
 
-@pytest.mark.parametrize(
-    ("tenant", "handled", "operation", "acted", "expected", "later"),
-    [
-        ("1", "", "", "", "tenant:1", False),
-        ("1", "", "mine", "mine", "tenant:1", False),
-        ("2", "1", "tenant:1", "tenant:1", "tenant:2", False),
-        ("1", "", "tenant:1", "tenant:1", "nothing", False),
-        ("1", "1", "tenant:1", "tenant:1", "nothing", False),
-        ("1", "", "", "tenant:1", "nothing", True),
-        ("", "1", "tenant:1", "tenant:1", None, False),
-        ("", "", "tenant:1", "tenant:1", None, False),
-        ("", "", "", "tenant:1", "nothing", False),
-        ("", "", "mine", "mine", "nothing", False),
-        ("", "", "", "", "nothing", False),
-    ],
-)
-def test_a_request_of_a_tenant_comes_to_its_operation_and_goes_with_it_so_that_it_may_come_again(
-    tenant: str, handled: str, operation: str, acted: str, expected: str | None, later: bool
-) -> None:
-    def asked(obj: K, request: str, handled: str) -> K:
-        annotations = {"sme.sap.com/retry": request} if request else {}
-        metadata = msgspec.structs.replace(obj.metadata, annotations=annotations)
-        status = msgspec.structs.replace(obj.status, last_handled_retry=handled)
-        return msgspec.structs.replace(obj, metadata=metadata, status=status)
+@pytest.mark.parametrize("request_of_tenant", ["one", "x" * 500])
+def test_a_request_of_a_tenant_is_a_new_one_of_its_operation_each_time(request_of_tenant: str) -> None:
+    tenant, failed = a_tenant("2.0.0", "bookshop-v1"), an_operation("upgrade", "Failed", "bookshop-v2")
+    annotations = {"sme.sap.com/retry": request_of_tenant}
+    tenant = msgspec.structs.replace(tenant, metadata=msgspec.structs.replace(tenant.metadata, annotations=annotations))
 
-    found = asked(a_tenant("2.0.0", "bookshop-v1"), tenant, handled)
-    failed = asked(an_operation("upgrade", "Failed"), operation, acted)
-    assert is_forwarded_later(found, failed) is later
-    change = forwarded(found, failed)
-    assert change == ({"annotations": {"sme.sap.com/retry": expected}} if expected != "nothing" else None)
+    def asked(version: str) -> CAPTenantOperation:
+        at = msgspec.structs.replace(failed.metadata, resource_version=version)
+        before = msgspec.structs.replace(failed, metadata=at)
+        return prepared(before, forwarded(tenant, before))
+
+    first, second = asked("7"), asked("9")
+    handled = retries.acknowledged(first, first.status)
+    assert retries.is_under_way(first)
+    assert not retries.is_under_way(msgspec.structs.replace(first, status=handled))
+    assert retries.is_under_way(msgspec.structs.replace(second, status=handled))
+    assert retries.request(first).startswith(f"tenant:7:{request_of_tenant[:100]}")
 
 
 def test_an_operation_that_succeeded_is_recorded_though_the_status_never_showed_it() -> None:

@@ -144,9 +144,11 @@ class Watches:
             if not cache.has_synced and cache.view.resource.group_resource == delta.key.name:
                 self._reopen(kind)
         if delta.new is not None and not delta.is_first:
+            is_news = delta.old is None or delta.old.metadata.generation != delta.new.metadata.generation
             missing = self.missing_kinds.in_group(delta.key.name.partition(".")[2])
             for controller, key in product(self.controllers, missing):
-                controller.queue.forget(key)  # a pass that comes before discovery shows the kind is soon tried again
+                if is_news:  # a pass that comes before discovery shows the kind is soon tried again
+                    controller.queue.forget(key)
                 controller.queue.add_after(key, SERVED_SECONDS, Priority.CHANGE)
 
     def _reopen(self, kind: SourceKind) -> None:

@@ -221,10 +221,18 @@ async def test_a_request_that_was_taken_back_acts_again_when_it_comes_again(runn
     await shop.tenant_shows("ProvisioningFailed", state="ProvisioningError")
     (failed,) = await shop.operations()
     await shop.ask_again(CAPTenant, "acme", "one")
-    await shop.fails_again(failed.metadata.name, "tenant:one")
-    await shop.tenant_shows("ProvisioningFailed", state="ProvisioningError")
+
+    async def has_failed_again() -> bool:
+        operation = await shop.client.get(CAPTenantOperation, failed.metadata.name, shop.namespace)
+        return operation.has_ended and operation.status.retry is not None and operation.status.retry.attempts == 2
+
+    await eventually(has_failed_again, within=30, describe="the operation has failed again")
     await shop.take_back(CAPTenant, "acme")
-    await shop.fails_again(failed.metadata.name, "")
+
+    async def is_noted() -> bool:
+        return not (await shop.client.get(CAPTenant, "acme", shop.namespace)).status.last_handled_retry
+
+    await eventually(is_noted, within=30, describe="the tenant shows no request")
     await shop.mend(job("mtxs"))
     await shop.ask_again(CAPTenant, "acme", "one")
     await shop.tenant_shows("ProvisioningCompleted")

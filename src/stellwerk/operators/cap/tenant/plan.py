@@ -505,29 +505,13 @@ def failure_message(operation: CAPTenantOperation) -> str:
     return f"CAPTenantOperation {names.dotted(operation.key)} failed{cause}. Run the step again with: {retry}"
 
 
-_FORWARDED = "tenant:"
-"""What a request of a tenant begins with as one of its operation."""
-
-
-def forwarded(tenant: CAPTenant, operation: CAPTenantOperation) -> JsonObject | None:
+def forwarded(tenant: CAPTenant, operation: CAPTenantOperation) -> JsonObject:
     """The metadata by which a request of the tenant becomes one of its operation, distinct from a user's own.
 
-    A request that is gone from the tenant goes from its operation as well, because it may come again. None where
-    there is nothing to forward, or not yet.
+    The resourceVersion makes it a new one: a request that was withdrawn from the tenant acts again when it comes again.
     """
-    shown, wanted = retries.request(operation), f"{_FORWARDED}{retries.request(tenant)}"
-    if retries.is_pending(tenant):
-        is_due = shown != wanted and not is_forwarded_later(tenant, operation)
-        return {"annotations": {names.RETRY_ANNOTATION: wanted}} if is_due else None
-    is_gone = not retries.request(tenant) and shown.startswith(_FORWARDED)
-    return {"annotations": {names.RETRY_ANNOTATION: None}} if is_gone else None
-
-
-def is_forwarded_later(tenant: CAPTenant, operation: CAPTenantOperation) -> bool:
-    """Whether a request has come again before the operation noted that it was gone. The note wakes the tenant."""
-    wanted = f"{_FORWARDED}{retries.request(tenant)}"
-    has_handled = operation.status.last_handled_retry == wanted
-    return retries.is_pending(tenant) and has_handled and retries.request(operation) != wanted
+    request = f"tenant:{operation.metadata.resource_version}:{retries.request(tenant)}"
+    return {"annotations": {names.RETRY_ANNOTATION: request[: retries.LONGEST_REQUEST]}}
 
 
 def refusal_message(tenant: CAPTenant, error: StatusError) -> str:

@@ -59,17 +59,13 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         answer = await self._carry_out(seen, decision)
         if isinstance(decision, plan.Prepare | plan.Release) or not retries.is_unread(tenant):
             return answer
-        if isinstance(decision, plan.ShowFailure) and plan.is_forwarded_later(tenant, decision.operation):
-            return answer
         return replace(answer, status=retries.acknowledged(tenant, answer.status or tenant.status))
 
     async def _retry(self, seen: TenantSnapshot, failure: plan.ShowFailure) -> plan.ShowFailure | plan.AwaitOperation:
         """Ask the failed operation to run again where the tenant is asked to."""
-        operation = failure.operation
-        change = plan.forwarded(seen.tenant, operation)
-        if change is None:
+        if not retries.is_pending(seen.tenant):
             return failure
-        asked = await preparation.write(self.client, operation, change)
+        asked = await preparation.write(self.client, failure.operation, plan.forwarded(seen.tenant, failure.operation))
         self.caches.operations.expect(asked.key, asked.metadata.resource_version)
         return plan.AwaitOperation(asked) if retries.is_under_way(asked) else failure
 
@@ -101,7 +97,9 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         """The failure as the message of Ready; state and versions stay as they are."""
         shown = _ready_of(tenant)
         reason = shown.reason if isinstance(failure, TenantFailed) else TenantReason.RecoveredPanic
-        return self._with_ready(tenant, shown.is_true, reason, str(failure))
+        status = self._with_ready(tenant, shown.is_true, reason, str(failure))
+        # That a request is gone is noted at once: it may come again.
+        return status if retries.request(tenant) else retries.acknowledged(tenant, status)
 
     def _snapshot(self, tenant: CAPTenant) -> TenantSnapshot:
         caches = self.caches
