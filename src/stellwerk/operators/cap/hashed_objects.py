@@ -49,7 +49,7 @@ class Written:
     throttled: list[Throttled] = field(default_factory=list[Throttled])
     """Objects that others change again and again, which wait for their turn."""
     waits: list[str] = field(default_factory=list)
-    """Objects whose end is waited for, because they are being deleted; known where nothing else had to be written."""
+    """Objects that are being deleted, whose end is waited for; where something was written, those objects as well."""
     obstacles: set[Obstacle] = field(default_factory=set[Obstacle])
     """What stood in the way of the objects that could not be written."""
 

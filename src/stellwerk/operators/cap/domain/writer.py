@@ -57,7 +57,8 @@ class DomainWriter:
             alone, owner = Written(), ownership_of(domain, kept_by_label=False)
             await self.objects.apply(owner, {policy.address: (policy.desired, policy.hash)}, live, memory, alone)
             written.is_changed |= alone.is_changed
-            unmet = alone.unmet or (alone.waits if policy.address not in live else [])  # the end of ours is an event
+            # The end of one that is not ours wakes no domain.
+            unmet = alone.unmet or ([] if policy.address in live or alone.is_changed else alone.waits)
             if unmet and not alone.obstacles & _NAMESPACE_GOES:  # nothing is reached in a namespace that goes
                 written.refused_policies[policy.address.key.namespace] = "; ".join(unmet)
         return written

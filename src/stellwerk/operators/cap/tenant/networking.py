@@ -71,7 +71,8 @@ class TenantNetworking:
         shown = {desired.address: live} if live is not None else {}
         await self.objects.apply(owner_of(tenant), {desired.address: found}, shown, memory, written)
         is_ours = live is not None and owner_of(tenant).standing(live.metadata) is Standing.OURS
-        if unmet := written.unmet or ([] if is_ours else written.waits):  # the end of a foreign one wakes no tenant
+        # The end of one that is not ours wakes no tenant.
+        if unmet := written.unmet or ([] if is_ours or written.is_changed else written.waits):
             cause = f"invalid owner reference found for {desired.ref}: " if Obstacle.OWNED in written.obstacles else ""
             raise NetworkingFailed(cause + "; ".join(unmet))
         if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
