@@ -120,7 +120,7 @@ async def test_a_kind_that_is_missing_is_named_and_its_objects_are_applied_soon_
     await running.start()
     await given.component()
     await then.shows("Error", "Error", saying=f"the API server serves no {group}/v1 Gadget")
-    for _ in range(6):  # the next try comes after minutes, later than this test waits
+    for _ in range(15):  # until the next try comes after minutes, later than this test waits
         await running.waits(minutes=20)
     await running.rests()
     await given.client.apply(unstructured(CustomResourceDefinition.resource), free_definition(gadgets(group)))
