@@ -20,12 +20,12 @@ from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.tenant import subscription_objects
-from stellwerk.operators.cap.watches import Caches, wire_applications, wire_operations, wire_versions
+from stellwerk.operators.cap.watches import Caches, wire_applications, wire_operations, wire_tenants, wire_versions
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.process.manager import Manager
 
@@ -120,6 +120,19 @@ def test_an_operation_that_waits_for_a_tenant_that_cannot_be_read_goes_on_when_t
     woken.clear()
     found.tenants.take(Removed(odd))
     assert woken == [leaves.key]
+
+
+def test_a_tenant_goes_on_when_an_operation_that_could_never_be_read_is_gone(manager: Manager) -> None:
+    found, woken = Caches(manager), list[ObjectKey]()
+    tenant = given.tenant()
+    found.tenants.take(Synced((tenant,), "1"))
+    fields = {"queue": SimpleNamespace(add=woken.append), "primary": found.tenants}
+    wire_tenants(cast("Any", SimpleNamespace(**fields, watches=lambda *_: None)), found)
+    odd = Unreadable(CAPTenantOperation.resource, given.operation().metadata, "spec: too deep")
+    found.operations.take(Synced((), "1", (odd,)))
+    assert woken == []
+    found.operations.take(Removed(odd))
+    assert woken == [tenant.key]
 
 
 @pytest.mark.parametrize("leaves", [True, False])

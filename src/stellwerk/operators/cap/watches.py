@@ -301,14 +301,20 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
 
 
 def _wakes_namespace(
-    odd: Informer[Any], controller: Controller[K, Any], *, concerns: Callable[[K], bool] = lambda _: True
+    odd: Informer[Any],
+    controller: Controller[K, Any],
+    *,
+    concerns: Callable[[K], bool] = lambda _: True,
+    when: Callable[[ObjectKey, Unreadable | None], bool] = lambda _, __: True,
 ) -> None:
     """Objects of the controller go on when one of their namespace cannot be read, or is gone after that.
 
     One without a namespace is one of all namespaces.
     """
 
-    def wake(key: ObjectKey, _: Unreadable | None) -> None:
+    def wake(key: ObjectKey, unreadable: Unreadable | None) -> None:
+        if not when(key, unreadable):
+            return
         for user in controller.primary.store.all():
             if key.namespace in ("", user.metadata.namespace) and concerns(user):
                 controller.queue.add(user.key)
@@ -362,15 +368,10 @@ def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     _wire_surroundings(controller, seen)
     controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))
     _wakes_namespace(seen.versions, controller)
-
-    def on_unreadable(key: ObjectKey, odd: Unreadable | None) -> None:
-        """An operation that could never be read, and is gone, was in the way of one with its name."""
-        if odd is None and key not in seen.operations.store:
-            for tenant in seen.tenants.store.all():
-                if tenant.metadata.namespace == key.namespace:
-                    controller.queue.add(tenant.key)
-
-    seen.operations.on_unreadable(on_unreadable)
+    # An operation that could never be read, and is gone, was in the way of one with its name.
+    _wakes_namespace(
+        seen.operations, controller, when=lambda key, odd: odd is None and key not in seen.operations.store
+    )
 
 
 def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:
