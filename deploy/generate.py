@@ -53,9 +53,10 @@ def samples() -> list[JsonObject]:
 
 
 def changes() -> list[str]:
-    """What is new in the chart: each of its news in one line."""
-    files = [ROOT / "news" / "chart.md", *sorted((ROOT / "news").glob("chart-*.md"))]
-    return [" ".join(file.read_text().split()) for file in files]
+    """The lines about the chart in the newest part of the changelog."""
+    newest = (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1]
+    chart = newest.partition("\n### Chart\n")[2].partition("\n### ")[0]
+    return [line.removeprefix("- ") for line in chart.splitlines() if line.startswith("- ")]
 
 
 def of_operator(operator: OperatorSpec) -> dict[Path, str]:

@@ -27,7 +27,7 @@ _COPIED = (
     "deploy",
     "samples",
     "docs",
-    "news",
+    "CHANGELOG.md",
     "pyproject.toml",
     "Makefile",
     "README.md",
