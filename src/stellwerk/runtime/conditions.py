@@ -14,6 +14,8 @@ MESSAGE_LIMIT = 1024
 """Characters we let a message have: what an Event can carry, so that both are the same. The schema allows 32,768."""
 
 _ELLIPSIS = "..."
+_NO_REASON = "Unknown"
+"""The reason of a condition of another client that gives none: metav1.Condition requires one."""
 
 
 def listed_in(body: JsonObject) -> tuple[Condition, ...]:
@@ -44,15 +46,22 @@ def set_condition(conditions: tuple[Condition, ...], new: Condition, now: dateti
     """The conditions with `new` in the place of the one of its type, or at the end.
 
     `lastTransitionTime` is `now` when the status flips and stays otherwise, whatever `new` contains. Setting an equal
-    condition returns an equal tuple, so an unchanged object is never written again.
+    condition returns an equal tuple, so an unchanged object is never written again. The others stay; what a schema
+    requires of them and they lack is added, because one incomplete condition would have the whole status refused.
     """
     old = find(conditions, new.type)
     settled = msgspec.structs.replace(
         new, message=truncated(new.message), last_transition_time=_transition_time(old, new, now)
     )
-    if old is None:
-        return (*conditions, settled)
-    return tuple(settled if condition is old else condition for condition in conditions)
+    kept = [settled if condition is old else _complete(condition, now) for condition in conditions]
+    return (*kept, settled) if old is None else tuple(kept)
+
+
+def _complete(condition: Condition, now: datetime) -> Condition:
+    if condition.reason and condition.last_transition_time is not None:
+        return condition
+    since = condition.last_transition_time or kubernetes_time(now)
+    return msgspec.structs.replace(condition, reason=condition.reason or _NO_REASON, last_transition_time=since)
 
 
 def without(conditions: tuple[Condition, ...], condition_type: str) -> tuple[Condition, ...]:

@@ -10,8 +10,10 @@ import yaml
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Secret
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
+from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.testing.eventually import eventually
 from tests.cluster.btp.given import CREDENTIALS, Given, base64_text
 from tests.cluster.btp.modules import Module
@@ -115,3 +117,23 @@ async def test_after_a_takeover_new_credentials_roll_the_operand(
     await given.required_secret(clientid="client-two")
 
     await then.operand_pods_are_others_than(pods)
+
+
+@pytest.mark.req("R-306")
+@pytest.mark.parametrize("state", ["Processing", "Error", "Warning"])
+async def test_a_btp_operator_that_is_not_ready_at_the_takeover_becomes_ready(
+    running: Running, given: Given, then: Then, state: str
+) -> None:
+    """Its condition has an empty message."""
+    await given.required_secret()
+    created = await given.btp_operator()
+    moment = "2025-11-01T10:00:00Z"
+    ready: JsonObject = {"type": "Ready", "status": "False", "reason": "Initialized", "lastTransitionTime": moment}
+    status = MergePatch({"status": {"state": state, "conditions": [{**ready, "message": ""}]}})
+    await given.client.patch(metadata_of(BtpOperator), "btpoperator", "kyma-system", status, subresource="status")
+
+    await running.start()
+
+    await then.shows("Ready", "ReconcileSucceeded")
+    live = await given.client.get(unstructured(BtpOperator.resource), "btpoperator", "kyma-system")
+    assert live.metadata.uid == created.metadata.uid

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime import conditions
 
@@ -38,10 +40,26 @@ def test_setting_the_same_condition_again_changes_nothing() -> None:
 
 
 def test_other_conditions_keep_their_place() -> None:
-    others = (Condition(type="A", status="True"), ready("False"), Condition(type="Z", status="True"))
+    other = Condition(type="A", status="True", reason="Because", last_transition_time=NOON)
+    others = (other, ready("False"), msgspec.structs.replace(other, type="Z"))
     after = conditions.set_condition(others, ready("True"), NOON)
     assert [condition.type for condition in after] == ["A", "Ready", "Z"]
     assert (after[0], after[2]) == (others[0], others[2])
+
+
+def test_a_kept_condition_gets_what_its_schema_requires_once() -> None:
+    before = (Condition(type="Other", status="True"), Condition(type="Old", status="True", last_transition_time=NOON))
+    after = conditions.set_condition(before, ready("True"), LATER)
+    assert [(each.reason, each.last_transition_time) for each in after] == [
+        ("Unknown", LATER),
+        ("Unknown", NOON),
+        ("Because", LATER),
+    ]
+    assert conditions.set_condition(after, ready("True"), LATER + timedelta(hours=1)) == after
+
+
+def test_an_empty_message_is_written() -> None:
+    assert msgspec.to_builtins(ready("True"))["message"] == ""
 
 
 def test_times_are_whole_seconds_as_kubernetes_keeps_them() -> None:

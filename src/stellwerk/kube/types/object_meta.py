@@ -21,6 +21,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     """Base of everything that is read from or written to JSON: immutable, camelCase outside, defaults left out."""
 
 
+def always_written() -> str:
+    """The default of a text that a schema requires: empty, and written nevertheless.
+
+    msgspec leaves a field out if it equals a default, but not if a function makes the default. Without this, a status
+    that keeps an empty text of the original is refused: the message of a condition, or the state of an object.
+    """
+    made: str = msgspec.field(default_factory=str)
+    return made
+
+
 class OwnerReference(Record, frozen=True, kw_only=True):
     """Who this object dies with (garbage collection follows it)."""
 
@@ -124,7 +134,7 @@ class Condition(Record, frozen=True, kw_only=True):
     type: str
     status: str
     reason: str = ""
-    message: str = ""
+    message: str = always_written()
     last_transition_time: datetime | None = None
     observed_generation: int = 0
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.cluster.cap.domain.scenario import Given
 from tests.cluster.cap.shop import OPERATOR, Shop
-from tests.cluster.cap.takeover.original import CONSUMER, PROVIDER, Left, Tree, sha1, workloads
+from tests.cluster.cap.takeover.original import CONSUMER, PROVIDER, Left, Tree, condition, sha1, workloads
 from tests.cluster.cap.takeover.running import WholeOperator
 
 from stellwerk.api.apps import Deployment
@@ -19,13 +19,14 @@ from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway, VirtualService
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, unstructured
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.testing.cluster import AuditLog
+from stellwerk.testing.cluster import AuditEntry, AuditLog
 from stellwerk.testing.eventually import eventually
 
 
@@ -97,6 +98,57 @@ async def test_an_operation_that_the_original_began_is_finished_with_the_job_tha
     assert {job.metadata.name for job in await shop.all_jobs()} == jobs
     created = [each for each in shop.requests(audit) if each.verb == "create" and each.resource != "events"]
     assert created == []
+
+
+@pytest.mark.req("R-306")
+@pytest.mark.parametrize("absent", ["Secret", "certificate"])
+async def test_an_application_that_waits_at_the_takeover_shows_for_what_and_goes_on(
+    whole: WholeOperator, tree: Tree, shop: Shop, original: Client, given: Given, audit: AuditLog, absent: str
+) -> None:
+    """The conditions that the original leaves have empty messages, which are kept until there is more to report."""
+    await tree.plant(original)
+    domain = await shop.client.get(Domain, "primary", shop.namespace)
+    if absent == "Secret":
+        await shop.client.delete(metadata_of(Secret), "uaa-secret", shop.namespace)
+    else:
+        await given.certificates_are(domain, "Pending")
+    audit.mark()
+
+    await whole.start()
+    reason = "ProcessingSecrets" if absent == "Secret" else "ProcessingDomainReferences"
+    await shop.shows_application(reason, state="Consistent" if absent == "Secret" else "Processing")
+    await (shop.bind() if absent == "Secret" else given.is_ready(domain))
+    await shop.shows_application("VersionExists", state="Consistent")
+    assert refused(audit) == []
+
+
+@pytest.mark.req("R-306")
+@pytest.mark.parametrize("failed", [False, True])
+async def test_an_application_that_is_being_deleted_at_the_takeover_goes_as_a_whole(
+    whole: WholeOperator, tree: Tree, shop: Shop, original: Client, audit: AuditLog, failed: bool
+) -> None:
+    await tree.plant(original, running="" if failed else CONSUMER)
+    if failed:
+        error = condition("Ready", "", "ProvisioningFailed") | {"status": "False"}
+        status: JsonObject = {"state": "ProvisioningError", "currentCAPApplicationVersionInstance": None}
+        patch = MergePatch({"status": {**status, "conditions": [error]}})
+        await original.patch(metadata_of(CAPTenant), CONSUMER, shop.namespace, patch, subresource="status")
+    for kind, name in ((CAPTenant, CONSUMER), (CAPApplication, "shop")):
+        await shop.client.delete(metadata_of(kind), name, shop.namespace)
+    audit.mark()
+
+    await whole.start()
+    if not failed:
+        (pod,) = await shop.names_of_pods(f"job-name={tree.names[f'{CONSUMER} job']}")
+        await shop.end_fate(pod)
+    await shop.is_gone(CAPApplication, "shop", within=90)
+    assert await shop.names_of(CAPTenant.resource) == []
+    assert refused(audit) == []
+
+
+def refused(audit: AuditLog) -> list[AuditEntry]:
+    """The writes of the operator that broke a schema."""
+    return [*audit.entries(lambda entry: entry.user == OPERATOR and entry.is_write and entry.status == 422)]
 
 
 async def test_what_was_taken_over_is_upgraded_in_place_and_goes_as_a_whole(

@@ -10,8 +10,8 @@ import msgspec
 from stellwerk.kube.schema.crd import ValidationRule, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus, always_written
+from stellwerk.kube.types.object_meta import Record, always_written
+from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus
 
 LATEST_VERSION_READY = "LatestVersionReady"
 ALL_TENANTS_READY = "AllTenantsReady"

@@ -11,8 +11,8 @@ import msgspec
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, ReconciledStatus, always_written
+from stellwerk.kube.types.object_meta import Record, always_written
+from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, ReconciledStatus
 
 
 class DomainState(StrEnum):

@@ -33,15 +33,6 @@ def see_why(short_name: str, key: ObjectKey) -> str:
     return f"next: stellwerk why {short_name}/{key.name}{place}"
 
 
-def always_written() -> str:
-    """The default of the field `state`: empty, and written all the same, because a CRD of the original requires it.
-
-    msgspec leaves a field out where it equals a default, but not where a function makes the default.
-    """
-    made: str = msgspec.field(default_factory=str)
-    return made
-
-
 class ReconciledStatus(Record, frozen=True, kw_only=True):
     """The fields that every status has besides its state."""
 

@@ -11,7 +11,7 @@ import msgspec
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Record
+from stellwerk.kube.types.object_meta import Record, always_written
 from stellwerk.operators.cap.kinds.status import (
     API_VERSION,
     GROUP,
@@ -20,7 +20,6 @@ from stellwerk.operators.cap.kinds.status import (
     ReconciledStatus,
     RetryProgress,
     TimedStatus,
-    always_written,
     see_why,
 )
 from stellwerk.runtime import conditions

@@ -14,7 +14,7 @@ import msgspec
 from stellwerk.kube.schema.crd import ValidationRule, documented
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import ObjectMeta, Record
+from stellwerk.kube.types.object_meta import ObjectMeta, Record, always_written
 from stellwerk.operators.cap.kinds.status import (
     API_VERSION,
     GROUP,
@@ -22,7 +22,6 @@ from stellwerk.operators.cap.kinds.status import (
     HandledRetry,
     ReconciledStatus,
     RetryProgress,
-    always_written,
     see_why,
 )
 from stellwerk.runtime import conditions
