@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ _PORTION_BYTES = 128 << 10
 """How much of an answer is written at once: it may be encrypted, on the event loop. The next portion waits until this
 one has been sent; with TLS, one waits encrypted and one behind it."""
 _MEBIBYTE = 1 << 20
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"})
+"""llhttp knows those of other protocols, too."""
+_HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+;=%-]*(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
+"""A host as RFC 9110 has it, without commas: they stand between values."""
 _NO_REQUEST = "this is not a valid HTTP request"
 _HEAD_LATE = "the request did not arrive in time"
 _BODY_LATE = "the body did not arrive in time"
@@ -324,7 +329,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if len(arriving.headers) >= _MOST_HEADERS or max(len(name), len(value)) > _LONGEST_LINE_BYTES:
             raise _Refused(refusal(400, _NO_REQUEST))
-        arriving.headers.append((name.decode("latin-1"), value.decode("latin-1").strip()))
+        arriving.headers.append((name.decode("latin-1"), value.decode("latin-1").strip(" \t")))
 
     def on_headers_complete(self) -> None:
         """The head is whole. Raises _Refused for a body that is too large, and for an encoding."""
@@ -434,15 +439,13 @@ class HttpConnection(asyncio.Protocol):
             parameters = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
         except (httptools.HttpParserError, ValueError):  # a UnicodeError is a ValueError
             raise _Refused(refusal(400, _NO_REQUEST)) from None
-        if self._parser.get_http_version() not in ("1.0", "1.1"):
+        version, method = self._parser.get_http_version(), self._parser.get_method().decode("ascii")
+        if version not in ("1.0", "1.1") or method not in _METHODS:
             raise _Refused(refusal(400, _NO_REQUEST))
-        return Request(
-            method=self._parser.get_method().decode("ascii"),
-            path=path,
-            query=Fields(parameters),
-            headers=Headers(arriving.headers or ()),
-            remote=self._remote,
-        )
+        headers = Headers(arriving.headers or ())
+        _check_host(headers, version)
+        _check_framing(headers, version)
+        return Request(method=method, path=path, query=Fields(parameters), headers=headers, remote=self._remote)
 
     def _too_large(self) -> Response:
         return refusal(413, f"the body is larger than {self._limits.body_bytes} bytes")
@@ -593,6 +596,24 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None and (self._end is None or self._end.when() > self._loop.time() + seconds):
             _cancel(self._end)
             self._end = self._loop.call_later(seconds, self._transport.abort)
+
+
+def _check_host(headers: Headers, version: str) -> None:
+    """Raises _Refused unless the request names one host: two parties could each read another one."""
+    hosts = headers.all("host")
+    if len(hosts) > 1 or (not hosts and version != "1.0"):
+        raise _Refused(refusal(400, "the request must have one Host header"))
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        raise _Refused(refusal(400, "the Host header has no name of a host"))
+
+
+def _check_framing(headers: Headers, version: str) -> None:
+    """Raises _Refused where another party could see another end of the body than llhttp does."""
+    encodings = headers.all("transfer-encoding")
+    if encodings and version == "1.0":
+        raise _Refused(refusal(400, "HTTP/1.0 has no Transfer-Encoding"))
+    if encodings and [each.lower() for each in encodings] != ["chunked"]:
+        raise _Refused(refusal(501, "no other Transfer-Encoding is served than chunked, once"))
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:
