@@ -166,7 +166,8 @@ class Registries:
         return LoopbackResolver(self.port)
 
     def behave(self, path: str, *behaviours: Behaviour) -> None:
-        """Have requests whose path begins so meet these, one after the other, and the last one again and again."""
+        """Have requests whose path, or whose host and path, begin so meet these, one after the other, and the last one
+        again and again."""
         self._behaviours[path] = [*behaviours]
 
     def rotate(self, *, keep: bool = False) -> None:
@@ -221,7 +222,7 @@ class Registries:
         usual = self._usual(request, host, body)
         self.changed.ring()
         for path, behaviours in self._behaviours.items():
-            if request.path.startswith(path) and behaviours:
+            if (request.path.startswith(path) or f"{host}{request.path}".startswith(path)) and behaviours:
                 chosen = behaviours[0]
                 if len(behaviours) > 1:
                     del behaviours[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -20,12 +20,14 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Synced
 from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServices, CAPApplication, ServiceInfo
-from stellwerk.operators.cap.subscription.callers.bindings import Bindings, Trust, are_decisive, in_turns
+from stellwerk.operators.cap.subscription.callers.bindings import Bindings, Trust, Turns, are_decisive
 from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
+from stellwerk.operators.cap.subscription.callers.keys import Origin
 from stellwerk.operators.cap.subscription.callers.tokens import TokenRules
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.supervision.tasks import background
 from stellwerk.testing.eventually import eventually
 
 RULES = TokenRules(uaa_domain="home.example.com", client_id="sb-shop", app_name="shop!t1")
@@ -124,134 +126,173 @@ def reading_from(secrets: Secrets) -> Bindings:
     )
 
 
-@pytest.mark.req("R-705")
-async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusal() -> None:
-    secrets = Secrets()
-    bindings = reading_from(secrets)
-    applications = bindings.applications
+@pytest.fixture
+def secrets() -> Secrets:
+    return Secrets()
 
+
+@pytest.fixture
+async def bindings(secrets: Secrets) -> AsyncIterator[Bindings]:
+    """Those of no application, being read."""
+    made = reading_from(secrets)
+    made.applications.take(Synced((), "0"))
+    async with background() as tasks:
+        tasks.start(made.run(), "bindings")
+        await eventually(lambda: made.unready() is None)
+        yield made
+
+
+SERVICES = ("saas-registry", "xsuaa")
+
+
+@pytest.mark.req("R-705")
+async def test_what_is_not_read_yet_being_read_or_could_not_be_read_is_no_refusal(
+    secrets: Secrets, bindings: Bindings
+) -> None:
     def is_known() -> bool:
         return bindings.are_known(first, Protocol.SAAS)
 
     def are_current() -> bool:
         return bindings.are_current
 
-    first = application("saas-registry", "xsuaa")
-    applications.take(Synced((first,), "1"))
+    first = application(*SERVICES)
+    bindings.applications.take(Synced((first,), "1"))
     assert not is_known(), "it has not been read"
-    await bindings.up_to_date()
+    await bindings.all_read()
     assert is_known()
     assert are_current()
 
     secrets.may_answer.clear()
     secrets.asked.clear()
-    applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
+    bindings.applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
     assert not is_known(), "it has changed"
-    reading = asyncio.create_task(bindings.up_to_date())
     await secrets.asked.wait()
     assert not is_known(), "it is being read"
     assert not are_current()
     secrets.problem = ApiError("no answer")
     secrets.may_answer.set()
-    await reading
+    await bindings.all_read()
     assert not is_known(), "it could not be read"
     assert not are_current()
     assert bindings.of(first).token == RULES, "what was known goes on"
 
 
 @pytest.mark.req("R-705")
-async def test_a_request_waits_for_what_is_being_read_and_for_what_changed_meanwhile() -> None:
-    secrets = Secrets()
-    bindings = reading_from(secrets)
-    first = application("saas-registry", "xsuaa")
+async def test_a_request_waits_for_what_is_being_read_and_for_what_changed_meanwhile(
+    secrets: Secrets, bindings: Bindings
+) -> None:
+    first = application(*SERVICES)
     secrets.may_answer.clear()
     bindings.applications.take(Synced((first,), "1"))
-    early = asyncio.create_task(bindings.up_to_date())
     await secrets.asked.wait()
-    during = asyncio.create_task(bindings.up_to_date())
+    early = asyncio.create_task(bindings.read_of([first]))
     await asyncio.sleep(0)
-    assert not during.done(), "the first read goes on"
+    assert not early.done(), "the first read goes on"
     bindings.applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
-    late = asyncio.create_task(bindings.up_to_date())
+    late = asyncio.create_task(bindings.read_of([first]))
     await asyncio.sleep(0)
     secrets.may_answer.set()
 
     await late
     assert bindings.are_known(first, Protocol.SAAS)
-    await asyncio.gather(early, during)
+    await early
 
 
 @pytest.mark.req("R-705")
-async def test_a_read_that_succeeds_makes_good_one_that_failed() -> None:
-    secrets = Secrets()
-    bindings = reading_from(secrets)
-    first = application("saas-registry", "xsuaa")
+async def test_a_read_that_succeeds_makes_good_one_that_failed(secrets: Secrets, bindings: Bindings) -> None:
+    first = application(*SERVICES)
     secrets.problem = ApiError("no answer")
     bindings.applications.take(Synced((first,), "1"))
-    await bindings.up_to_date()
+    await bindings.all_read()
     secrets.problem = None
     bindings.applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
-    await bindings.up_to_date()
+    await bindings.all_read()
     assert bindings.are_known(first, Protocol.SAAS)
 
 
-@pytest.mark.req("R-705")
-async def test_a_request_that_comes_while_a_read_is_being_cancelled_loses_no_application() -> None:
-    """The end of a cancelled read may take a turn of the event loop, for example to end the process of a login."""
-    secrets = Secrets()
-    bindings = reading_from(secrets)
-    first = application("saas-registry", "xsuaa")
-    secrets.may_answer.clear()
-    secrets.lingers = True
-    bindings.applications.take(Synced((first,), "1"))
-    early = asyncio.create_task(bindings.up_to_date())
-    await secrets.asked.wait()
-    early.cancel()
-    await asyncio.wait([early])
-    secrets.may_answer.set()
-    await bindings.up_to_date()
-    await bindings.up_to_date()
-    assert bindings.are_known(first, Protocol.SAAS)
-
-
-@pytest.mark.req("R-507")
+@pytest.mark.req("R-507", "R-922")
 def test_namespaces_take_turns() -> None:
-    listed = ["many/1", "many/2", "many/3", "few/1", "few/2", "one/1"]
-    keys = [ObjectKey(*each.split("/")) for each in listed]
-    assert [str(key) for key in in_turns(keys)] == ["many/1", "few/1", "one/1", "many/2", "few/2", "many/3"]
+    turns = Turns()
+    for each in ("many/1", "many/2", "many/3", "many/4", "few/1", "few/2", "one/1", "many/1"):
+        turns.put(ObjectKey(*each.split("/")))
+    turns.prefer(ObjectKey("many", "4"))
+    turns.prefer(ObjectKey("absent", "1"))
+    assert len(turns) == 7
+    found = [str(turns.take()) for _ in range(len(turns))]
+    assert found == ["many/4", "few/1", "one/1", "many/1", "few/2", "many/2", "many/3"]
 
 
-@pytest.mark.req("R-507", "R-308")
-async def test_what_is_read_counts_while_others_are_still_being_read() -> None:
-    secrets = Secrets()
+@pytest.mark.req("R-507", "R-308", "R-923")
+async def test_what_is_read_counts_while_others_are_still_being_read(secrets: Secrets, bindings: Bindings) -> None:
     secrets.most = 4
-    bindings = reading_from(secrets)
-    services = ("saas-registry", "xsuaa")
-    many = [application(*services, name=str(number), namespace="many") for number in range(5)]
-    alone = application(*services)
+    many = [application(*SERVICES, name=str(number), namespace="many") for number in range(5)]
+    alone = application(*SERVICES)
     bindings.applications.take(Synced((*many, alone), "1"))
-    reading = asyncio.create_task(bindings.up_to_date())
     await eventually(lambda: not secrets.may_answer.is_set())
     assert sorted(secrets.answered) == ["home", "home", "many", "many"]
     assert bindings.are_known(alone, Protocol.SAAS)
-    assert bindings.uaa_domains == {"home.example.com", "many.example.com"}
-    assert bindings.issuers == {"uaa.home.example.com", "uaa.many.example.com"}
-    reading.cancel()
-    await asyncio.wait([reading])
+    assert set(bindings.uaa_domains) == {"home.example.com", "many.example.com"}
+    assert bindings.origin("uaa.home.example.com") == Origin({"home"}, is_named=True)
+    assert bindings.origin("other.home.example.com") == Origin({"home"})
+
+
+@pytest.mark.req("R-923")
+async def test_a_request_waits_for_the_application_that_it_may_mean_and_for_no_other(
+    secrets: Secrets, bindings: Bindings
+) -> None:
+    many = [application(*SERVICES, name=f"{number:03}", namespace="many") for number in range(500)]
+    alone = application(*SERVICES)
+    bindings.applications.take(Synced((*many, alone), "1"))
+    async with asyncio.timeout(0.9):  # a request that waits for all gives up after two seconds
+        await bindings.read_of([alone])
+        assert bindings.are_known(alone, Protocol.SAAS)
+        assert len(secrets.answered) <= 6, "its turn came before those of the other namespace"
+        last = many[-1]
+        await bindings.read_of([last])
+        assert bindings.are_known(last, Protocol.SAAS)
+        assert len(secrets.answered) <= 12, "a request that waits for it puts it before the others"
+        secrets.may_answer.clear()
+        await bindings.read_of([alone])
+        await bindings.all_read(lambda: "home.example.com" in bindings.uaa_domains)
+
+
+@pytest.mark.req("R-923", "R-308")
+async def test_until_the_bindings_of_a_start_were_tried_once_the_process_is_not_ready(secrets: Secrets) -> None:
+    bindings = reading_from(secrets)
+    secrets.problem = ApiError("no answer")
+    secrets.may_answer.clear()
+    assert bindings.unready()
+    async with background() as tasks:
+        tasks.start(bindings.run(), "bindings")
+        bindings.applications.take(Synced((application(*SERVICES),), "1"))
+        await secrets.asked.wait()
+        assert "1 CAPApplications" in (bindings.unready() or "")
+        secrets.may_answer.set()
+        await eventually(lambda: bindings.unready() is None)
+        secrets.may_answer.clear()
+        bindings.applications.take(Changed(application("xsuaa", "saas-registry", version=2)))
+        assert bindings.unready() is None, "later changes make requests wait, not the process"
+
+
+@pytest.mark.req("R-923", "R-308")
+async def test_a_caller_is_told_to_come_again_when_the_bindings_are_likely_to_be_read(
+    secrets: Secrets, bindings: Bindings
+) -> None:
+    secrets.may_answer.clear()
+    assert bindings.retry_seconds == 1.0
+    many = [application(*SERVICES, name=str(number), namespace="many") for number in range(500)]
+    bindings.applications.take(Synced((*many,), "1"))
+    assert 5.0 < bindings.retry_seconds <= 60.0
 
 
 @pytest.mark.req("R-308")
-async def test_all_are_read_from_the_start_on_whatever_becomes_of_requests() -> None:
-    secrets = Secrets()
+async def test_all_are_read_whatever_becomes_of_requests(secrets: Secrets, bindings: Bindings) -> None:
     secrets.may_answer.clear()
-    bindings = reading_from(secrets)
-    first = application("saas-registry", "xsuaa")
-    running = asyncio.create_task(bindings.run())
-    await asyncio.sleep(0)
+    first = application(*SERVICES)
     bindings.applications.take(Synced((first,), "1"))
     async with asyncio.timeout(1):
         await secrets.asked.wait()
-    request = asyncio.create_task(bindings.up_to_date())
+    request = asyncio.create_task(bindings.read_of([first]))
     await asyncio.sleep(0)
     request.cancel()
     await asyncio.wait([request])
@@ -260,16 +301,33 @@ async def test_all_are_read_from_the_start_on_whatever_becomes_of_requests() -> 
     await eventually(lambda: bindings.are_current)
     assert bindings.are_known(first, Protocol.SAAS)
     assert secrets.answered == ["home", "home"], "the read goes on without the request"
+
+
+@pytest.mark.req("R-308")
+async def test_a_reading_that_begins_again_loses_no_application(secrets: Secrets) -> None:
+    """The end of a cancelled read may take a turn of the event loop, for example to end the process of a login."""
+    bindings = reading_from(secrets)
+    first = application(*SERVICES)
+    bindings.applications.take(Synced((first,), "1"))
+    secrets.may_answer.clear()
+    secrets.lingers = True
+    running = asyncio.create_task(bindings.run())
+    await secrets.asked.wait()
     running.cancel()
     await asyncio.wait([running])
+    secrets.may_answer.set()
+    async with background() as tasks:
+        tasks.start(bindings.run(), "bindings")
+        await bindings.read_of([first])
+        assert bindings.are_known(first, Protocol.SAAS)
 
 
-async def test_an_issuer_that_no_application_names_any_more_is_forgotten() -> None:
-    bindings = reading_from(Secrets())
-    first, other = application("saas-registry", "xsuaa"), application("saas-registry", "xsuaa", namespace="other")
+async def test_an_issuer_that_no_application_names_any_more_is_forgotten(bindings: Bindings) -> None:
+    first, other = application(*SERVICES), application(*SERVICES, namespace="other")
     bindings.applications.take(Synced((first, other), "1"))
-    await bindings.up_to_date()
+    await bindings.all_read()
     bindings.applications.take(Synced((first,), "2"))
-    await bindings.up_to_date()
-    assert bindings.uaa_domains == {"home.example.com"}
-    assert bindings.issuers == {"uaa.home.example.com"}
+    await bindings.all_read()
+    assert set(bindings.uaa_domains) == {"home.example.com"}
+    assert not bindings.origin("uaa.other.example.com").namespaces
+    assert set(bindings.origin("uaa.home.example.com").namespaces) == {"home"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -13,11 +13,12 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap.subscription.callers import keys as issuer_keys
 from stellwerk.operators.cap.subscription.callers import tokens
 from stellwerk.operators.cap.subscription.callers.bindings import RegistryFacts, trust_of
-from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
-from stellwerk.operators.cap.subscription.callers.tokens import IssuerUnknown, KeysAbsent, TokenRefused
+from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys, Origin
+from stellwerk.operators.cap.subscription.callers.tokens import IssuerUnknown, KeysAbsent, ShareUsedUp, TokenRefused
 from stellwerk.operators.cap.subscription.outgoing import HttpAnswer, Outgoing
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.render.sources.http import Method
+from stellwerk.runtime.supervision.tasks import background
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.registries import (
@@ -56,6 +57,11 @@ async def keys(registries: Registries, clock: FakeClock) -> AsyncIterator[Issuer
     await outgoing.close()
 
 
+def named_by(namespace: str, *hosts: str) -> Callable[[str], Origin]:
+    """Bindings of a namespace that name these issuers."""
+    return lambda host: Origin({namespace}, is_named=True) if host in hosts else Origin()
+
+
 async def ids(keys: IssuerKeys, token: str, peer: str = "registry") -> list[str]:
     return [key.key_id for key in await keys.of(tokens.header_of(token, {UAA_DOMAIN}), peer)]
 
@@ -89,8 +95,8 @@ class Gated:
 @pytest.mark.req("R-308", "R-703")
 @pytest.mark.parametrize(
     ("fetched_before_seconds", "is_new_key"),
-    [(None, False), (issuer_keys.AGAIN_SECONDS, True), (issuer_keys.FRESH_SECONDS - 5, False)],
-    ids=["after a start", "a new key", "a renewal until the keys end"],
+    [(None, False), (issuer_keys.AGAIN_SECONDS, True), (issuer_keys.FRESH_SECONDS, False)],
+    ids=["after a start", "a new key", "keys that have ended"],
 )
 async def test_a_caller_waits_for_keys_that_are_being_fetched_for_another(
     keys: IssuerKeys,
@@ -141,7 +147,7 @@ async def test_without_the_keys_of_an_issuer_that_is_trusted_a_token_is_not_refu
     registries.behave(KEYS, Answers(503))
     with pytest.raises(IssuerUnknown):
         await ids(keys, registries.token())
-    keys.expected = lambda: {ISSUER}
+    keys.origin = named_by("home", ISSUER)
     for _ in range(2):
         with pytest.raises(KeysAbsent):
             await ids(keys, registries.token())
@@ -169,17 +175,100 @@ async def test_a_withdrawn_key_is_not_used_any_more_after_five_minutes(
     assert await ids(keys, old) == [registries.keys[0].kid]
 
 
-@pytest.mark.req("R-703")
-async def test_keys_in_use_are_renewed_before_they_end(
+@pytest.mark.req("R-703", "R-922")
+async def test_keys_in_use_are_renewed_before_they_end_without_a_request(
+    keys: IssuerKeys, registries: Registries, clock: FakeClock
+) -> None:
+    keys.origin = named_by("home", ISSUER)
+    await ids(keys, registries.token())
+    async with background() as tasks:
+        tasks.start(keys.run(), "renewal")
+        await eventually(lambda: clock.sleeping)
+        await clock.advance(issuer_keys.RENEW_SECONDS)
+        await registries.was_asked(KEYS, 2)
+        registries.behave(DISCOVERY, Hang())
+        await clock.advance(issuer_keys.FRESH_SECONDS - issuer_keys.RENEW_SECONDS + 1)
+        async with asyncio.timeout(0.4):  # a request to the issuer is given up after half a second
+            assert await ids(keys, registries.token()) == ["key-1"], "while its issuer does not answer"
+
+
+@pytest.mark.req("R-922")
+async def test_keys_that_no_binding_brings_any_more_are_not_renewed(
     keys: IssuerKeys, registries: Registries, clock: FakeClock
 ) -> None:
     await ids(keys, registries.token())
+    keys.prove(ISSUER)
     await clock.advance(issuer_keys.RENEW_SECONDS)
+    keys.renew()
+    await asyncio.sleep(0)
+    assert registries.count(DISCOVERY) == 1
+
+
+async def hanging(keys: IssuerKeys, registries: Registries, hosts: Sequence[str], peer: str) -> list[asyncio.Task[Any]]:
+    """Requests that wait for issuers which never answer; what is refused at once has ended."""
+    registries.behave(DISCOVERY, Hang())
+    asked = [asyncio.create_task(ids(keys, registries.token(host=host), peer)) for host in hosts]
+    await eventually(lambda: registries.count(DISCOVERY) > 0)
+    return asked
+
+
+def zones(count: int) -> list[str]:
+    """Issuers that the doubles know."""
+    return [f"zone{number % 9}.{UAA_DOMAIN}" for number in range(count)]
+
+
+@pytest.mark.req("R-922")
+async def test_requests_that_wait_for_one_hanging_issuer_leave_places_to_others(
+    keys: IssuerKeys, registries: Registries
+) -> None:
+    """From one address, as through a load balancer that hides those of its clients."""
+    evil = zones(1)[0]
+    keys.origin = lambda host: Origin({"evil" if host == evil else "home"}, is_named=True)
+    waiting = await hanging(keys, registries, [evil] * 300, "same")
+    await eventually(lambda: sum(each.done() for each in waiting) >= 300 - issuer_keys.WAITING_REQUESTS)
+    refused = [each for each in waiting if each.done()]
+    assert all(isinstance(each.exception(), ShareUsedUp) for each in refused)
+    registries.behave(DISCOVERY)
+    assert await ids(keys, registries.token(), "same") == ["key-1"]
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.req("R-922")
+async def test_hanging_issuers_of_one_namespace_leave_fetches_to_another(
+    registries: Registries, clock: FakeClock
+) -> None:
+    hosts = [f"zone{number}.{UAA_DOMAIN}" for number in range(48)]
+    outgoing = Outgoing(
+        networks=("127.0.0.0/8",), authority=registries.authority, resolver=registries.resolver, total_seconds=20.0
+    )
+    keys = IssuerKeys(outgoing, clock, lambda host: Origin({"evil" if host in hosts else "home"}, is_named=True))
+    gate = Gated(outgoing)
+    keys.outgoing = cast("Outgoing", gate)
+    waiting = [asyncio.create_task(ids(keys, registries.token(host=host), f"peer-{host}")) for host in hosts]
+    await eventually(lambda: any(each.done() for each in waiting))
+    assert sum(not each.done() for each in waiting) == issuer_keys.FETCHES // 2
+    keys.outgoing = outgoing
+    async with asyncio.timeout(10):
+        assert await ids(keys, registries.token(), "victim") == ["key-1"]
+    assert not gate.is_open.is_set()
+    await keys.close()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await outgoing.close()
+
+
+@pytest.mark.req("R-922")
+async def test_a_namespace_with_many_issuers_displaces_its_own_and_none_of_another(
+    keys: IssuerKeys, registries: Registries
+) -> None:
+    keys.origin = lambda host: Origin({"home" if host == ISSUER else "evil"}, is_named=True)
     await ids(keys, registries.token())
-    await registries.was_asked(KEYS, 2)
-    await clock.advance(issuer_keys.FRESH_SECONDS - issuer_keys.RENEW_SECONDS + 1)
+    for number in range(issuer_keys.MOST_ISSUERS + 10):
+        with pytest.raises(TokenRefused):
+            await ids(keys, registries.token(host=f"host-{number}.{UAA_DOMAIN}"))
+    assert len(keys) == issuer_keys.MOST_ISSUERS
+    before = registries.count(KEYS)
     assert await ids(keys, registries.token()) == ["key-1"]
-    assert registries.count(KEYS) == 2
+    assert registries.count(KEYS) == before
 
 
 @pytest.mark.req("R-703")
@@ -236,7 +325,7 @@ async def test_an_issuer_that_a_binding_names_is_fetched_however_many_peers_inve
         await flood(keys, registries, f"peer-{peer}", peer * 5, 5)
     with pytest.raises(TokenRefused):
         await ids(keys, registries.token())
-    keys.expected = lambda: {ISSUER}
+    keys.origin = named_by("home", ISSUER)
     assert await ids(keys, registries.token()) == ["key-1"]
 
 

@@ -67,7 +67,7 @@ def meant(
     def authorization(each: CAPApplication) -> Authorization:
         return Authorization.GRANTED if not callable or each in callable else Authorization.REFUSED
 
-    return plan.application_of(candidates, provider, app, account, authorization=authorization)
+    return plan.meant(plan.named(candidates, provider, app, account), authorization)
 
 
 def test_an_application_is_known_by_subaccount_and_name() -> None:
@@ -121,20 +121,13 @@ def test_only_an_application_that_refuses_the_caller_for_certain_is_skipped(
 ) -> None:
     listed = [application(namespace=f"team{number}", age=9 - number) for number in range(len(answers))]
     known = {each.key: answer for each, answer in zip(listed, answers, strict=True)}
-    chosen = plan.application_of(listed[::-1], "provider", "shop", authorization=lambda each: known[each.key])
+    chosen = plan.meant(plan.named(listed[::-1], "provider", "shop"), lambda each: known[each.key])
     assert chosen is listed[expected]
 
 
 def test_a_caller_is_compared_with_one_application_of_each_namespace() -> None:
     crowd = [application(f"copy{number}", "elsewhere", age=number) for number in range(100)]
-    compared: list[CAPApplication] = []
-
-    def refuse(each: CAPApplication) -> Authorization:
-        compared.append(each)
-        return Authorization.REFUSED
-
-    plan.application_of([application(), *crowd], "provider", "shop", authorization=refuse)
-    assert compared == [crowd[-1], application()]
+    assert plan.named([application(), *crowd], "provider", "shop") == [crowd[-1], application()]
 
 
 def domain(name: str, host: str, namespace: str = "home") -> Domain:

@@ -276,6 +276,39 @@ def test_no_path_leads_to_another_server(path: str) -> None:
     assert url.path.startswith("/base/")
 
 
+@pytest.mark.req("R-603")
+@pytest.mark.parametrize("dots", ["..", ".", "%2e%2e", "%2E.", "%252e%252e", "%25252e%2e", "..%20", "%2e%2e;x"])
+@pytest.mark.parametrize("separator", ["/", "%2f", "%2F", "%252f", "%5c", "%255C"])
+@pytest.mark.parametrize("end", ["", "/admin", "%2fadmin?x=1"])
+def test_a_path_that_leads_elsewhere_after_decoding_is_refused(dots: str, separator: str, end: str) -> None:
+    for path in (f"/callback{separator}{dots}{end}", f"/{dots}{separator}admin{end}"):
+        with pytest.raises(CallbackInvalid, match="must stay"):
+            callback_url("https://registry.example.com/base", path)
+
+
+@pytest.mark.req("R-603")
+@pytest.mark.parametrize("path", ["/%2felsewhere", "/%5c%5celsewhere", "/a%00b", "/a%0d%0ab", "/%c0%ae%c0%ae/x"])
+def test_a_path_that_names_a_server_or_is_no_text_after_decoding_is_refused(path: str) -> None:
+    with pytest.raises(CallbackInvalid, match="must stay"):
+        callback_url("https://registry.example.com/base", path)
+
+
+@pytest.mark.req("R-603")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/api/v2.0/callbacks/1-2/result",
+        "/a%20b/c%2Fd",
+        "/100%25",
+        "/a..b/.well-known?next=../x&y=%2e%2e",
+        "/a;v=1",
+    ],
+)
+def test_a_path_of_a_registry_is_taken_as_it_is(path: str) -> None:
+    assert callback_url("https://registry.example.com/base", path).raw_path_qs.startswith("/base/")
+
+
 @pytest.mark.parametrize("registry", ["https://xn--/", "https://[", "https://example.com:99999"])
 def test_a_registry_without_a_usable_url_gets_no_answer(registry: str) -> None:
     with pytest.raises(CallbackInvalid):

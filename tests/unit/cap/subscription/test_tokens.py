@@ -107,6 +107,7 @@ def test_a_key_that_is_for_one_algorithm_is_not_used_for_another() -> None:
         (changed(exp=True), "no number"),
         (changed(exp=10**400), "no number"),
         (changed(nbf=NOW + 61), "not valid yet"),
+        (changed(iat=NOW + 61), "in the future"),
         (changed(scope=None), "scope"),
     ],
 )
@@ -117,7 +118,7 @@ def test_a_token_without_what_is_required_is_refused(claims: dict[str, Any], why
 
 @pytest.mark.req("R-703")
 def test_clocks_may_differ_by_a_minute() -> None:
-    assert verified(token(changed(nbf=NOW + 59, exp=NOW + 16))).issuer == HOST
+    assert verified(token(changed(nbf=NOW + 59, iat=NOW + 59, exp=NOW + 16))).issuer == HOST
 
 
 @pytest.mark.req("R-703", "R-705")
@@ -192,6 +193,43 @@ def test_without_a_bearer_token_the_message_says_so(text: str) -> None:
 )
 def test_a_key_that_cannot_be_used_is_skipped(entry: Any) -> None:
     assert tokens.keys_of(json.dumps({"keys": [entry]}).encode()) == ()
+
+
+def numbers(bits: int, exponent: int = 65_537) -> dict[str, Any]:
+    """A public key with so large numbers. Nobody has to know the private one to publish it."""
+    n, e = (1 << (bits - 1)) | 1, exponent
+    encoded = (value.to_bytes((value.bit_length() + 7) // 8) for value in (n, e))
+    names = zip(("n", "e"), encoded, strict=True)
+    return {
+        "kty": "RSA",
+        "kid": "x",
+        **{name: base64.urlsafe_b64encode(each).rstrip(b"=").decode() for name, each in names},
+    }
+
+
+@pytest.mark.req("R-921")
+@pytest.mark.parametrize(
+    ("entry", "is_usable"),
+    [
+        (numbers(2047), False),
+        (numbers(2048), True),
+        (numbers(4096), True),
+        (numbers(4097), False),
+        (numbers(8192), False),
+        (numbers(2048, 65_539), False),
+        (numbers(2048, 2**32 - 1), False),
+    ],
+)
+def test_a_key_is_used_only_if_its_numbers_cost_little(entry: dict[str, Any], is_usable: bool) -> None:
+    assert len(tokens.keys_of(json.dumps({"keys": [entry]}).encode())) == is_usable
+
+
+@pytest.mark.req("R-921")
+def test_two_keys_of_one_id_are_used_and_no_more() -> None:
+    many = json.dumps({"keys": [numbers(2048), rsa().as_dict(private=False)] * 16}).encode()
+    found = tokens.keys_of(many)
+    assert sorted(key.key_id for key in found) == ["one", "one", "x", "x"]
+    assert len(tokens.fitting(tokens.header_of(token(), {DOMAIN}), found)) == tokens.MOST_KEYS_OF_AN_ID
 
 
 @pytest.mark.req("R-401", "R-411")

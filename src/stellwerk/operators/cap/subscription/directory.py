@@ -6,7 +6,7 @@ Of Secrets, the metadata of those with the payload of a subscription, and the pr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription import plan
 from stellwerk.operators.cap.subscription.callbacks import promise
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
-from stellwerk.operators.cap.subscription.plan import Authorization
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.process.manager import Manager
 
@@ -84,17 +83,9 @@ class Directory:
         )
         return all(cache.has_synced for cache in caches)
 
-    def application(
-        self,
-        provider: str,
-        app_name: str,
-        global_account: str = "",
-        *,
-        authorization: Callable[[CAPApplication], Authorization],
-    ) -> CAPApplication | None:
-        """The application that a request names, by whether its caller may act for each."""
-        candidates = self.applications.store.by(_BY_IDENTITY, app_name)
-        return plan.application_of(candidates, provider, app_name, global_account, authorization=authorization)
+    def named(self, provider: str, app_name: str, global_account: str = "") -> list[CAPApplication]:
+        """The applications that a request may mean."""
+        return plan.named(self.applications.store.by(_BY_IDENTITY, app_name), provider, app_name, global_account)
 
     def hidden(self, provider: str, app_name: str, global_account: str = "") -> list[ObjectKey]:
         """The applications that cannot be decoded and may be the one that a request names."""

@@ -7,7 +7,7 @@ the same objects. They look like those that the original has generated; its obje
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum, auto
 
@@ -42,22 +42,13 @@ class Authorization(Enum):
     """The credentials of the application cannot be read, or have not been read yet."""
 
 
-def application_of(
-    candidates: Iterable[CAPApplication],
-    provider_subaccount_id: str,
-    app_name: str,
-    global_account_id: str = "",
-    *,
-    authorization: Callable[[CAPApplication], Authorization],
-) -> CAPApplication | None:
-    """The application that a request names. Of several, the oldest; one that is being deleted comes last.
+def named(
+    candidates: Iterable[CAPApplication], provider_subaccount_id: str, app_name: str, global_account_id: str = ""
+) -> list[CAPApplication]:
+    """The applications that a request may mean, the oldest first; those that are being deleted come last.
 
-    One that refuses the caller is skipped, unless all do: any user may create an older one with the same values. One
-    of which this is unknown is not skipped: while its credentials cannot be read, a younger one with a copy of their
-    public names would get its subscriptions. `authorization` is asked about the oldest one of each namespace only, so
-    that many applications of one namespace cost a request little.
-
-    An application without a subaccount is known by its global account. Values are compared and not only their hash,
+    Only the oldest one of each namespace counts, so that many applications of one namespace cost a request little. An
+    application without a subaccount is known by its global account. Values are compared and not only their hash,
     because two pairs of values may have the same one.
     """
 
@@ -72,7 +63,18 @@ def application_of(
     by_namespace: dict[str, CAPApplication] = {}
     for each in sorted(filter(is_meant, candidates), key=_age):
         by_namespace.setdefault(each.metadata.namespace, each)
-    listed = [*by_namespace.values()]
+    return [*by_namespace.values()]
+
+
+def meant(
+    listed: Sequence[CAPApplication], authorization: Callable[[CAPApplication], Authorization]
+) -> CAPApplication | None:
+    """Of the applications that a request may mean the first that does not refuse its caller.
+
+    One that refuses the caller is skipped, unless all do: any user may create an older one with the same values. One
+    of which this is unknown is not skipped: while its credentials cannot be read, a younger one with a copy of their
+    public names would get its subscriptions.
+    """
     possible = (each for each in listed if authorization(each) is not Authorization.REFUSED)
     return next(possible, listed[0] if listed else None)
 

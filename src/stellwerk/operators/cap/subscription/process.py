@@ -111,7 +111,7 @@ def install(
         manager.release,
     )
     subscriptions = Subscriptions(requests.with_field_manager(COMPONENT).for_tenants_by_namespace(), directory)
-    keys = IssuerKeys(outgoing, manager.clock, expected=lambda: bindings.issuers)
+    keys = IssuerKeys(outgoing, manager.clock, bindings.origin)
     routes = SubscriptionRoutes(
         directory=directory,
         bindings=bindings,
@@ -126,7 +126,7 @@ def install(
         standard_status_codes=settings.standard_status_codes,
     )
     manager.add_server("outgoing calls", Closing(outgoing.close))
-    manager.add_server("keys of issuers", Closing(keys.close))
+    manager.add_server("keys of issuers", keys)
     manager.add_server("bindings", bindings)
     certificates = None
     if settings.tls_enabled:
@@ -135,6 +135,8 @@ def install(
         )
     health = HealthChecks()
     health.ready_when("caches", manager.unready)
+    health.ready_when("bindings", bindings.unready)
+    manager.ready_when("bindings", bindings.unready)
     server = Server(
         "subscriptions",
         ListenAddress(settings.host, settings.port),

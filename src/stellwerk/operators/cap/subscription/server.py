@@ -7,10 +7,11 @@ credentials gets the same answer in the same time, whether the application or th
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ from stellwerk.operators.cap.subscription.callers.client_certificates import Cer
 from stellwerk.operators.cap.subscription.callers.gateway import Gateway
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
 from stellwerk.operators.cap.subscription.callers.tokens import Claims, TokenRefused
+from stellwerk.operators.cap.subscription.callers.verification import PEER_TIMES, Verifier
 from stellwerk.operators.cap.subscription.directory import Directory
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.cap.subscription.payloads import PayloadInvalid, Subscription
@@ -40,11 +42,15 @@ from stellwerk.runtime.serving.crowd import peer_of
 from stellwerk.runtime.serving.http_messages import JSON, Request, Response
 from stellwerk.runtime.serving.rate_limit import RateLimit
 from stellwerk.runtime.serving.routes import Handler, Route
+from stellwerk.runtime.serving.shares import NoPlace, Shares
 
 CALLBACK_HEADER = "STATUS_CALLBACK"
 NOT_FOUND = "resource not found"
 NOT_AUTHORIZED = "authorization check failed"
 TRY_AGAIN = "the request cannot be served now: try again"
+MOST_REQUESTS = 192
+"""That are being answered, each peer at most three quarters of them. Fewer than the HTTP server takes, which does not
+look at peers."""
 
 Caller: TypeAlias = Claims | ClientCertificate
 
@@ -78,8 +84,15 @@ class NotAuthorized(Refused):
 class Undecided(Refused):
     """It is not known yet whether the caller may act: a registry would take a refusal as final."""
 
+    def __init__(self, retry_after: float = 1.0) -> None:
+        super().__init__(503, TRY_AGAIN, retry_after=retry_after)
+
+
+class Crowded(Refused):
+    """Others would have to wait for the answer."""
+
     def __init__(self) -> None:
-        super().__init__(503, TRY_AGAIN, retry_after=1.0)
+        super().__init__(429, "too many requests: try again", retry_after=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +110,8 @@ class SubscriptionRoutes:
     counts: RequestMetrics
     client_limit: RateLimit
     tenant_limit: RateLimit
+    places: Shares = field(default_factory=lambda: Shares(MOST_REQUESTS))
+    verifier: Verifier = field(default_factory=Verifier)
     standard_status_codes: bool = False
 
     def routes(self) -> list[Route]:
@@ -124,20 +139,27 @@ class SubscriptionRoutes:
         try:
             if not self.directory.is_filled:
                 raise Undecided
-            self._limit(self.client_limit, self._client(request))
+            client = self._client(request)
+            self._limit(self.client_limit, client)
             if request.method not in methods:
                 raise Refused(405, "invalid request method")
-            return await answer(request)
+            with self.places.place({client: PEER_TIMES}):
+                return await answer(request)
+        except NoPlace:
+            return self._refusal(Crowded())
         except PayloadInvalid as error:
             return message(400, str(error))
         except Refused as error:
-            standard = error.standard_status if self.standard_status_codes else 0
-            response = message(standard or error.status, str(error))
-            if error.retry_after:
-                response.headers["Retry-After"] = str(math.ceil(error.retry_after))
-            if response.status == 401:
-                response.headers["WWW-Authenticate"] = "Bearer"
-            return response
+            return self._refusal(error)
+
+    def _refusal(self, error: Refused) -> Response:
+        standard = error.standard_status if self.standard_status_codes else 0
+        response = message(standard or error.status, str(error))
+        if error.retry_after:
+            response.headers["Retry-After"] = str(math.ceil(error.retry_after))
+        if response.status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        return response
 
     # ---- subscriptions
 
@@ -171,7 +193,7 @@ class SubscriptionRoutes:
         return await self._unsubscribe(asked)
 
     async def _subscribe(self, asked: _Asked, subscription: Subscription, body: bytes) -> Response:
-        application = self._application(asked.caller, subscription)
+        application = await self._application(asked.caller, subscription)
         if application is None:
             raise Refused(406, NOT_FOUND)
         if application.status.services_only:
@@ -221,8 +243,10 @@ class SubscriptionRoutes:
         """
         guid, tenant_id = asked.guid, asked.tenant_id
         found = self.directory.subscribed(guid, tenant_id)
+        await self.bindings.read_of(filter(None, map(self.directory.application_of, found)))
         if not any(self._is_allowed(asked.caller, each) for each in found):
             found = await self.subscriptions.live_subscribed(guid, tenant_id)
+            await self.bindings.read_of(filter(None, map(self.directory.application_of, found)))
         if allowed := [each for each in found if self._is_allowed(asked.caller, each)]:
             return plan.oldest(allowed)
         if asked.subscription is None:
@@ -233,7 +257,7 @@ class SubscriptionRoutes:
             if found:
                 raise NotAuthorized(406, NOT_AUTHORIZED)
             return None
-        application = self._application(asked.caller, asked.subscription)
+        application = await self._application(asked.caller, asked.subscription)
         if application is None:
             return None
         tenant = await self.subscriptions.tenant(application, tenant_id)
@@ -308,9 +332,7 @@ class SubscriptionRoutes:
         provider, app_name = request.found["provider"], request.found["app"]
         try:
             caller = await authenticate(request)
-            application = self.directory.application(
-                provider, app_name, provider, authorization=partial(self._authorization, caller)
-            )
+            application = await self._meant(caller, self.directory.named(provider, app_name, provider))
             if application is None:
                 raise Refused(400, NOT_FOUND)
             self._authorize(caller, application)
@@ -338,30 +360,44 @@ class SubscriptionRoutes:
 
     async def _token(self, request: Request) -> Claims:
         """The content of a valid token. Raises NotAuthenticated, Undecided."""
-        await self.bindings.up_to_date()
         try:
             token = tokens.bearer(request.headers.get("Authorization", ""))
         except TokenRefused:
             raise NotAuthenticated(406, "expected bearer token") from None
         try:
-            header = tokens.header_of(token, self.bindings.uaa_domains)
-            issuer_keys = await self.keys.of(header, self._client(request))
-            claims = tokens.claims_of(token, header, issuer_keys, self.clock.now().timestamp())
+            header, peer = await self._header(token), self._client(request)
+            issuer_keys = await self.keys.of(header, peer)
+            now, share = self.clock.now().timestamp(), self.keys.share_of(header.issuer)
+            claims = await self.verifier.claims(token, header, issuer_keys, now, peer=peer, share=share)
         except TokenRefused as error:
             _log.info("a token is refused: %s", error)
+            if isinstance(error, tokens.ShareUsedUp):
+                raise Crowded from None
             if isinstance(error, tokens.KeysAbsent):
                 raise Undecided from None
             if isinstance(error, tokens.IssuerUnknown) and not self.bindings.are_current:
                 # While the binding of any application cannot be read, this holds for every unknown issuer. A caller
                 # gains nothing by that: the token is refused in any case.
-                raise Undecided from None
+                raise Undecided(self.bindings.retry_seconds) from None
             raise NotAuthenticated(406, NOT_AUTHORIZED) from None
         self.keys.prove(header.issuer)
         return claims
 
+    async def _header(self, token: str) -> tokens.TokenHeader:
+        """The header of a token. For an issuer that no binding has brought, those that are not read are waited for."""
+        found: list[tokens.TokenHeader] = []
+
+        def is_known() -> bool:
+            with contextlib.suppress(tokens.IssuerUnknown):
+                found[:] = [tokens.header_of(token, self.bindings.uaa_domains)]
+            return bool(found)
+
+        if not is_known():
+            await self.bindings.all_read(is_known)
+        return found[0] if found else tokens.header_of(token, self.bindings.uaa_domains)
+
     async def _certificate(self, request: Request) -> ClientCertificate:
         """The names of a valid client certificate. Raises NotAuthenticated."""
-        await self.bindings.up_to_date()
         header = request.headers.all("X-Forwarded-Client-Cert")
         try:
             if not self.gateway.sent(request.remote):
@@ -404,18 +440,20 @@ class SubscriptionRoutes:
 
     # ---- small things
 
-    def _application(self, caller: Caller, subscription: Subscription) -> CAPApplication | None:
+    async def _meant(self, caller: Caller, named: Sequence[CAPApplication]) -> CAPApplication | None:
+        await self.bindings.read_of(named)
+        return plan.meant(named, partial(self._authorization, caller))
+
+    async def _application(self, caller: Caller, subscription: Subscription) -> CAPApplication | None:
         """The application that a request names. Raises Refused where it may be one that cannot be read.
 
         An application that the caller may act for is taken, whatever cannot be read: any user may write an object that
         cannot be decoded.
         """
-        application = self.directory.application(
-            subscription.provider_subaccount_id,
-            subscription.app_name,
-            subscription.global_account_id,
-            authorization=partial(self._authorization, caller),
+        named = self.directory.named(
+            subscription.provider_subaccount_id, subscription.app_name, subscription.global_account_id
         )
+        application = await self._meant(caller, named)
         is_allowed = application and self._authorization(caller, application) is Authorization.GRANTED
         if not is_allowed and (hidden := self._hidden(subscription)):
             raise _unreadable(hidden)

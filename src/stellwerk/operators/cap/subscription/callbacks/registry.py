@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from urllib.parse import unquote
 
 import msgspec
 from yarl import URL
@@ -24,6 +25,9 @@ from stellwerk.render.sources.http import OriginCredentials, origin_of
 TOKEN_PATH = "/oauth/token"  # noqa: S105  # a path
 LONGEST_PATH = 2_048
 _PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
+_SEPARATORS = re.compile(r"[/\\;]")
+"""What servers take for the end of a part of a path; some drop what follows a semicolon."""
+_MOST_DECODINGS = 5
 _FINAL = (400, 404, 405, 409, 410, 422)
 """With these, the registry does not want the answer: it would give the same for another attempt."""
 
@@ -62,8 +66,10 @@ def is_usable(registry_url: str) -> bool:
 
 def callback_url(registry_url: str, path: str) -> URL:
     """The address of an answer: a path at the server of the registry, and nothing else. Raises CallbackInvalid."""
-    if len(path) > LONGEST_PATH or not _PATH.fullmatch(path) or path.startswith("//"):
+    if len(path) > LONGEST_PATH or not _PATH.fullmatch(path):
         raise CallbackInvalid("the callback path must begin with one '/', and have no blanks or fragments")
+    if not _stays(path.partition("?")[0]):
+        raise CallbackInvalid("the callback path must stay at the server of the registry")
     try:
         base = parsed(registry_url)
     except EgressRefused:
@@ -72,9 +78,24 @@ def callback_url(registry_url: str, path: str) -> URL:
         found = parsed(registry_url.rstrip("/") + path)
     except EgressRefused:
         raise CallbackInvalid("the callback path makes no URL") from None
-    if origin_of(base) != origin_of(found) or ".." in path.split("?")[0].split("/"):
+    if origin_of(base) != origin_of(found):
         raise CallbackInvalid("the callback path must stay at the server of the registry")
     return found
+
+
+def _stays(path: str) -> bool:
+    """Whether a path leads nowhere else, however often a server or a proxy decodes it."""
+    for _ in range(_MOST_DECODINGS):
+        segments = _SEPARATORS.split(path)
+        if not segments[1] and len(segments) > 2:  # "//elsewhere" names a server
+            return False
+        if not path.isprintable() or "\ufffd" in path or any(each.strip() in (".", "..") for each in segments):
+            return False
+        decoded = unquote(path)
+        if decoded == path:
+            return True
+        path = decoded
+    return False
 
 
 @dataclass(frozen=True, slots=True)

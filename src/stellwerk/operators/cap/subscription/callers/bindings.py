@@ -3,21 +3,21 @@
 Of namespaces with applications, the metadata of Secrets is watched. The values of those that an application names for
 its registries are read when they change, and forgotten: only names of issuers, clients and scopes are kept.
 
-What is known of all applications is brought up to date before a request is looked at, whichever application it is for:
-otherwise its answer would take longer for an application that exists. A request waits for that a moment only, because
-one namespace may have many applications: what is read counts at once, and namespaces take turns.
+One application is read at a time, and namespaces take turns: one namespace may have many applications, and change their
+Secrets all the time. So a request waits only for what may concern it, and for a moment only: a token of an issuer that
+is not known yet for bindings that have not been read, and a caller that is known for those of the applications that it
+may mean. An application that a request waits for comes first within its namespace.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from itertools import count
 from typing import TypeVar
 
 from stellwerk.kube.types.errors import ApiError
@@ -27,16 +27,20 @@ from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInf
 from stellwerk.operators.cap.subscription import registries
 from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
 from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
+from stellwerk.operators.cap.subscription.callers.keys import Origin
 from stellwerk.operators.cap.subscription.callers.tokens import TokenRules
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.operators.cap.subscription.services import ServiceReader
-from stellwerk.render.sources.single_flight import Flights
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.clock import Clock
 
 WAIT_SECONDS = 2.0
 """How long a request waits for what has just changed."""
 _AGAIN_SECONDS = 5.0
+_USUAL_READ_SECONDS = 0.02
+_LONGEST_RETRY_SECONDS = 60.0
+_BY_SECRET = "binding secret"  # noqa: S105  # an index
+"""Index of applications: namespace and name."""
 
 R = TypeVar("R")
 
@@ -65,6 +69,39 @@ class RegistryFacts:
     timeout: timedelta
 
 
+class Turns:
+    """Keys that wait: the first of each namespace, then the second of each, and so on."""
+
+    def __init__(self) -> None:
+        self._namespaces: OrderedDict[str, OrderedDict[ObjectKey, None]] = OrderedDict()
+
+    def put(self, key: ObjectKey) -> None:
+        """Let it wait behind those of its namespace, unless it waits already."""
+        self._namespaces.setdefault(key.namespace, OrderedDict())[key] = None
+
+    def prefer(self, key: ObjectKey) -> None:
+        """Let it come before the others of its namespace, if it waits."""
+        if key in self:
+            self._namespaces[key.namespace].move_to_end(key, last=False)
+
+    def take(self) -> ObjectKey:
+        """The next one, which waits no longer."""
+        namespace, keys = self._namespaces.popitem(last=False)
+        key, _ = keys.popitem(last=False)
+        if keys:
+            self._namespaces[namespace] = keys
+        return key
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._namespaces.get(key.namespace, ())
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return (key for keys in self._namespaces.values() for key in keys)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._namespaces.values()))
+
+
 @dataclass(slots=True, eq=False)
 class Bindings:
     """What is known of the bindings of all applications."""
@@ -76,17 +113,22 @@ class Bindings:
     """The metadata of the Secrets of a namespace; watched from the first call until they are released."""
     release: Callable[[Informer[PartialObjectMetadata]], None]
     _trust: dict[ObjectKey, Trust] = field(default_factory=dict)
-    _stale: set[ObjectKey] = field(default_factory=set)
-    _reading: set[ObjectKey] = field(default_factory=set)
+    _stale: Turns = field(default_factory=Turns)
+    _reading: ObjectKey | None = None
     _failed: set[ObjectKey] = field(default_factory=set)
+    _first: set[ObjectKey] | None = None
+    """Those of the start that have not been tried; None before they are known."""
     _watched: dict[str, Informer[PartialObjectMetadata]] = field(default_factory=dict)
-    uaa_domains: frozenset[str] = field(default=frozenset(), init=False)
-    """The UAA domains of all applications."""
-    issuers: frozenset[str] = field(default=frozenset(), init=False)
-    """The hosts of token issuers that the credentials of all applications name."""
-    _flights: Flights[str, None] = field(default_factory=lambda: Flights(lambda: RuntimeError("the server ends")))
+    _domains: dict[str, Counter[str]] = field(default_factory=dict)
+    _issuers: dict[str, Counter[str]] = field(default_factory=dict)
+    _seconds_each: float = _USUAL_READ_SECONDS
+    """How long the bindings of an application take to read."""
+    _more: asyncio.Event = field(default_factory=asyncio.Event)
+    _progress: asyncio.Event = field(default_factory=asyncio.Event)
+    """Rings when an application has been read; each has an Event of its own."""
 
     def __post_init__(self) -> None:
+        self.applications.store.add_index(_BY_SECRET, _secrets_of)
         self.applications.on_change(self._on_application)
 
     def of(self, application: CAPApplication) -> Trust:
@@ -95,8 +137,20 @@ class Bindings:
 
     def are_known(self, application: CAPApplication, protocol: Protocol) -> bool:
         """Whether what callers have to show is known from its Secrets as they are now, so that a refusal is certain."""
-        is_current = not any(application.key in keys for keys in (self._stale, self._reading, self._failed))
-        return are_decisive(application, protocol, self.of(application) if is_current else Trust())
+        trust = Trust() if self._is_unread(application.key) or application.key in self._failed else self.of(application)
+        return are_decisive(application, protocol, trust)
+
+    @property
+    def uaa_domains(self) -> Collection[str]:
+        """The UAA domains of all applications."""
+        return self._domains.keys()
+
+    def origin(self, host: str) -> Origin:
+        """Which namespaces have a binding that trusts an issuer: those that name it, else those with its domain."""
+        if named := self._issuers.get(host):
+            return Origin(named.keys(), is_named=True)
+        around = (self._domains[domain] for domain in tokens.domains_around(host) if domain in self._domains)
+        return Origin(next(around, Counter[str]()).keys())
 
     @property
     def are_current(self) -> bool:
@@ -104,67 +158,98 @@ class Bindings:
         may be in those that have not been."""
         return not (self._stale or self._reading or self._failed)
 
-    async def up_to_date(self) -> None:
-        """Read what has changed; return after two seconds at most."""
+    @property
+    def retry_seconds(self) -> float:
+        """When it is likely that all have been read."""
+        count = len(self._stale) + (self._reading is not None)
+        return min(max(1.0, count * self._seconds_each), _LONGEST_RETRY_SECONDS)
+
+    def unready(self) -> str | None:
+        """Why no caller can be judged yet: bindings that no read was tried of since the start."""
+        if self._first is None:
+            return "the CAPApplications are not known yet"
+        return f"the bindings of {len(self._first)} CAPApplications have not been read yet" if self._first else None
+
+    async def all_read(self, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Wait until everything that has changed has been read, or for what is enough; return after two seconds."""
+        await self._until(lambda: not (self._stale or self._reading) or is_enough())
+
+    async def read_of(self, applications: Iterable[CAPApplication]) -> None:
+        """Wait until these have been read as they are now; return after two seconds at most."""
+        keys = [each.key for each in applications]
+        for key in keys:
+            self._stale.prefer(key)
+        await self._until(lambda: not any(map(self._is_unread, keys)))
+
+    async def _until(self, is_done: Callable[[], bool]) -> None:
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                for _ in range(2):  # one under way may have begun before the last change
-                    if self._stale or self._reading:
-                        await self._joined()
+                while not is_done():
+                    await self._progress.wait()
         except TimeoutError:
-            count = len(self._stale | self._reading)
-            _log.warning("the binding Secrets of %d applications are still being read", count)
+            _log.warning("the binding Secrets of %d applications are still being read", len(self._stale) + 1)
 
     async def run(self) -> None:
-        """Read all from the start on, and again what could not be read, until cancelled; then end the reads under way.
+        """Read all from the start on, and again what could not be read, until cancelled."""
+        await self.applications.wait_synced()
+        if self._reading is not None:  # the last run has ended in it
+            self._put(self._reading)
+            self._reading = None
+        if self._first is None:
+            self._first = set(self._stale)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._read_all(), name="reading of bindings")
+            tasks.create_task(self._try_failed_again(), name="bindings that could not be read")
 
-        It waits for a read as long as that takes, so that requests which give up do not end it.
-        """
+    async def _read_all(self) -> None:
+        while True:
+            while not self._stale:
+                self._more.clear()
+                await self._more.wait()
+            self._reading = self._stale.take()
+            await self._refresh(self._reading)
+            if self._first is not None:
+                self._first.discard(self._reading)
+            self._reading = None
+            progress, self._progress = self._progress, asyncio.Event()
+            progress.set()
+            await asyncio.sleep(0)  # an application without services asks the API server nothing
+
+    async def _try_failed_again(self) -> None:
+        while True:
+            await self.clock.sleep(_AGAIN_SECONDS)
+            for key in self._failed:
+                self._put(key)
+            self._failed.clear()
+
+    async def _refresh(self, key: ObjectKey) -> None:
+        application, began = self.applications.store.get(key), self.clock.monotonic()
+        self._failed.discard(key)
+        if application is None:
+            self._take(key, None)
+            return
         try:
-            await self.applications.wait_synced()
-            for _ in range(2):  # one under way may have begun before the cache was full
-                await self._joined()
-            while True:
-                await self.clock.sleep(_AGAIN_SECONDS)
-                self._stale |= self._failed
-                self._failed.clear()
-                if self._stale:
-                    await self._joined()
-        finally:
-            await self._flights.close()
+            self._take(key, await self._read(application))
+        except ApiError as error:
+            _log.warning("the binding Secrets of CAPApplication %s cannot be read: %s", key, error)
+            self._failed.add(key)
+        self._seconds_each += (self.clock.monotonic() - began - self._seconds_each) / 8
 
-    async def _joined(self) -> None:
-        await self._flights.join("refresh", self._refresh, name="refresh of bindings")
+    def _is_unread(self, key: ObjectKey) -> bool:
+        return key == self._reading or key in self._stale
 
-    async def _refresh(self) -> None:
-        # A refresh that was cancelled may not have ended yet: what it was to read is read here.
-        self._reading, self._stale = self._stale | self._reading, set()
-        for key in in_turns(self._reading):
-            application = self.applications.store.get(key)
-            try:
-                if application is None:
-                    self._trust.pop(key, None)
-                else:
-                    self._take(key, await self._read(application))
-                self._failed.discard(key)
-            except ApiError as error:
-                _log.warning("the binding Secrets of CAPApplication %s cannot be read: %s", key, error)
-                self._failed.add(key)
-            except BaseException:
-                self._stale |= self._reading  # cancelled: the next request begins again
-                raise
-            self._reading.discard(key)
-        # Those that no application names any more go.
-        rules = (trust.token for trust in self._trust.values())
-        self.uaa_domains = frozenset(each.uaa_domain for each in rules if each is not None)
-        self.issuers = frozenset[str]().union(*(trust.issuers for trust in self._trust.values()))
+    def _put(self, key: ObjectKey) -> None:
+        self._stale.put(key)
+        self._more.set()
 
-    def _take(self, key: ObjectKey, trust: Trust) -> None:
-        self._trust[key] = trust
-        if trust.token is not None and trust.token.uaa_domain not in self.uaa_domains:
-            self.uaa_domains |= {trust.token.uaa_domain}
-        if not trust.issuers <= self.issuers:
-            self.issuers |= trust.issuers
+    def _take(self, key: ObjectKey, trust: Trust | None) -> None:
+        for each, change in ((self._trust.pop(key, None), -1), (trust, 1)):
+            if each is not None and each.token is not None:
+                _count(self._domains, each.token.uaa_domain, key.namespace, change)
+            for host in each.issuers if each is not None else ():
+                _count(self._issuers, host, key.namespace, change)
+        if trust is not None:
+            self._trust[key] = trust
 
     async def _read(self, application: CAPApplication) -> Trust:
         found = {
@@ -198,13 +283,11 @@ class Bindings:
         if new is None and namespace in self._watched and namespace not in used:
             self.release(self._watched.pop(namespace))
         if old is None or new is None or old.spec != new.spec or old.metadata.annotations != new.metadata.annotations:
-            self._stale.add(delta.key)
+            self._put(delta.key)
 
     def _on_secret(self, delta: Delta[PartialObjectMetadata]) -> None:
-        key = delta.key
-        for application in self.applications.store.all():
-            if application.metadata.namespace == key.namespace and key.name in _secrets_of(application):
-                self._stale.add(application.key)
+        for application in self.applications.store.by(_BY_SECRET, str(delta.key)):
+            self._put(application.key)
 
 
 def _facts(protocol: Protocol, entry: JsonObject) -> RegistryFacts:
@@ -251,15 +334,19 @@ def are_decisive(application: CAPApplication, protocol: Protocol, trust: Trust) 
     return registries.xsuaa_of(application) is None or (trust.token is not None and bool(trust.token.app_name))
 
 
-def in_turns(keys: Iterable[ObjectKey]) -> list[ObjectKey]:
-    """The first of each namespace, then the second of each, and so on: a namespace with many delays no other (pure)."""
-    turns: defaultdict[str, Iterator[int]] = defaultdict(count)
-    return sorted(keys, key=lambda key: next(turns[key.namespace]))
-
-
-def _secrets_of(application: CAPApplication) -> Iterable[str]:
+def _secrets_of(application: CAPApplication) -> Collection[str]:
     chosen = (
         *(registries.service_of(application, protocol) for protocol in Protocol),
         registries.xsuaa_of(application),
     )
-    return [service.secret for service in chosen if service is not None]
+    namespace = application.metadata.namespace
+    return {str(ObjectKey(namespace, service.secret)) for service in chosen if service is not None}
+
+
+def _count(places: dict[str, Counter[str]], name: str, namespace: str, change: int) -> None:
+    counted = places.setdefault(name, Counter())
+    counted[namespace] += change
+    if not counted[namespace]:
+        del counted[namespace]
+    if not counted:
+        del places[name]

@@ -20,7 +20,7 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -33,6 +33,8 @@ from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue
 MOST_TOKEN_BYTES = 16 * 1024
 MOST_KEYS = 32
 """Of one issuer."""
+MOST_KEYS_OF_AN_ID = 2
+"""With one id, because a token is verified with each of them. Further ones are not used."""
 LEAST_LIFE_SECONDS = 15.0
 """A token that ends sooner is refused."""
 LEEWAY_SECONDS = 60.0
@@ -40,8 +42,8 @@ LEEWAY_SECONDS = 60.0
 
 _MOST_HEADER_BYTES = 4 * 1024
 _MOST_ENTRIES = 1_000
-_SMALLEST_RSA_BITS, _LARGEST_RSA_BITS = 2048, 8192
-_LARGEST_EXPONENT_BYTES = 4
+_SMALLEST_RSA_BITS, _LARGEST_RSA_BITS = 2048, 4096
+_LARGEST_EXPONENT = 65_537
 _KEY_TYPES = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", "")),
     "ES256": ("EC", "P-256"),
@@ -66,6 +68,10 @@ class IssuerUnknown(TokenRefused):
 
 class KeysAbsent(TokenRefused):
     """The keys of the issuer of a token, which is trusted, are not to be had at the moment."""
+
+
+class ShareUsedUp(TokenRefused):
+    """A token is not looked at now, because others would have to wait for it."""
 
 
 class KeysUnusable(ValueError):
@@ -130,7 +136,7 @@ def bearer(authorization: str) -> str:
     return token.strip()
 
 
-def header_of(token: str, domains: Collection[str]) -> TokenHeader:
+def header_of(token: str, domains: Container[str]) -> TokenHeader:
     """The header of a token whose issuer is in one of the UAA domains. Raises TokenRefused."""
     if len(token) > MOST_TOKEN_BYTES or not token.isascii():
         raise TokenRefused("the token is too long, or no text")
@@ -151,11 +157,18 @@ def header_of(token: str, domains: Collection[str]) -> TokenHeader:
     return TokenHeader(algorithm=algorithm, key_id=key_id, issuer=issuer)
 
 
-def issuer_of(jku: JsonValue, domains: Collection[str]) -> str:
+def issuer_of(jku: JsonValue, domains: Container[str]) -> str:
     """The host of the URL of a set of keys; empty where the URL is not that of an issuer in one of the domains."""
     matched = _JKU.fullmatch(jku) if isinstance(jku, str) and len(jku) <= 2 * _LONGEST_DOMAIN else None
     host = matched[1].lower() if matched else ""
-    return host if host and any(is_within(host, domain) for domain in domains) else ""
+    return host if any(domain in domains for domain in domains_around(host)) else ""
+
+
+def domains_around(host: str) -> Iterator[str]:
+    """The domains that a host is, or is below, the longest first."""
+    while host:
+        yield host
+        host = host.partition(".")[2]
 
 
 def is_within(host: str, domain: str) -> bool:
@@ -183,7 +196,12 @@ def keys_of(document: bytes) -> tuple[IssuerKey, ...]:
         raise KeysUnusable("the set of keys has no list of keys")
     if len(listed) > MOST_KEYS:
         raise KeysUnusable(f"the set has more than {MOST_KEYS} keys")
-    return tuple(key for each in listed if isinstance(each, dict) and (key := _key(each)) is not None)
+    found: dict[str, list[IssuerKey]] = {}
+    for each in listed:
+        named = found.setdefault(_text(each.get("kid")), []) if isinstance(each, dict) else []
+        if isinstance(each, dict) and len(named) < MOST_KEYS_OF_AN_ID and (key := _key(each)) is not None:
+            named.append(key)
+    return tuple(key for named in found.values() for key in named)
 
 
 def _key(entry: JsonObject) -> IssuerKey | None:
@@ -208,8 +226,8 @@ def _key(entry: JsonObject) -> IssuerKey | None:
 
 def _is_usable_rsa(modulus: str, exponent: str) -> bool:
     """Neither weak nor so large that verifying would take long."""
-    bits = 8 * len(_decoded(modulus).lstrip(b"\0"))
-    return _SMALLEST_RSA_BITS <= bits <= _LARGEST_RSA_BITS and len(_decoded(exponent)) <= _LARGEST_EXPONENT_BYTES
+    bits = int.from_bytes(_decoded(modulus)).bit_length()
+    return _SMALLEST_RSA_BITS <= bits <= _LARGEST_RSA_BITS and int.from_bytes(_decoded(exponent)) <= _LARGEST_EXPONENT
 
 
 def fitting(header: TokenHeader, keys: Iterable[IssuerKey]) -> Sequence[IssuerKey]:
@@ -243,13 +261,15 @@ def claims_of(token: str, header: TokenHeader, keys: Iterable[IssuerKey], now: f
     if not any(_has_signed(token, header, key) for key in fitting(header, keys)):
         raise TokenRefused("its signature is not good")
     content = _object(token.split(".")[1], MOST_TOKEN_BYTES)
-    expires, begins = _seconds(content, "exp"), _seconds(content, "nbf")
+    expires, begins, issued = (_seconds(content, name) for name in ("exp", "nbf", "iat"))
     if expires is None:
         raise TokenRefused("it has no end")
     if expires - now < LEAST_LIFE_SECONDS:
         raise TokenRefused("it has ended, or ends within seconds")
     if begins is not None and begins - now > LEEWAY_SECONDS:
         raise TokenRefused("it is not valid yet")
+    if issued is not None and issued - now > LEEWAY_SECONDS:
+        raise TokenRefused("it was issued in the future")
     if "scope" not in content:
         raise TokenRefused("it names no scope")
     return Claims(
@@ -257,7 +277,7 @@ def claims_of(token: str, header: TokenHeader, keys: Iterable[IssuerKey], now: f
         audiences=_texts(content.get("aud")),
         scopes=_texts(content["scope"]),
         client_id=_text(content.get("client_id")) or _text(content.get("cid")),
-        issued_at=_seconds(content, "iat") or 0.0,
+        issued_at=issued or 0.0,
     )
 
 

@@ -1,0 +1,48 @@
+"""Signatures are verified off the event loop, and verifications for one stranger do not keep those for others waiting.
+
+A key of 4,096 bits takes a fraction of a millisecond, and a token is verified with two keys at most. So few
+verifications wait at a time, and a place among them is shared by the peer and by the namespace that brought the issuer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from stellwerk.operators.cap.subscription.callers import tokens
+from stellwerk.operators.cap.subscription.callers.tokens import Claims, IssuerKey, ShareUsedUp, TokenHeader
+from stellwerk.runtime.serving.shares import NoPlace, Shares
+
+PLACES = 64
+PEER_TIMES = 3
+"""Requests of registries may come from few addresses, or through one: a peer may have three quarters of all places."""
+
+R = TypeVar("R")
+
+_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="verification")
+"""Apart from those that read large texts, which any user of the cluster can keep busy."""
+
+
+async def run(work: Callable[[], R]) -> R:
+    """Return what `work` returns, computed in a thread."""
+    return await asyncio.get_running_loop().run_in_executor(_threads, work)
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """Verifies tokens in turn."""
+
+    _places: Shares = field(default_factory=lambda: Shares(PLACES))
+
+    async def claims(
+        self, token: str, header: TokenHeader, keys: Sequence[IssuerKey], now: float, *, peer: str, share: str
+    ) -> Claims:
+        """The content of a good token, at the expense of a peer and of a `share`. Raises TokenRefused."""
+        try:
+            with self._places.place({f"peer {peer}": PEER_TIMES, share: 1}):
+                return await run(lambda: tokens.claims_of(token, header, keys, now))
+        except NoPlace:
+            raise ShareUsedUp("too many tokens are being verified") from None

@@ -1,0 +1,50 @@
+"""Verifications do not occupy the event loop, and each has its share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from tests.unit.cap.subscription.issuer import DOMAIN, HOST, NOW, document, rsa, token
+
+from stellwerk.operators.cap.subscription.callers import tokens, verification
+from stellwerk.operators.cap.subscription.callers.tokens import ShareUsedUp
+from stellwerk.operators.cap.subscription.callers.verification import Verifier
+
+GOOD = token()
+HEADER = tokens.header_of(GOOD, {DOMAIN})
+KEYS = tokens.keys_of(document(rsa()))
+
+
+@pytest.mark.req("R-921")
+async def test_a_token_is_verified_while_the_event_loop_does_other_things() -> None:
+    """Both threads are busy until the event loop, which goes on, lets them end."""
+    go_on, busy = threading.Event(), threading.Barrier(3)
+
+    def occupy() -> None:
+        busy.wait(10)
+        go_on.wait(10)
+
+    occupying = [asyncio.create_task(verification.run(occupy)) for _ in range(2)]
+    await asyncio.to_thread(busy.wait, 10)
+    verifying = asyncio.create_task(Verifier().claims(GOOD, HEADER, KEYS, NOW, peer="one", share="home"))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not verifying.done()
+    go_on.set()
+    assert (await verifying).issuer == HOST
+    await asyncio.gather(*occupying)
+
+
+@pytest.mark.req("R-921", "R-922")
+async def test_tokens_of_one_namespace_leave_places_for_those_of_another_at_the_same_address() -> None:
+    verifier = Verifier()
+    flood = [
+        asyncio.create_task(verifier.claims(GOOD, HEADER, KEYS, NOW, peer="same", share="evil")) for _ in range(1_000)
+    ]
+    await asyncio.sleep(0)
+    claims = await verifier.claims(GOOD, HEADER, KEYS, NOW, peer="same", share="home")
+    assert claims.issuer == HOST
+    outcomes = await asyncio.gather(*flood, return_exceptions=True)
+    assert sum(isinstance(each, ShareUsedUp) for each in outcomes) == 1_000 - verification.PLACES // 2
