@@ -37,6 +37,7 @@ async def beside(work: Callable[[], T], *, name: str) -> T:
             error = raised
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits any more
             loop.call_soon_threadsafe(finish, value, error)
+        del value, error  # the exception keeps this frame, and `work` what it works on
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return await outcome

@@ -135,6 +135,16 @@ async def test_a_page_that_is_too_large_is_asked_for_with_fewer_objects(limit: i
     assert len(shelf.limits) < 16
 
 
+@pytest.mark.req("R-209", "R-941")
+async def test_a_page_of_many_large_objects_is_given_up_long_before_the_largest_answer() -> None:
+    shelf = Shelf([named(f"large-{number}", 200_000) for number in range(100)])
+    async with reaching(shelf.answer, answer=64 * MEBIBYTE) as (_, client):
+        listing = await client.list(ConfigMap, "here")
+    assert len(listing.items) == 100
+    assert shelf.limits[:3] == [500, 62, 7]
+    assert max(shelf.limits[2:]) <= 40
+
+
 @pytest.mark.req("R-209")
 async def test_an_object_that_is_too_large_by_itself_fails_its_list_with_the_size() -> None:
     shelf = Shelf([named("large", 2 * MEBIBYTE)])

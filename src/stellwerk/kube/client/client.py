@@ -19,6 +19,7 @@ from stellwerk.kube.client.request_builder import Target, view_of
 from stellwerk.kube.client.writes import Deletion, FieldValidation, Propagation, Writes
 from stellwerk.kube.http.transport import LARGEST_ANSWER_BYTES, RequestFacts, Transport
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.memory_budget import MemoryBudget
 
 __all__ = [
     "MAX_LINE_BYTES",
@@ -52,11 +53,13 @@ class Client(Reads, Writes):
         largest_answer_bytes: int = LARGEST_ANSWER_BYTES,
         largest_list_bytes: int | None = None,
         call_seconds: float | None = None,
+        budget: MemoryBudget | None = None,
     ) -> Client:
         """A client for this cluster. Nothing is sent yet.
 
         `field_manager`: who owns what we apply. `before_write` is called before every write that is not a dry run and
-        may raise to prevent it. `call_seconds` bounds each call with its retries, and no watch.
+        may raise to prevent it. `call_seconds` bounds each call with its retries, and no watch. `budget`: of the
+        memory that answers and lists take while they are read, shared by several clients.
         """
         transport = Transport(
             config,
@@ -65,6 +68,7 @@ class Client(Reads, Writes):
             largest_answer_bytes=largest_answer_bytes,
             largest_list_bytes=largest_list_bytes,
             call_seconds=call_seconds,
+            budget=budget,
         )
         client = cls(transport, field_manager=field_manager, before_write=before_write)
         return client.acting_as(*config.impersonate) if config.impersonate else client

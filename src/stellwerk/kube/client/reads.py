@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypedDict, Unpack
 from urllib.parse import urlencode
 
@@ -23,6 +24,7 @@ from stellwerk.kube.client.request_builder import (
     view_of,
 )
 from stellwerk.kube.http.transport import Headers, Request
+from stellwerk.kube.memory_budget import Claim, forget_variables
 from stellwerk.kube.types import errors, sizes
 from stellwerk.kube.types.errors import AnswerTooLarge, Gone, NotFound, Undecodable, Unexplained, UnreadableObject
 from stellwerk.kube.types.model import UNREADABLE, HasMetadata, Listing, Unreadable, View
@@ -33,6 +35,8 @@ PAGE = 500
 MAX_LINE_BYTES = 16 << 20
 _PAGE_BYTES = 4 << 20
 """The size that pages should have: where objects are large, fewer of them are asked for at a time."""
+_LARGEST_PAGE_BYTES = 2 * _PAGE_BYTES
+"""A larger page of several objects is given up and asked for with fewer. Each cache holds a page while it is filled."""
 _SLICE_BYTES = 512 << 10
 """How much of a page is decoded before other tasks of the event loop have their turn."""
 _ITEM_BYTES = 1 << 10
@@ -99,10 +103,26 @@ class Reads(Calls):
         In pages it would become so again: a list of many pages over a slow line takes longer than etcd keeps a moment.
         Without a resourceVersion the list is the most recent one; "0" takes whatever the server has at hand.
         """
+        budget = self._transport.budget
+        if budget is None:
+            return await self._list(target, namespace, chosen, None)
+        in_budget = asyncio.timeout(None)
+        with budget.claimed(lambda: in_budget.reschedule(0.0)) as claim:
+            try:
+                async with in_budget:
+                    return await self._list(target, namespace, chosen, claim)
+            except TimeoutError as error:
+                forget_variables(error)
+                if not claim.gave_way:
+                    raise
+                about = f"list {view_of(target).resource.group_resource}"
+                raise AnswerTooLarge(f"cannot {about}: the list was the largest of too many at once") from error
+
+    async def _list(self, target: Target[T], namespace: str, chosen: ListSelection, claim: Claim | None) -> Listing[T]:
         try:
-            return await _joined(self.pages(target, namespace, **chosen))
+            return await _joined(self._pages(target, namespace, chosen, claim=claim))
         except Gone:
-            return await _joined(self._pages(target, namespace, {**chosen, "limit": 0}, whole=True))
+            return await _joined(self._pages(target, namespace, {**chosen, "limit": 0}, whole=True, claim=claim))
 
     def pages(
         self, target: Target[T], namespace: str = "", **chosen: Unpack[ListSelection]
@@ -115,9 +135,15 @@ class Reads(Calls):
         return self._pages(target, namespace, chosen)
 
     async def _pages(
-        self, target: Target[T], namespace: str, chosen: ListSelection, *, whole: bool = False
+        self,
+        target: Target[T],
+        namespace: str,
+        chosen: ListSelection,
+        *,
+        whole: bool = False,
+        claim: Claim | None = None,
     ) -> AsyncGenerator[Listing[T], None]:
-        """`whole`: nothing but one page with all objects is of use."""
+        """`whole`: nothing but one page with all objects is of use. `claim`: of all pages in memory."""
         view = view_of(target)
         scope = {
             "labelSelector": chosen.get("labels", ""),
@@ -129,9 +155,11 @@ class Reads(Calls):
         }
         place: Mapping[str, str] = moment
         size = _PageSize(chosen.get("limit", PAGE), self._transport.largest_answer_bytes)
-        total = _Total(_smaller(self._transport.largest_list_bytes, chosen.get("largest_bytes")))
+        total = _Total(_smaller(self._transport.largest_list_bytes, chosen.get("largest_bytes")), claim)
         while True:
             request = self._list_request(view, namespace, {**scope, **place, "limit": size.parameter})
+            if size.limit > 1:
+                request = replace(request, largest_answer_bytes=_LARGEST_PAGE_BYTES)
             try:
                 data = await self._send(view, request)
             except AnswerTooLarge as error:
@@ -202,10 +230,17 @@ class Reads(Calls):
         request = self._request(view, "GET", "watch", namespace, query=query, headers=accept)
         try:
             async with self._transport.stream(request, silence_seconds=silence_seconds) as chunks:
-                async for line in _lines(chunks):
-                    yield await _event(view, line, request)
+                budget = self._transport.budget
+                with contextlib.nullcontext() if budget is None else budget.claimed(chunks.give_up) as claim:
+                    async with aclosing(_lines(chunks, claim)) as lines:
+                        async for line in lines:
+                            yield await _event(view, line, request)
         except (NotFound, Unexplained) as error:
+            forget_variables(error)
             await self._refuse(view, error)
+        except Exception as error:
+            forget_variables(error)  # the one who waits for another try remembers it
+            raise
 
 
 async def _decoded_items(view: View[T], undecoded: Sequence[msgspec.Raw]) -> list[T]:
@@ -259,9 +294,9 @@ def _smaller(limit: int | None, other: int | None) -> int | None:
 class _Total:
     """What the pages of one list come to. A hostile server has always another one."""
 
-    def __init__(self, limit: int | None) -> None:
-        """`limit`: how many bytes of memory the list may take; None: any."""
-        self._limit = limit
+    def __init__(self, limit: int | None, claim: Claim | None) -> None:
+        """`limit`: how many bytes of memory the list may take; None: any. `claim`: of the same bytes."""
+        self._limit, self._claim = limit, claim
         self._weight = self._items = self._pages = 0
 
     def add_page(self, data: bytes, about: str) -> None:
@@ -281,6 +316,8 @@ class _Total:
             self._add_weight(count * _ITEM_BYTES, self._limit, about)
 
     def _add_weight(self, weight: int, limit: int, about: str) -> None:
+        if self._claim is not None:
+            self._claim.add(weight)
         self._weight += weight
         if self._weight > limit:
             raise AnswerTooLarge(f"cannot {about}: the list takes more than {limit >> 20} MiB of memory")
@@ -306,8 +343,9 @@ async def _event(view: View[T], line: bytes, request: Request) -> WatchEvent:
         raise Undecodable(unreadable(request, "an event", error)) from error
 
 
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Chunks cut at newlines. One object may span many chunks; each byte is looked at once.
+async def _lines(chunks: AsyncIterator[bytes], claim: Claim | None = None) -> AsyncGenerator[bytes, None]:
+    """Chunks cut at newlines. One object may span many chunks; each byte is looked at once. `claim`: of what waits for
+    its end.
 
     Raises AnswerTooLarge where a line is longer than any object can be.
     """
@@ -320,6 +358,8 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             if whole:
                 yield whole
         pending += rest
+        if claim is not None:
+            claim.hold(len(pending))
         if len(pending) > MAX_LINE_BYTES:
             raise AnswerTooLarge(f"the watch sent a line of more than {MAX_LINE_BYTES >> 20} MiB")
     # What is left was cut in the middle of a frame: it is not an event, and the watch is resumed before it.

@@ -21,16 +21,19 @@ from typing import cast
 import httptools
 
 from stellwerk.kube.http.messages import (
+    LARGEST_STATUS_BYTES,
     Answer,
     AnswerBody,
     BodyTooLarge,
     ClientCertificateRejected,
     ConnectionBroken,
+    GivenUp,
     NoAnswer,
     NotConnected,
     RequestMessage,
 )
 from stellwerk.kube.http.streamed_body import StreamedBody
+from stellwerk.kube.memory_budget import MemoryBudget
 
 _LARGEST_HEAD_BYTES = 64 << 10
 _ABOUT_US = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
@@ -39,9 +42,12 @@ _ABOUT_US = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED)")
 class Connection(asyncio.Protocol):
     """A connection. llhttp calls the methods `on_...` while it parses; one that raises ends the parsing."""
 
-    def __init__(self, tls: ssl.SSLContext | None, name: str, lines: set[Connection]) -> None:
-        """`lines` has this one as long as it is open."""
+    def __init__(
+        self, tls: ssl.SSLContext | None, name: str, lines: set[Connection], budget: MemoryBudget | None = None
+    ) -> None:
+        """`lines` has this one as long as it is open. `budget`: of the answers that are being received."""
         self.tls, self.name = tls, name
+        self._budget = budget
         self.idle_since = 0.0
         self.has_heard = False
         """Whether anything of the last answer has come."""
@@ -130,13 +136,23 @@ class Connection(asyncio.Protocol):
         return self._transport
 
     def abort(self) -> None:
-        """Break the connection. An orderly end waits for the server's TLS close message."""
+        """Break the connection. An orderly end waits for the server's TLS close message.
+
+        It drops the answer at once: the connection and its parser refer to each other, so that it stays in memory
+        until the collector runs.
+        """
         self._lines.discard(self)
         self._ends_with_line = False
+        self._drop_body()
         transport, self._transport = self._transport, None
         if transport is not None:
             with contextlib.suppress(RuntimeError):  # its event loop is closed
                 transport.abort()
+
+    def _drop_body(self) -> None:
+        body, self._body = self._body, None
+        if body is not None:
+            body.drop()
 
     # ---- calls of the transport
 
@@ -194,7 +210,8 @@ class Connection(asyncio.Protocol):
         """An answer begins. Raises ConnectionBroken where there was one already."""
         if self._waiting is None or self._waiting.done():  # done: that of a stream too
             raise ConnectionBroken("one answer was enough")
-        self._in_head, self._headers, self._reason, self._body = True, [], b"", None
+        self._in_head, self._headers, self._reason = True, [], b""
+        self._drop_body()
         self._ends_with_line = False
 
     def on_status(self, reason: bytes) -> None:
@@ -233,7 +250,9 @@ class Connection(asyncio.Protocol):
             return
         if int(known.get(b"content-length", b"0")) > self._largest:
             raise BodyTooLarge
-        self._body = AnswerBody(self._largest, encoding)
+        claim = self._budget.claim(self._make_room) if self._budget is not None else None
+        kept = self._largest if code < 300 else min(self._largest, LARGEST_STATUS_BYTES)
+        self._body = AnswerBody(self._largest, encoding, kept=kept, claim=claim)
 
     def on_body(self, body: bytes) -> None:
         """A part of the body. Raises BodyTooLarge, and ConnectionBroken where it is no proper gzip, or not expected."""
@@ -258,6 +277,9 @@ class Connection(asyncio.Protocol):
 
     # ---- the result for the caller
 
+    def _make_room(self) -> None:
+        self._fail(GivenUp())
+
     def _begin_stream(self, encoding: str) -> None:
         """The head is the answer. Raises ConnectionBroken for an encoding that was not requested."""
         assert self._transport is not None
@@ -277,14 +299,15 @@ class Connection(asyncio.Protocol):
         if self.stream is not None:
             self.stream.end()
             self._has_served = True
-        body, self._body = self._body, None
         if self._waiting is None or self._waiting.done():
+            self._drop_body()
             return
         try:
-            whole = body.whole() if body is not None else b""
+            whole = self._body.whole() if self._body is not None else b""
         except ConnectionBroken as error:
             self._fail(error)
             return
+        self._drop_body()
         self._waiting.set_result(self._answer(whole))
         self._has_served = True
         self._writable.set()

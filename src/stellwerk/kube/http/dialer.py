@@ -28,6 +28,7 @@ from stellwerk.kube.http.messages import (
     head,
 )
 from stellwerk.kube.http.sockets import ConnectionNotAllowed, OwnSocket
+from stellwerk.kube.memory_budget import MemoryBudget
 
 SocketFactory = Callable[[aiohappyeyeballs.AddrInfoType], OwnSocket]
 
@@ -79,6 +80,8 @@ class Dialer:
     connect_seconds: float
     sockets: SocketFactory
     proxy: Proxy | None = None
+    budget: MemoryBudget | None = None
+    """Of the answers that are being received."""
 
     @cached_property
     def _proxy_tls(self) -> ssl.SSLContext | None:
@@ -96,7 +99,7 @@ class Dialer:
         if tls is not None and not _can_be_certified(name):
             raise NotConnected(_NAMELESS)
         made = await self._socket(deadline)
-        line, way = Connection(tls, name, lines), Connection(None, "", set())
+        line, way = Connection(tls, name, lines, self.budget), Connection(None, "", set())
         try:
             async with asyncio.timeout_at(min(deadline, loop.time() + HANDSHAKE_SECONDS)):
                 if self.proxy is None:

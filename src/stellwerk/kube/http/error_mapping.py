@@ -36,8 +36,6 @@ NO_ANSWER = (NoAnswer, TimeoutError, ConnectionError)
 _MISTYPED = re.compile(r"failed to create typed patch object|unable to convert unstructured object")
 _MISTYPED_FIELD = re.compile(r"\.((?:\[[^\]]*\]|[^\s:\[])+): (field not declared in schema|expected \w+)")
 _UNKNOWN_FIELD = re.compile(r'unknown field "([\w.\[\]/-]+)"')
-_LARGEST_STATUS_BYTES = 1 << 20
-"""A larger body is no Status. Decoding one of millions of empty causes would take a gigabyte."""
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"})
 """How OpenSSL names the answer of a server that speaks something else."""
 _SECONDS = re.compile(r"[0-9]{1,9}")
@@ -53,9 +51,8 @@ _kind = msgspec.json.Decoder(_Kind)
 
 def refused(answer: Answer, about: str, *, hides_values: bool) -> StatusError:
     """The server's no. `about` finishes the sentence "cannot ..."; `hides_values`: the answer may quote a Secret."""
-    body = answer.body if len(answer.body) <= _LARGEST_STATUS_BYTES else b""
     try:
-        status, is_status = _status.decode(body), _kind.decode(body).kind == "Status"
+        status, is_status = _status.decode(answer.body), _kind.decode(answer.body).kind == "Status"
     except UNREADABLE:
         status, is_status = Status(), False
     if not is_status:  # from a proxy or a web site: its words are none of the API server's, and may be anything

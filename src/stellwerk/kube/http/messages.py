@@ -2,6 +2,7 @@
 
 NoAnswer                            the root; its message is a few steady words
 ├── ConnectionBroken                the request was sent, or a part of it: what became of it is unknown
+│   └── GivenUp                     too much was received from all servers together
 └── NotConnected                    nothing of it was sent
     ├── AddressRefused              the server's address may not be called from here
     ├── ServerCertificateInvalid    the server does not prove its identity
@@ -15,9 +16,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from stellwerk.kube.memory_budget import Claim
 from stellwerk.kube.types.header_values import fits
 
 _PORTION_BYTES = 256 << 10
+LARGEST_STATUS_BYTES = 1 << 20
+"""A larger body of a refusal is no Status. Decoding one of millions of empty causes would take a gigabyte."""
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -27,6 +31,13 @@ class NoAnswer(Exception):
 
 class ConnectionBroken(NoAnswer):
     """The connection broke after the request had been sent, or in the middle of it."""
+
+
+class GivenUp(ConnectionBroken):
+    """The answer was the largest of those that were received at once, and they took too much memory together."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer was given up, because it was the largest of too many at once")
 
 
 class NotConnected(NoAnswer):
@@ -71,12 +82,16 @@ class Answer:
 class AnswerBody:
     """The body of an answer, gathered and unpacked piece by piece, up to `largest` bytes once unpacked."""
 
-    def __init__(self, largest: int, encoding: str) -> None:
-        """Raises ConnectionBroken for an encoding that we did not ask for."""
+    def __init__(self, largest: int, encoding: str, *, kept: int, claim: Claim | None = None) -> None:
+        """`kept`: how many bytes are of use; of a larger body none are. `claim` has its bytes, and ends with it.
+
+        Raises ConnectionBroken for an encoding that we did not ask for.
+        """
         encoding = encoding.strip().lower()
         if encoding not in ("", "identity", "gzip"):
             raise ConnectionBroken("an unknown encoding")
-        self._largest = largest
+        self._largest, self._kept = largest, kept
+        self._claim = claim
         self._unpacking = zlib.decompressobj(_GZIP) if encoding == "gzip" else None
         self._size = 0
         self._first = b""
@@ -90,12 +105,23 @@ class AnswerBody:
         self._size += len(piece)
         if self._size > self._largest:
             raise BodyTooLarge
+        if self._size > self._kept:
+            self.drop()
+            return
         if self._rest is not None:
             self._rest += piece
         elif self._first:
             self._rest = bytearray(self._first + piece)
         else:
             self._first = piece  # most come in one piece
+        if self._claim is not None:
+            self._claim.add(len(piece))
+
+    def drop(self) -> None:
+        """Drop what has come."""
+        self._first, self._rest = b"", None
+        if self._claim is not None:
+            self._claim.release()
 
     def _unpacked(self, piece: bytes) -> bytes:
         assert self._unpacking is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from stellwerk.kube.http.messages import GivenUp
+
 _MOST_WAITING_BYTES = 256 << 10
 _PIECE_BYTES = 64
 """What a piece takes besides its bytes: many may hold one byte each."""
@@ -47,6 +49,10 @@ class StreamedBody:
         if not self.is_over:
             self.is_over, self._error = True, error
             self._wake()
+
+    def give_up(self) -> None:
+        """End it, because its reader holds too much of it."""
+        self.end(GivenUp())
 
     def _wake(self) -> None:
         if self._news is not None and not self._news.done():

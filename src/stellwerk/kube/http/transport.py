@@ -30,6 +30,7 @@ from stellwerk.kube.http.messages import Answer, BodyTooLarge, RequestMessage, h
 from stellwerk.kube.http.sockets import Sockets, Tls
 from stellwerk.kube.http.streamed_body import StreamedBody
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.memory_budget import MemoryBudget, forget_variables
 from stellwerk.kube.types import sizes
 from stellwerk.kube.types.errors import (
     AddressForbidden,
@@ -101,6 +102,8 @@ class Request:
     """Whether a refusal may quote secret values."""
     verb: str = ""
     resource: str = ""
+    largest_answer_bytes: int | None = None
+    """The size up to which the answer is read, if that is less than for other answers of the server."""
     tenant: str = ""
     """Whose slow calls it is counted with (`call_slots`); empty: the operator's own."""
 
@@ -142,8 +145,13 @@ class Transport:
         largest_answer_bytes: int = LARGEST_ANSWER_BYTES,
         largest_list_bytes: int | None = None,
         call_seconds: float | None = None,
+        budget: MemoryBudget | None = None,
     ) -> None:
-        """`rest` waits between attempts. `renewal_seconds`: how long a renewed certificate may go unnoticed."""
+        """`rest` waits between attempts. `renewal_seconds`: how long a renewed certificate may go unnoticed.
+
+        `budget`: of the answers that are being received, shared with other servers; None: no bound.
+        """
+        self.budget = budget
         self.config = config
         self._agent = user_agent
         self._on_request = on_request
@@ -164,7 +172,7 @@ class Transport:
             self._root = f"http://{url.host_port_subcomponent}{self._root}"
             self._headers = (*self._headers, *proxy.headers)
         port = url.port or (443 if url.scheme == "https" else 80)
-        dialer = Dialer(url.raw_host or "", port, CONNECT_SECONDS, self._sockets.make, proxy)
+        dialer = Dialer(url.raw_host or "", port, CONNECT_SECONDS, self._sockets.make, proxy, budget)
         self._connections = Connections(dialer, limit=CALLS)
 
     async def __aenter__(self) -> Transport:
@@ -187,6 +195,13 @@ class Transport:
         `before` is called each time right before the bytes leave, and may raise to prevent it: a leader may lose its
         lease while the call waits for a connection, for a login, or for another attempt.
         """
+        try:
+            return await self._in_time(request, before)
+        except BaseException as error:
+            forget_variables(error)
+            raise
+
+    async def _in_time(self, request: Request, before: Before) -> bytes:
         if self._call_seconds is None:
             return await self._call(request, before)
         try:
@@ -209,12 +224,14 @@ class Transport:
                 pause = _pause(error, request, attempt, took)
                 if pause is None or pause + _needed(error, request, took) > left:
                     raise
-                fault = error if isinstance(error, ServerFault) else fault
+                if isinstance(error, ServerFault):
+                    forget_variables(error)  # one of them is this one
+                    fault = error
             await self._rest(pause)
             attempt += 1
 
     @asynccontextmanager
-    async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[StreamedBody]:
         """Send, and read the answer chunk by chunk. Raises Unreachable when nothing comes for `silence_seconds`."""
         began, code = perf_counter(), 0
         try:
@@ -228,7 +245,7 @@ class Transport:
                     raise error_mapping.refused(answer, request.about, hides_values=request.hides_values)
                 yield body
         except BodyTooLarge as error:
-            raise _too_large(request, self.largest_answer_bytes) from error
+            raise _too_large(request, self._largest(request)) from error
         except error_mapping.NO_ANSWER as error:
             raise self._unreachable(request, error) from error
 
@@ -247,7 +264,7 @@ class Transport:
             answer, _ = await self._with_login(lambda: self._exchanged(request, before, deadline))
             code = answer.code
         except BodyTooLarge as error:
-            raise _too_large(request, self.largest_answer_bytes) from error
+            raise _too_large(request, self._largest(request)) from error
         except error_mapping.NO_ANSWER as error:
             raise self._unreachable(request, error) from error
         finally:
@@ -286,7 +303,7 @@ class Transport:
         return Wish(
             tls=self._tls.context(),
             name=self._name,
-            largest=self.largest_answer_bytes,
+            largest=self._largest(request),
             repeatable=request.repeatable,
             before=before,
             silence_seconds=silence_seconds,
@@ -301,6 +318,9 @@ class Transport:
         self.config.credentials.refresh()
         self._tls.refresh()
         return await send()
+
+    def _largest(self, request: Request) -> int:
+        return min(self.largest_answer_bytes, request.largest_answer_bytes or self.largest_answer_bytes)
 
     def _unreachable(self, request: Request, error: BaseException) -> Unreachable | LoginFailed:
         return error_mapping.unreachable(error, request.about, self.config.server)

@@ -37,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import NamedTuple
 
+from stellwerk.kube.memory_budget import Claim, MemoryBudget
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.render.blocking_calls import beside
 from stellwerk.render.bounded_cache import LIFE_SECONDS, Kept
@@ -68,8 +69,8 @@ class Budget:
     total_seconds: float = 60.0
     bytes: int = 100 * 2**20
     """Of one answer, as it comes."""
-    bytes_under_way: int = 256 * 2**20
-    """Of all answers that are being received."""
+    bytes_under_way: int = 160 * 2**20
+    """Of all answers that are being received, or wait to be unpacked: one of the largest, and some smaller ones."""
     calls: int = 64
     calls_per_tenant: int = 8
     """As `calls`: of downloads. For polls half of both comes on top."""
@@ -169,7 +170,7 @@ class Downloads:
         self._calls = _Shares(budget.calls, budget.calls_per_tenant)
         self._heads = _Shares(budget.heads, budget.heads_per_tenant)
         self._polls = _Shares(max(1, budget.calls // 2), max(1, budget.calls_per_tenant // 2))
-        self._weights = _Weights(budget.bytes_under_way)
+        self._under_way = MemoryBudget(budget.bytes_under_way)
         self._unpacking = asyncio.Semaphore(1)
 
     async def __aenter__(self) -> Downloads:
@@ -312,11 +313,12 @@ class Downloads:
         shelf = self._shelf if call.credentials is None and is_verifiable(name.digest) else None
         if shelf is not None and (files := await self._from(shelf, name, slots, tenant)) is not None:
             return self._keep(name, files, tenant)
-        async with self._in_time(call) as deadline:
-            got = await self._get(call, name.digest, digest_header, deadline)
-        files = self._keep(name, await self._unpack(got, slots), tenant)
-        if shelf is not None:  # what cannot be unpacked never comes here
-            await shelf.put(name.place, name.digest, got, tenant)
+        async with self._in_room(call) as claim:
+            async with self._in_time(call):
+                got = await self._get(call, name.digest, digest_header, claim)
+            files = self._keep(name, await self._unpack(got, slots, claim), tenant)
+            if shelf is not None:  # what cannot be unpacked never comes here
+                await shelf.put(name.place, name.digest, got, tenant)
         return files
 
     async def _from(self, shelf: Shelf, name: _CacheKey, slots: _Slots, tenant: str) -> Files | None:
@@ -325,7 +327,7 @@ class Downloads:
             got = await shelf.take(name.place, name.digest, tenant)
             return None if got is None else await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
-    async def _get(self, call: HttpCall, digest: str, digest_header: str, deadline: asyncio.Timeout) -> Received:
+    async def _get(self, call: HttpCall, digest: str, digest_header: str, claim: Claim) -> Received:
         first = call
         for _ in range(http.MOST_REDIRECTS + 1):
             async with self._client.hop(call) as response:
@@ -334,46 +336,57 @@ class Downloads:
                 if target is None:
                     if response.status != 200:
                         raise http.refused(response, "GET")
-                    return await self._body(response, Verifier(digest), deadline)
+                    return await self._body(response, Verifier(digest), claim)
             call = replace(call, url=target)
         raise http.too_many_redirects(first)
 
-    async def _body(self, response: aiohttp.ClientResponse, verifier: Verifier, deadline: asyncio.Timeout) -> Received:
+    async def _body(self, response: aiohttp.ClientResponse, verifier: Verifier, claim: Claim) -> Received:
         if (response.content_length or 0) > self._budget.bytes:
             raise self._too_large(response)
-        content = io.BytesIO()
-        with self._weights.weighed(deadline) as weight:
+        with io.BytesIO() as content:  # emptied at once if it fails: the exception keeps this frame
             async for chunk in response.content.iter_chunked(_CHUNK):
                 content.write(chunk)
                 verifier.update(chunk)
-                weight.add(len(chunk))
-                if weight.bytes > self._budget.bytes:
+                claim.add(len(chunk))
+                if claim.bytes > self._budget.bytes:
                     raise self._too_large(response)
-        verifier.finish()
-        return Received(content.getvalue(), response.url.name, response.headers.get("Content-Type", ""))
+            verifier.finish()
+            return Received(content.getvalue(), response.url.name, response.headers.get("Content-Type", ""))
 
     def _too_large(self, response: aiohttp.ClientResponse) -> BadArchive:
         return BadArchive(f"{shown_url(response.url)} is larger than {self._budget.bytes >> 20} MiB")
 
     @asynccontextmanager
-    async def _in_time(self, call: HttpCall) -> AsyncIterator[asyncio.Timeout]:
+    async def _in_time(self, call: HttpCall) -> AsyncIterator[None]:
         where = f"{call.method} {shown_url(call.url)}"
-        deadline = asyncio.timeout(self._budget.total_seconds)
         try:
-            async with deadline:
-                yield deadline
+            async with asyncio.timeout(self._budget.total_seconds):
+                yield
         except TimeoutError as error:
-            if self._weights.gave_way(deadline):
-                raise Unavailable(f"{where}: ended to make room, because it was the largest of too many") from error
             raise Unavailable(f"{where}: took longer than {self._budget.total_seconds:g} s") from error
 
-    async def _unpack(self, got: Received, slots: _Slots) -> Files:
+    @asynccontextmanager
+    async def _in_room(self, call: HttpCall) -> AsyncIterator[Claim]:
+        """The claim of one download, from its first byte until it is unpacked and stored."""
+        ending = asyncio.timeout(None)
+        with self._under_way.claimed(lambda: ending.reschedule(0.0)) as claim:
+            try:
+                async with ending:
+                    yield claim
+            except TimeoutError as error:
+                if not claim.gave_way:
+                    raise
+                where = f"{call.method} {shown_url(call.url)}"
+                raise Unavailable(f"{where}: ended to make room, because it was the largest of too many") from error
+
+    async def _unpack(self, got: Received, slots: _Slots, claim: Claim) -> Files:
         """In turn, and each tenant with one archive at a time of the downloads that it began.
 
         No tenant waits for more than one archive of each other tenant. Only a tenant that joined a download waits for
         the archives of the tenant that began it, too. Those are fewer than its slots.
         """
         async with slots.unpacking, self._unpacking:
+            claim.may_give_way = False
             return await beside(lambda: _unpacked(got, self._limits), name="unpack")
 
     # ---- what is kept
@@ -455,51 +468,6 @@ class _Shares:
     def _reserved(self, own: _Slots) -> _Reserved | None:
         """The one call of a tenant that needs no slot of all, because others may keep those for a minute each."""
         return None if own.reserved.is_taken else own.reserved
-
-
-class _Weight:
-    """How much one download holds."""
-
-    def __init__(self, all_: _Weights, deadline: asyncio.Timeout) -> None:
-        self._all = all_
-        self.deadline = deadline
-        self.bytes = 0
-
-    def __enter__(self) -> _Weight:
-        self._all.under_way.add(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._all.under_way.discard(self)
-
-    def add(self, size: int) -> None:
-        """A further piece was received."""
-        self.bytes += size
-        self._all.make_room()
-
-
-class _Weights:
-    """What all downloads hold together. Where that is too much, the largest ends at once."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.under_way: set[_Weight] = set()
-
-    def weighed(self, deadline: asyncio.Timeout) -> _Weight:
-        """The weight of one download, which can be ended by its deadline."""
-        return _Weight(self, deadline)
-
-    def make_room(self) -> None:
-        """End the largest where all are too many."""
-        if sum(weight.bytes for weight in self.under_way) <= self._most:
-            return
-        largest = max(self.under_way, key=lambda weight: weight.bytes)
-        self.under_way.discard(largest)
-        largest.deadline.reschedule(0.0)
-
-    def gave_way(self, deadline: asyncio.Timeout) -> bool:
-        """Whether a deadline was over because room was needed."""
-        return deadline.when() == 0.0
 
 
 def _header(response: aiohttp.ClientResponse, name: str) -> str:

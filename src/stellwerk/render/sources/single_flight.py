@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
+from stellwerk.kube.memory_budget import forget_variables
 from stellwerk.kube.nested import nested
 
 K = TypeVar("K", bound=Hashable)
@@ -39,7 +40,7 @@ class Flights(Generic[K, V]):
         """The outcome of the work under this key, which is started where none is under way."""
         flight = self._flying.get(key)
         if flight is None:
-            flight = self._flying[key] = _Flight(asyncio.create_task(nested(work), name=name or "shared work"))
+            flight = self._flying[key] = _Flight(asyncio.create_task(_flown(work), name=name or "shared work"))
             flight.task.add_done_callback(partial(self._ended, key, flight))
         flight.waiting += 1
         try:
@@ -67,6 +68,16 @@ class Flights(Generic[K, V]):
     def _forget(self, key: K, flight: _Flight[V]) -> None:
         if self._flying.get(key) is flight:
             del self._flying[key]
+
+
+async def _flown(work: Callable[[], Coroutine[object, object, V]]) -> V:
+    """What the work comes to. Its failure keeps nothing: the frames of those who wait refer to the task, and it to its
+    exception, which refers to their frames."""
+    try:
+        return await nested(work)
+    except BaseException as error:
+        forget_variables(error)
+        raise
 
 
 def _is_cancelled() -> bool:

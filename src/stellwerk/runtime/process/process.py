@@ -25,6 +25,7 @@ from stellwerk.kube.http.transport import (
     RequestFacts,
 )
 from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.memory_budget import FOREIGN_BYTES, MemoryBudget
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.lazy_imports import lazy_imports
@@ -160,6 +161,8 @@ class _Lines:
     component: str
     metrics: Metrics
     fence: Fence | None
+    foreign: MemoryBudget = field(default_factory=lambda: MemoryBudget(FOREIGN_BYTES))
+    """Of the answers of all servers that users name."""
 
     def unfenced(self) -> Client:
         """One for what must not pass the fence: the Lease, and Events, which look at it themselves."""
@@ -181,6 +184,7 @@ class _Lines:
             before_write=self.fence.check if self.fence else None,
             largest_answer_bytes=LARGEST_ANSWER_BYTES if to is self.home else LARGEST_FOREIGN_ANSWER_BYTES,
             largest_list_bytes=None if to is self.home else LARGEST_FOREIGN_LIST_BYTES,
+            budget=None if to is self.home else self.foreign,
         )
 
     def _counted(self, facts: RequestFacts) -> None:
