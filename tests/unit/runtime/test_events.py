@@ -62,6 +62,23 @@ async def test_a_full_queue_keeps_the_first_and_drops_the_newest(recorder: Event
     assert dropped(metrics, "full") == 7
 
 
+async def test_a_full_queue_is_logged_once_when_it_begins_and_counted_when_it_ends(
+    recorder: EventRecorder, metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(events.QUEUE_LIMIT + 7):
+        recorder.send(subject(f"object-{number}", str(number)), Notice("Flood", "much"))
+    assert len(caplog.records) == 1
+    assert "More than 5000 Events wait" in caplog.text
+
+
+async def test_an_event_that_was_dropped_is_sent_when_it_happens_again(recorder: EventRecorder) -> None:
+    for number in range(events.QUEUE_LIMIT + 1):
+        recorder.send(subject(f"object-{number}", str(number)), Notice("Flood", "much"))
+    recorder.send(subject(uid="other"), Notice("Failed", "the disk is full", Severity.WARNING))
+    recorder.send(subject(f"object-{number}", str(number)), Notice("Flood", "much", Severity.WARNING))
+    assert recorder.waiting == events.QUEUE_LIMIT
+
+
 async def test_one_noisy_object_does_not_silence_another(recorder: EventRecorder, metrics: Metrics) -> None:
     for number in range(100):
         recorder.send(subject("noisy"), Notice("Noise", str(number)))

@@ -7,6 +7,7 @@ memo                what a reconciler remembers about each object
 status_writer       the status at the end of a pass
 status_checkpoint   the status in the middle of a pass
 events              Events, without waiting for them
+event_queue         Events that wait to be written: bounded, namespaces by turns, warnings first
 secrecy             the secret words of a pass, removed from what it writes
 finalizer           adds and removes the finalizer of an operator
 jobs                Jobs that run one after the other as the steps of an operation

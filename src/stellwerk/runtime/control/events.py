@@ -7,7 +7,7 @@ client-go's:
 - The same again within six minutes is one Event with a growing series, not another Event.
 - One object may cause 25 Events at once and then one every five minutes; further ones are dropped. Five more may be
   warnings: an object with much to report must still be able to report what went wrong.
-- The queue is bounded; when it is full, the newest are dropped: the first ones name the cause.
+- The queue is bounded (`event_queue`); what it drops is logged, once for each time that it was full.
 
 Names are made from the object and the time, so that a write whose answer was lost can be sent again: the second one
 finds the first.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,14 +30,17 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import AlreadyExists, ApiError, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, metadata_of
+from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.control.event_queue import EventQueue
 from stellwerk.runtime.reconciler import Notice, Severity
 from stellwerk.runtime.supervision.tasks import ProcessEnds, surprise
 from stellwerk.runtime.telemetry import logs
 from stellwerk.runtime.telemetry.metrics import Metrics
 
-QUEUE_LIMIT = 1_000
+QUEUE_LIMIT = 5_000
+"""The Events of about 700 tenants that are provisioned at once; at most 10 MiB."""
 NOTE_LIMIT = 1_024
 SERIES_SECONDS = 360.0
 BURST = 25
@@ -152,7 +155,10 @@ class EventRecorder:
         self._instance = instance[:_LONGEST_WORD]
         self._clock = clock or SystemClock()
         self._metrics = metrics
-        self._pending: deque[_Pending] = deque()
+        self._pending: EventQueue[_Pending] = EventQueue(QUEUE_LIMIT)
+        self._writing: _Pending | None = None
+        self._overflow: Counter[str] = Counter()
+        """How many were dropped since the queue was empty, by namespace."""
         self._arrived = asyncio.Event()
         self._series: OrderedDict[_Same, _Series] = OrderedDict()
         self._allowances: OrderedDict[tuple[ObjectRef, str], _Allowance] = OrderedDict()
@@ -188,8 +194,6 @@ class EventRecorder:
             self._count_again(same, series, now, write=allowed)
         elif not allowed:
             self._dropped("rate")
-        elif len(self._pending) >= QUEUE_LIMIT:
-            self._dropped("full")
         else:
             self._begin(same, obj.metadata.resource_version, now)
 
@@ -206,7 +210,7 @@ class EventRecorder:
     @property
     def waiting(self) -> int:
         """How many Events wait to be written."""
-        return len(self._pending)
+        return len(self._pending) + (self._writing is not None)
 
     def _may_send(self, same: _Same, now: float) -> bool:
         key = (same.ref, same.uid)
@@ -237,28 +241,50 @@ class EventRecorder:
         series.last, series.seen = self._clock.now(), now
         self._series.move_to_end(same)
         # One write reports everything that happened until then; where none is allowed, a later one does.
-        if write and not series.queued and len(self._pending) < QUEUE_LIMIT:
+        if write and not series.queued:
             self._enqueue(same, series)
 
     def _enqueue(self, same: _Same, series: _Series) -> None:
         series.queued = True
-        self._pending.append(_Pending(same, series, secrecy.current()))
+        pending = _Pending(same, series, secrecy.current())
+        is_warning = same.type == Severity.WARNING.value
+        if (dropped := self._pending.add(same.ref.key.namespace, pending, is_warning=is_warning)) is not None:
+            self._overflowed(dropped)
         self._arrived.set()
 
+    def _overflowed(self, dropped: _Pending) -> None:
+        dropped.series.queued = False
+        if not dropped.series.written:
+            self._series.pop(dropped.same, None)
+        if not self._overflow:
+            _log.warning(
+                "More than %d Events wait to be written; the newest of the longest lists are dropped", QUEUE_LIMIT
+            )
+        self._overflow[dropped.same.ref.key.namespace] += 1
+        self._dropped("full")
+
     async def _write_all(self) -> None:
-        while self._pending:
-            # Taken out only when written: what a cancellation interrupts is written by the drain.
-            await self._write(self._pending[0])
-            self._pending.popleft()
+        # What a cancellation interrupts is written by the drain.
+        while (pending := self._writing or self._pending.take()) is not None:
+            self._writing = pending
+            await self._write(pending)
+            self._writing = None
         self._arrived.clear()
+        if self._overflow:
+            places = [
+                f"{count} of namespace {namespace or 'default'}" for namespace, count in self._overflow.most_common()
+            ]
+            what = "%d Events were dropped because more than %d waited: %s"
+            _log.warning(what, self._overflow.total(), QUEUE_LIMIT, conditions.first_of(places))
+            self._overflow.clear()
 
     async def _drain(self) -> None:
         try:
             async with asyncio.timeout(self._drain_seconds):
                 await self._write_all()
         except TimeoutError:
-            _log.debug("%d Events were not written before the end", len(self._pending))
-            for _ in self._pending:
+            _log.warning("%d Events were not written before the end", self.waiting)
+            for _ in range(self.waiting):
                 self._dropped("failed")
 
     async def _write(self, pending: _Pending) -> None:
