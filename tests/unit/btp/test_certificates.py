@@ -136,7 +136,7 @@ def test_a_new_certificate_of_any_lifetime_is_kept_and_renewed_before_its_end(ho
         return certificates.decide(new, new, chain_holds=True, now=NOW + passed, settings=settings).secrets
 
     assert renewal(timedelta()) == NOTHING
-    assert renewal(lifetime / 2) == NOTHING
+    assert (renewal(lifetime / 2) == BOTH) == (-lifetime < boundary < -lifetime / 2)
     assert renewal(lifetime + timedelta(seconds=1)) == BOTH
     assert (renewal(lifetime - timedelta(seconds=1)) == BOTH) == (boundary < timedelta())
 
@@ -155,6 +155,12 @@ def test_each_certificate_has_a_boundary_of_its_own_lifetime_and_a_long_one_the_
     ):
         decision = certificates.decide(authority, webhook, chain_holds=True, now=NOW, settings=lifetimes)
         assert decision.secrets == renewed
+
+
+@pytest.mark.parametrize(("hours", "expected"), [(-100, -100), (-299, -299), (-300, -100), (-2_562_047, -100), (0, 0)])
+def test_a_boundary_counts_as_configured_unless_it_reaches_the_lifetime(hours: int, expected: int) -> None:
+    settings = Settings(expiration_boundary=timedelta(hours=hours))
+    assert certificates.boundary_of(timedelta(hours=300), settings) == timedelta(hours=expected)
 
 
 async def test_a_certificate_is_for_the_namespace_that_its_secret_is_in_though_the_setting_changes_meanwhile() -> None:

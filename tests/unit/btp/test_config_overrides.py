@@ -121,3 +121,28 @@ def test_a_folder_that_is_nowhere_is_named_in_the_working_directory(tmp_path: Pa
 
     with pytest.raises(ModuleUnreadable, match=re.escape(str(tmp_path / "module-v2" / "apply"))):
         release.load(release.Places.of(found))
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        ({"WebhookCertificateExpiration": "100h"}, "WebhookCertificateExpiration"),
+        ({"ExpirationBoundary": "-2562047h"}, "CaCertificateExpiration and WebhookCertificateExpiration"),
+    ],
+)
+def test_a_boundary_that_reaches_a_lifetime_is_reported(tmp_path: Path, data: dict[str, str], named: str) -> None:
+    told: list[str] = []
+
+    class Events(NoEvents):
+        def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
+            told.append(notice.message)
+
+    resolve = partial(release.in_force, working_directory=tmp_path)
+    followed = Tunables(Settings(), lambda *_: None, Events(), resolve=resolve)
+
+    followed.take(changed_to(**data))
+    followed.take(changed_to(**data))
+
+    (message,) = told
+    assert message.startswith("ExpirationBoundary: ")
+    assert f"has no effect: it is not shorter than {named}, so these certificates" in message

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.operators.btp.settings import TABLE, Settings
+from stellwerk.operators.btp.settings import TABLE, Settings, unusable_boundary
 from stellwerk.runtime import conditions
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.reconciler import Notice, Severity
-from stellwerk.runtime.settings.table import Effective
+from stellwerk.runtime.settings.table import Effective, Rejection
 
 REJECTED = "TunablesRejected"
 """The reason of the Event on the ConfigMap: what of it has no effect, and why."""
@@ -49,7 +50,7 @@ class Tunables:
     def take(self, delta: Delta[ConfigMap]) -> None:
         """Follow a change of the ConfigMap: keys that are gone fall back to their flags, junk changes nothing."""
         former, data = self._effective, delta.new.data if delta.new is not None else None
-        self._effective = TABLE.overridden(self._base, former.settings, data)
+        self._effective = _with_boundary(TABLE.overridden(self._base, former.settings, data))
         if self._effective.settings != former.settings:
             self.settings = self._resolve(self._effective.settings)
         rejections = self._effective.rejections
@@ -60,3 +61,12 @@ class Tunables:
             _log.warning("ConfigMap %s: %s", delta.key, rejection)
         message = conditions.truncated("; ".join(map(str, rejections)))
         self._recorder.send(delta.new, Notice(REJECTED, message, Severity.WARNING, action="Read"))
+
+
+def _with_boundary(effective: Effective[Settings]) -> Effective[Settings]:
+    """Report also a boundary that does not count, whichever of the settings made it so."""
+    why = unusable_boundary(effective.settings)
+    if not why:
+        return effective
+    value = TABLE.as_text(effective.settings)["ExpirationBoundary"]
+    return replace(effective, rejections=(*effective.rejections, Rejection("ExpirationBoundary", value, why)))

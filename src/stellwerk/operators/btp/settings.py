@@ -190,7 +190,8 @@ TABLE = SettingsTable(
         _time("WebhookCertificateExpiration", "Lifetime of the webhooks' certificate.", has_flag=False),
         _time(
             "ExpirationBoundary",
-            "How long before its end a certificate is renewed, as a negative duration. At most a third of its life.",
+            "How long before its end a certificate is renewed, as a negative duration. If it is not shorter than the "
+            "lifetime of a certificate, that one is renewed in the last third of its lifetime.",
             _boundary,
             has_flag=False,
         ),
@@ -235,3 +236,16 @@ the ConfigMap that cannot be read has no effect and is reported; a key that is r
 Durations are written as in Go: `90s`, `5m`, `1h30m`, `-168h`, `0`.""",
 )
 """The last five are ours, the others the original operator's."""
+
+
+def unusable_boundary(settings: Settings) -> str:
+    """Why `ExpirationBoundary` does not count, and for which certificates; empty if it counts for both."""
+    lifetimes = {
+        "CaCertificateExpiration": settings.ca_certificate_expiration,
+        "WebhookCertificateExpiration": settings.webhook_certificate_expiration,
+    }
+    reached = [name for name, lifetime in lifetimes.items() if settings.expiration_boundary <= -lifetime]
+    if not reached:
+        return ""
+    whole = f"it is not shorter than {' and '.join(reached)}"
+    return f"{whole}, so these certificates are renewed in the last third of their lifetime; set a shorter one"

@@ -28,7 +28,7 @@ CA_CERTIFICATE_KEY, CA_PRIVATE_KEY_KEY = "ca.crt", "ca.key"
 WEBHOOK_CERTIFICATE_KEY, WEBHOOK_PRIVATE_KEY_KEY = "tls.crt", "tls.key"
 
 RENEWED_IN_LAST = 3
-"""Certificates are renewed in the last third of their configured lifetime at the earliest."""
+"""If the boundary reaches the configured lifetime, certificates are renewed in the last third of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,8 @@ def boundary_of(lifetime: timedelta, settings: Settings) -> timedelta:
     each pass would renew it, and the module would never be ready. What a present certificate itself lasts for does
     not matter: one that another client made for a few days is renewed within the boundary, as by the original.
     """
-    return max(settings.expiration_boundary, -lifetime / RENEWED_IN_LAST)
+    boundary = settings.expiration_boundary
+    return boundary if boundary > -lifetime else -lifetime / RENEWED_IN_LAST
 
 
 def _flaw(pair: SecretKeyPair | None, now: datetime, boundary: timedelta) -> str:
