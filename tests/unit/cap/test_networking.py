@@ -27,7 +27,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import objects
 from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.operators.cap.tenant import networking
-from stellwerk.operators.cap.tenant.networking import lacking_metadata, routed_hosts, unrouted
+from stellwerk.operators.cap.tenant.networking import NetworkingFailed, lacking_metadata, routed_hosts, unrouted
 from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.testing.clock import FakeClock
@@ -181,6 +181,20 @@ def test_headers_that_cannot_be_read_matter_only_where_services_are_exposed() ->
     exposed = version(serviceExposures=[{"subDomain": "api", "routes": [{"workloadName": "srv", "port": 4004}]}])
     with pytest.raises(Unroutable):
         exposures.routes(broken, exposed, (), find_domain, "cap-system")
+
+
+@pytest.mark.req("R-952")
+def test_no_route_of_the_controller_sets_the_word_of_the_gateway_unless_that_is_allowed() -> None:
+    forging = annotated(REFERRING, **{names.REQUEST_HEADERS_ANNOTATION: '{"x-forwarded-client-cert": "a"}'})
+    exposed = version(serviceExposures=[{"subDomain": "api", "routes": [{"workloadName": "srv", "port": 4004}]}])
+    with pytest.raises(Unroutable, match="ALLOWED_ROUTE_HEADERS=x-forwarded-client-cert"):
+        exposures.routes(forging, exposed, (), find_domain, "cap-system")
+    hosts = routed_hosts(forging, None, find_domain, "cap-system")
+    with pytest.raises(NetworkingFailed, match="ALLOWED_ROUTE_HEADERS=x-forwarded-client-cert"):
+        networking.routes(tenant(), forging, version(), hosts, lambda _: None)
+    allowed = ("x-forwarded-client-cert",)
+    assert exposures.routes(forging, exposed, (), find_domain, "cap-system", allowed)
+    assert networking.routes(tenant(), forging, version(), hosts, lambda _: None, allowed)
 
 
 def exposing(*subdomains: str) -> CAPApplicationVersion:

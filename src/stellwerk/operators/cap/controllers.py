@@ -126,7 +126,12 @@ def install_applications(
         client=client,
         caches=seen,
         clock=clock,
-        networking=ServiceNetworking(caches=seen, objects=routes, operator_namespace=namespace),
+        networking=ServiceNetworking(
+            caches=seen,
+            objects=routes,
+            operator_namespace=namespace,
+            allowed_headers=settings.allowed_route_headers,
+        ),
         counts=counts,
         recorder=recorder,
     )
@@ -149,7 +154,12 @@ def install_applications(
     tenants = TenantReconciler(
         client=client,
         caches=seen,
-        networking=TenantNetworking(caches=seen, objects=routes, operator_namespace=namespace),
+        networking=TenantNetworking(
+            caches=seen,
+            objects=routes,
+            operator_namespace=namespace,
+            allowed_headers=settings.allowed_route_headers,
+        ),
         clock=clock,
         most_previous_versions=settings.max_tenant_version_history,
     )

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from stellwerk.kube.types import duration
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings
-from stellwerk.operators.cap.variables import POD_NAMESPACE, switch, variable
+from stellwerk.operators.cap.variables import ALLOWED_ROUTE_HEADERS, POD_NAMESPACE, switch, variable
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import OutOfRange, Setting, SettingsTable
 
@@ -42,6 +42,7 @@ class Settings:
     rollout_delay: timedelta = timedelta(hours=1)
     client_qps: str = ""
     client_burst: str = ""
+    allowed_route_headers: tuple[str, ...] = ()
     pod_namespace: str = ""
 
     def of_domains(self, namespace: str) -> DomainSettings:
@@ -139,6 +140,7 @@ TABLE = SettingsTable(
         ),
         variable("client_qps", "Accepted for compatibility: the API server's own limits apply.", str),
         variable("client_burst", "Accepted for compatibility: the API server's own limits apply.", str),
+        ALLOWED_ROUTE_HEADERS,
         POD_NAMESPACE,
     ),
     about="""\

@@ -25,6 +25,19 @@ def switch(field: str, help: str) -> Setting[bool]:
     return variable(field, help, lambda text: text == "true", lambda value: "true" if value else "false")
 
 
+def _headers(text: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in parsers.words(text))
+
+
+ALLOWED_ROUTE_HEADERS = variable(
+    "allowed_route_headers",
+    "Headers that annotations of applications may set although others take them as the word of the gateway, such as "
+    "x-forwarded-host; with commas between them.",
+    _headers,
+    ",".join,
+)
+"""For the controller, which writes the routes, and the webhooks."""
+
 POD_NAMESPACE = variable("pod_namespace", "The namespace of the program; without one, that of its pod.", parsers.name)
 
 

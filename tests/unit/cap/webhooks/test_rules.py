@@ -88,6 +88,14 @@ def test_annotations_that_are_right_are_accepted() -> None:
     assert rules.problem_of_application(None, right) == ""
 
 
+@pytest.mark.req("R-952")
+def test_headers_that_say_who_has_sent_a_request_are_refused_unless_they_are_allowed_or_there_already() -> None:
+    asking = annotated(vs_route_request_header_set='{"X-Forwarded-Host": "shop.example.com"}')
+    assert "ALLOWED_ROUTE_HEADERS=x-forwarded-host" in rules.problem_of_application(application(), asking)
+    assert rules.problem_of_application(None, asking, allowed_headers=["x-forwarded-host"]) == ""
+    assert rules.problem_of_application(asking, asking) == "", "an older application may be changed"
+
+
 def test_a_tenant_needs_its_application_and_keeps_it() -> None:
     assert rules.problem_of_new_tenant(tenant(), application()) == ""
     assert rules.problem_of_new_tenant(tenant(), None) == "no valid CAPApplication found for: shop.acme"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from stellwerk.api.istio import VirtualService
@@ -25,6 +25,8 @@ class ServiceNetworking:
     caches: Caches
     objects: HashedObjects
     operator_namespace: str
+    allowed_headers: Collection[str] = ()
+    """As of `headers.of_annotations`."""
 
     async def keep(self, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState) -> Written:
         """Have a VirtualService for each subdomain that the version exposes, and no other.
@@ -33,7 +35,7 @@ class ServiceNetworking:
         application goes on while they wait for their turn. Raises Unroutable, ApiError.
         """
         live = self.caches.virtual_services.store.by(BY_OWNER, application.metadata.uid)
-        wanted = routes(application, version, live, self.caches.domain, self.operator_namespace)
+        wanted = routes(application, version, live, self.caches.domain, self.operator_namespace, self.allowed_headers)
         shown = {address: each for each in live if (address := address_of(each)) in wanted}
         written = Written()
         memory.keep_only(wanted)
@@ -53,6 +55,7 @@ def routes(
     live: Sequence[Live],
     find_domain: FindDomain,
     operator_namespace: str,
+    allowed_headers: Collection[str] = (),
 ) -> dict[Address, tuple[Desired, str]]:
     """A VirtualService for each subdomain that the version exposes, with its hash (pure).
 
@@ -64,7 +67,7 @@ def routes(
     subdomains = [exposure.sub_domain for exposure in version.spec.service_exposures]
     kept = kept_objects(application, subdomains, domains, live)
     wanted: dict[Address, tuple[Desired, str]] = {}
-    route_headers = headers.of_annotations(application.metadata.annotations, str(application.ref))
+    route_headers = headers.of_annotations(application.metadata.annotations, str(application.ref), allowed_headers)
     for exposure in version.spec.service_exposures:
         targets.check_subdomain(exposure.sub_domain, str(version.ref))
         spec = virtual_services.of_exposure(version, exposure, domains, route_headers)

@@ -1,8 +1,13 @@
-"""Headers that annotations of a CAPApplication set on every route. Pure."""
+"""Headers that annotations of a CAPApplication set on every route. Pure.
+
+The author of an application is a tenant, and all tenants share the gateway. So a header may neither change where a
+request goes or ends, nor show who has sent it, nor read from the gateway itself, which replaces `%NAME%` in values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -12,14 +17,48 @@ from stellwerk.operators.cap.routing.targets import Unroutable
 
 MOST_BYTES = 16 << 10
 """Of one annotation."""
+LONGEST_NAME = 256
+LONGEST_VALUE = 8 << 10
+GATEWAY_HEADER = "x-stellwerk-gateway"
+"""By its value the subscription server knows the gateway."""
+
+_NEVER = frozenset(
+    {
+        "host",
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        GATEWAY_HEADER,
+    }
+)
+"""What decides where a request goes, and where it ends."""
+_BY_SETTING = re.compile(r"authorization|forwarded|x-forwarded-.*|x-envoy-.*|x-real-ip")
+"""What shows who has sent a request, and how the gateway treats it."""
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VALUE = re.compile(r"([!-~]([ \t!-~]*[!-~])?)?")
+_REPLACED = re.compile(
+    r"%%|%(REQ|RESP|PROTOCOL|START_TIME|RESPONSE_CODE|REQUESTED_SERVER_NAME|STREAM_ID|TRACE_ID|DOWNSTREAM_\w+|UPSTREAM_\w+)"
+    r"(\([^%()]*\))?(:[0-9]+)?%"
+)
+"""What a gateway may replace: what belongs to the request. It knows others, such as files and its variables."""
 
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
-def of_annotations(annotations: Mapping[str, str], owner: str) -> RouteHeaders | None:
-    """The headers to set; None without any. `owner` names the application. Raises Unroutable."""
-    request = _operations(annotations, names.REQUEST_HEADERS_ANNOTATION, owner)
-    response = _operations(annotations, names.RESPONSE_HEADERS_ANNOTATION, owner)
+def of_annotations(annotations: Mapping[str, str], owner: str, allowed: Collection[str] = ()) -> RouteHeaders | None:
+    """The headers to set; None without any. `owner` names the application. Raises Unroutable.
+
+    `allowed`: names that may be set although others rely on them, in small letters.
+    """
+    request = _operations(annotations, names.REQUEST_HEADERS_ANNOTATION, owner, allowed)
+    response = _operations(annotations, names.RESPONSE_HEADERS_ANNOTATION, owner, allowed)
     return RouteHeaders(request=request, response=response) if request or response else None
 
 
@@ -33,16 +72,45 @@ def with_response(
     return RouteHeaders(request=given.request, response=merged)
 
 
-def _operations(annotations: Mapping[str, str], key: str, owner: str) -> HeaderOperations | None:
+def _operations(
+    annotations: Mapping[str, str], key: str, owner: str, allowed: Collection[str]
+) -> HeaderOperations | None:
     text = annotations.get(key, "")
     if not text:
         return None
+    prefix = f"error getting headers via CA annotations for {owner}: {key}"
     try:
         if len(text.encode()) > MOST_BYTES:
             raise msgspec.ValidationError(f"it has more than {MOST_BYTES >> 10} KiB")
         found = _decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Unroutable(
-            f"error getting headers via CA annotations for {owner}: {key} must be a JSON object of texts: {error}"
-        ) from error
+        raise Unroutable(f"{prefix} must be a JSON object of texts: {error}") from error
+    for name, value in found.items():
+        if problem := problem_of(name, value, allowed):
+            raise Unroutable(f"{prefix} {problem}")
     return HeaderOperations(set=found) if found else None
+
+
+def problem_of(name: str, value: str, allowed: Collection[str] = ()) -> str:
+    """Why an annotation may not set this header; empty where it may. The value, which may be secret, is not shown."""
+    lower = name.lower()
+    if len(name) > LONGEST_NAME or not _TOKEN.fullmatch(name):
+        return f"has a header whose name is no name of a header: {name[:60]!r}"
+    if lower in _NEVER:
+        return f"may not set header {name}: the gateway needs it to lead requests"
+    if _BY_SETTING.fullmatch(lower) and lower not in allowed:
+        return (
+            f"may not set header {name}: others take it as the word of the gateway; "
+            f"an administrator allows it by ALLOWED_ROUTE_HEADERS={lower} at the controller and at the webhooks"
+        )
+    if len(value) > LONGEST_VALUE or not _VALUE.fullmatch(value):
+        return (
+            f"has a value of header {name} with other characters than visible ones of ASCII, a blank at its end, or "
+            f"more than {LONGEST_VALUE >> 10} KiB"
+        )
+    if "%" in _REPLACED.sub("", value):
+        return (
+            f"has a value of header {name} with a percent sign that the gateway cannot replace, or may not; "
+            "write %% for the sign itself"
+        )
+    return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import msgspec
@@ -46,6 +46,8 @@ class TenantNetworking:
     caches: Caches
     objects: HashedObjects
     operator_namespace: str
+    allowed_headers: Collection[str] = ()
+    """As of `headers.of_annotations`."""
 
     async def keep(
         self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState
@@ -63,7 +65,7 @@ class TenantNetworking:
             await self.objects.delete(Address(VirtualService.resource, live.key), live)
             return f"VirtualService {live.key} is deleted: {why}"
         hosts = routed_hosts(application, live, caches.domain, self.operator_namespace)
-        found = routes(tenant, application, version, hosts, caches.versions.store.get)
+        found = routes(tenant, application, version, hosts, caches.versions.store.get, self.allowed_headers)
         if found is None:
             return ""
         desired, _ = found
@@ -174,6 +176,7 @@ def routes(
     version: CAPApplicationVersion,
     hosts: RoutedHosts,
     find_version: Callable[[ObjectKey], CAPApplicationVersion | None],
+    allowed_headers: Collection[str] = (),
 ) -> tuple[Desired, str] | None:
     """The VirtualService that leads to `version`, with its hash (pure).
 
@@ -187,7 +190,7 @@ def routes(
     annotations = application.metadata.annotations
     try:
         targets.check_subdomain(tenant.spec.sub_domain, str(tenant.ref))
-        route_headers = headers.of_annotations(annotations, str(application.ref))
+        route_headers = headers.of_annotations(annotations, str(application.ref), allowed_headers)
     except Unroutable as error:
         raise NetworkingFailed(str(error)) from error
     is_sticky = annotations.get(names.AFFINITY_ANNOTATION) == "true"

@@ -5,7 +5,7 @@ A cache may not show yet what was just created, so what is missing there is aske
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -44,6 +44,8 @@ class Judges:
     cluster_domains: Informer[ClusterDomain]
     derives_tenant_jobs: bool = False
     """Whether versions without a job for tenants may be created, as with the first releases."""
+    allowed_headers: Collection[str] = ()
+    """As of `headers.of_annotations`."""
 
     def webhooks(self) -> tuple[Judge, ...]:
         """One for each path and kind."""
@@ -64,7 +66,10 @@ class Judges:
         if admission.new is None:
             return Allowed()
         old, new = admission.old, admission.new
-        return _decision(rules.problem_of_application(old, new, corrected=admission.corrected))
+        problem = rules.problem_of_application(
+            old, new, corrected=admission.corrected, allowed_headers=self.allowed_headers
+        )
+        return _decision(problem)
 
     async def version(self, admission: Admission[CAPApplicationVersion]) -> Decision:
         """May this version be created or changed?"""

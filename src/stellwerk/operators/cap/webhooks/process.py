@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,13 +38,24 @@ def launch(process: ProcessSettings, settings: Settings, environment: Mapping[st
         namespace = identity.home(parts.manager.client.config)
         address = ListenAddress(settings.webhook_host, settings.webhook_port)
         certificates = _certificates(parts.manager, settings, namespace)
-        install(parts.manager, address, certificates, derives_tenant_jobs=settings.derived_tenant_jobs)
+        install(
+            parts.manager,
+            address,
+            certificates,
+            derives_tenant_jobs=settings.derived_tenant_jobs,
+            allowed_headers=settings.allowed_route_headers,
+        )
 
     return Launch(identity, add)
 
 
 def install(
-    manager: Manager, address: ListenAddress, certificates: WebhookCertificates, *, derives_tenant_jobs: bool = False
+    manager: Manager,
+    address: ListenAddress,
+    certificates: WebhookCertificates,
+    *,
+    derives_tenant_jobs: bool = False,
+    allowed_headers: Collection[str] = (),
 ) -> AdmissionServer:
     """Serve the webhooks at an address with a certificate."""
     judges = Judges(
@@ -54,6 +65,7 @@ def install(
         domains=manager.informer(Domain, required=True),
         cluster_domains=manager.informer(ClusterDomain, required=True),
         derives_tenant_jobs=derives_tenant_jobs,
+        allowed_headers=allowed_headers,
     )
     server = AdmissionServer(address, judges.webhooks(), certificates, metrics=manager.metrics)
     manager.add_server("webhooks", server)

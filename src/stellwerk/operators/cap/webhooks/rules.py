@@ -7,7 +7,7 @@ write changes: an object that has such a text already may be changed in other re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 from cryptography import x509
@@ -27,11 +27,16 @@ from stellwerk.runtime import conditions
 
 
 def problem_of_application(
-    old: CAPApplication | None, new: CAPApplication, *, corrected: JsonObject | None = None
+    old: CAPApplication | None,
+    new: CAPApplication,
+    *,
+    corrected: JsonObject | None = None,
+    allowed_headers: Collection[str] = (),
 ) -> str:
     """Why an application is refused; empty where it is not.
 
     `corrected`: the former object, where it cannot be read. It may have had the domains already.
+    `allowed_headers`: as of `headers.of_annotations`.
     """
     key = f"{new.metadata.namespace}.{new.metadata.name}"
     before = old.spec.provider if old is not None else None
@@ -47,7 +52,7 @@ def problem_of_application(
     former = old.metadata.annotations if old is not None else {}
     brought = {key: text for key, text in new.metadata.annotations.items() if former.get(key) != text}
     try:
-        headers.of_annotations(brought, str(new.ref))
+        headers.of_annotations(brought, str(new.ref), allowed_headers)
     except Unroutable as error:
         return str(error)
     return _additional_output(brought.get(names.ADDITIONAL_OUTPUT_ANNOTATION, ""), new)

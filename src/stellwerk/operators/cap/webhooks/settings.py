@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stellwerk.operators.cap.variables import POD_NAMESPACE, switch, variable
+from stellwerk.operators.cap.variables import ALLOWED_ROUTE_HEADERS, POD_NAMESPACE, switch, variable
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import SettingsTable
 
@@ -24,6 +24,7 @@ class Settings:
     tls_cert: str = ""
     tls_key: str = ""
     derived_tenant_jobs: bool = False
+    allowed_route_headers: tuple[str, ...] = ()
 
 
 TABLE = SettingsTable(
@@ -49,6 +50,7 @@ TABLE = SettingsTable(
             "derived_tenant_jobs",
             "true: a CAPApplicationVersion needs no workload of type TenantOperation, as in the first releases.",
         ),
+        ALLOWED_ROUTE_HEADERS,
     ),
     about="""\
 A value comes from its flag, else from its environment variable, else it is the default. A variable that cannot be read

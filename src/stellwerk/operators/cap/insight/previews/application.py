@@ -136,9 +136,9 @@ async def _note_routes(
         return
     live: list[Live] = [each for each in listed.items if each.metadata.is_controlled_by(application.metadata)]
     try:
-        wanted = exposures.routes(
-            application, version, live, found.find_domain, await surroundings.operator_namespace(client)
-        )
+        home = await surroundings.operator_namespace(client)
+        allowed = await surroundings.allowed_headers(client, home)
+        wanted = exposures.routes(application, version, live, found.find_domain, home, allowed)
     except Unroutable as error:
         raise PreviewFailed(str(error)) from error
     shown = {exposures.address_of(each): each for each in live}

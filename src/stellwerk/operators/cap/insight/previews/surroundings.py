@@ -174,3 +174,9 @@ async def settings_of_operator(client: Client, namespace: str) -> Settings | Non
             if is_original or process.runs("cap"):
                 return TABLE.of_process(process.words, process.variables)
     return None
+
+
+async def allowed_headers(client: Client, namespace: str) -> Sequence[str]:
+    """The headers that the operator in a namespace lets annotations set besides harmless ones."""
+    running = await settings_of_operator(client, namespace)
+    return running.allowed_route_headers if running is not None else ()

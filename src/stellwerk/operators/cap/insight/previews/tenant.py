@@ -102,7 +102,8 @@ async def _note_routes(client: Client, outcome: Outcome, tenant: CAPTenant, foun
     try:
         live = await client.find(live_view(VirtualService.resource), tenant.metadata.name, tenant.metadata.namespace)
         hosts = networking.routed_hosts(found.application, live, found.find_domain, home)
-        routes = networking.routes(tenant, found.application, version, hosts, found.find_version)
+        allowed = await surroundings.allowed_headers(client, home)
+        routes = networking.routes(tenant, found.application, version, hosts, found.find_version, allowed)
     except NetworkingFailed as error:
         raise PreviewFailed(str(error)) from error
     except NotServed:
