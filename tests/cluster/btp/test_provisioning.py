@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Secret, Service, ServiceAccount
 from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
+from stellwerk.testing.eventually import eventually
+from tests.cluster.btp.beginnings import ready
 from tests.cluster.btp.given import Given
 from tests.cluster.btp.running import Running
 from tests.cluster.btp.then import Then
@@ -184,3 +189,28 @@ async def test_an_empty_image_is_a_provisioning_failure(running: Running, given:
     await given.btp_operator()
 
     await then.shows("Error", "ProvisioningFailed", saying=[OPERAND, "image"])
+
+
+@pytest.mark.req("R-105")
+async def test_what_happened_to_the_module_of_a_former_btp_operator_delays_no_new_one(
+    running: Running, given: Given, then: Then
+) -> None:
+    """Another client has wiped both, so nothing tells the operator that the former module has ended."""
+    await ready(running, given, then)
+    deployments = metadata_of(Deployment)
+    await given.client.delete(deployments, OPERAND, "kyma-system")
+
+    async def is_restored() -> bool:
+        return await given.client.find(deployments, OPERAND, "kyma-system") is not None
+
+    await eventually(is_restored, describe="the Deployment is restored")
+    await running.is_idle()
+    free = MergePatch({"metadata": {"finalizers": None}})
+    await given.client.patch(metadata_of(BtpOperator), "btpoperator", "kyma-system", free)
+    await given.client.delete(metadata_of(BtpOperator), "btpoperator", "kyma-system")
+    await then.is_gone()
+    await given.client.delete(deployments, OPERAND, "kyma-system")
+
+    await given.btp_operator()
+    await eventually(is_restored, within=FIGHT_SECONDS / 2, describe="the module of the new one is complete")
+    await then.shows("Ready", "ReconcileSucceeded")

@@ -30,7 +30,7 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.outcome import After, BackedOff, LeadershipLost
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, SimpleReconciler
+from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 from stellwerk.runtime.supervision.backoff import Backoff
 from stellwerk.runtime.supervision.watchdog import Watchdog
 from stellwerk.runtime.telemetry import logs
@@ -93,6 +93,43 @@ async def test_a_sweep_over_many_objects_leaves_the_loop_to_others() -> None:
     controller.stop()
     await running
     assert turns > 1_000
+
+
+@dataclass
+class Complainer(SimpleReconciler[Stone, Record]):
+    """Reports the same in each pass."""
+
+    passes: int = 0
+
+    async def reconcile(self, stone: Stone) -> Next[Record]:
+        self.passes += 1
+        return Next[Record].done().with_events(Notice("Fight", "a stranger changes it", Severity.WARNING))
+
+
+async def test_what_each_pass_reports_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    client, complainer, clock = nowhere(), Complainer(), FakeClock()
+    stones = Informer(client, Stone, clock=clock)
+    stones.take(Synced((stone(0), stone(1)), "1"))
+    writer = StatusWriter(client=client)
+    controller = Controller("stones", stones, complainer, write_status=writer, clock=clock)
+    running = asyncio.create_task(controller.run())
+
+    async def passes(number: int) -> None:
+        controller.queue.add(stone(0).key)
+        await eventually(lambda: complainer.passes == number, describe=f"pass {number}")
+
+    def lines() -> int:
+        return sum(record.levelno == logging.WARNING and "Fight" in record.getMessage() for record in caplog.records)
+
+    await eventually(lambda: complainer.passes == 2, describe="a pass on each")
+    for number in range(3, 9):
+        await passes(number)
+    assert lines() == 2, "one for each object"
+    await clock.advance(61)
+    await passes(9)
+    controller.stop()
+    await running
+    assert lines() == 3
 
 
 @dataclass

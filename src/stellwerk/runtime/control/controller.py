@@ -23,6 +23,7 @@ import math
 import random
 import traceback
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -86,6 +87,8 @@ _STUCK_SECONDS = 30.0
 _DISMISSAL_SECONDS = 2.0
 """How long cancelled workers are waited for at the end."""
 _TRY_AGAIN_SECONDS = 1.0
+_LOGGED_AGAIN_SECONDS = 60.0
+_LOGGED_LINES = 1_024
 """A moment for the caches that could not be filled either."""
 
 
@@ -159,6 +162,8 @@ class Controller(Generic[K, S]):
         self._uids: dict[ObjectKey, str] = {}
         self._immediate_requeues: dict[ObjectKey, int] = {}
         self._failing: set[ObjectKey] = set()
+        self._logged: OrderedDict[tuple[str, str, int], float] = OrderedDict()
+        """When the same was last logged about an object."""
         self._landing: Background | None = None
         self._is_wired = False
         self._ending = False
@@ -482,7 +487,8 @@ class Controller(Generic[K, S]):
                 level = logging.INFO if is_error else _LEVELS[verdict.severity]
                 await self._announce(obj, transition, logging.ERROR if failed else level)
         for notice in verdict.notices:
-            await self._announce(obj, notice, _LEVELS[notice.severity])
+            level = logging.DEBUG if self._was_logged(obj, notice) else _LEVELS[notice.severity]
+            await self._announce(obj, notice, level)
 
     def _version_of(self, obj: K) -> str:
         """The resourceVersion of the object whose status is replaced; empty for the one that the pass has seen.
@@ -504,6 +510,18 @@ class Controller(Generic[K, S]):
         _log.log(level, "%s: %s", notice.reason, await secrecy.current().masked(notice.message))
         if self._recorder is not None:
             self._recorder.send(obj, notice)
+
+    def _was_logged(self, obj: K, notice: Notice) -> bool:
+        """Whether this was logged a moment ago: what goes on is reported by each pass, and an Event counts them."""
+        now, line = self._clock.monotonic(), (obj.metadata.uid, notice.reason, hash(notice.message))
+        former = self._logged.get(line)
+        if former is not None and now - former < _LOGGED_AGAIN_SECONDS:
+            return True
+        self._logged[line] = now
+        self._logged.move_to_end(line)
+        if len(self._logged) > _LOGGED_LINES:
+            self._logged.popitem(last=False)
+        return False
 
     def _schedule(self, key: ObjectKey, verdict: Verdict[S]) -> None:
         if verdict.result == "error":

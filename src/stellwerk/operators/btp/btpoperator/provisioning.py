@@ -110,6 +110,8 @@ class Provisioner:
     on_throttled: Callable[[int], None]
     """Called with the number of objects that others change again and again."""
     memory: ObservedState = field(default_factory=ObservedState)
+    _memory_of: str = ""
+    """The uid of the BtpOperator for which it was filled."""
     _absent: dict[ObjectRef, float] = field(default_factory=dict)
     """Outdated objects that were looked for and are not there, and when, on the clock's seconds."""
     _absent_for: str = ""
@@ -141,6 +143,11 @@ class Provisioner:
         return await or_fail(self._bring_up(operator, credentials), ApplyFailed)  # of what was only to be read
 
     async def _bring_up(self, operator: BtpOperator, credentials: BtpCredentials) -> ModuleProgress:
+        if (
+            operator.metadata.uid != self._memory_of
+        ):  # what happened to the objects of another one is no fight over ours
+            self.memory.confirmations.clear()
+            self._memory_of = operator.metadata.uid
         release = await self.source.current(operator, credentials)
         await self.history.foresee(release, credentials.namespace)
         outdated = await self._delete_outdated(release, credentials.namespace)
