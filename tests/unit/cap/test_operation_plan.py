@@ -467,7 +467,7 @@ def test_an_operation_that_needs_a_job_of_a_lost_version_has_failed_unless_its_t
         assert isinstance(begins, RunStep)
         assert isinstance(pauses, Pause)
         return
-    named = "step 2/2 : CAPApplicationVersion bookshop-v1 of CAPTenantOperation shop/acme-op"
+    named = "step 2/2: CAPApplicationVersion bookshop-v1 of CAPTenantOperation shop/acme-op"
     for failed in (begins, pauses):
         assert isinstance(failed, Report)
         assert (failed.state, failed.reason) == (OperationState.FAILED, OperationReason.StepFailed)
@@ -530,7 +530,7 @@ def test_an_operation_whose_job_cannot_be_created_has_failed_where_what_waits_fo
     ):
         assert ends is not None
         assert (ends.state, ends.reason, ends.has_ended) == (OperationState.FAILED, OperationReason.StepFailed, True)
-        assert (ends.message, ends.failed_step) == ("step 2/2 : a policy denies it", 2)
+        assert (ends.message, ends.failed_step) == ("step 2/2: a policy denies it", 2)
     assert given_up("upgrade") is None, "the cause may be corrected"
     assert given_up("upgrade", a_job(1), version=version) is None, "one of its Jobs runs"
     assert given_up("provisioning", tenant=tenant) is None, "what it has created would stay"

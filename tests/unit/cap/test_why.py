@@ -302,7 +302,7 @@ def job(**status: JsonValue) -> Unstructured:
 
 async def test_a_tenant_that_is_being_upgraded_shows_the_job_that_it_waits_for_since_when_and_how_to_end_it() -> None:
     upgraded = tenant("acme", "Upgrading", "UpgradeOperationCreated", "waiting for acme-1", ready=True)
-    step = operation("StepInitiated", "step 1/1 : job created", activeJob="acme-mtxs", currentStep=1)
+    step = operation("StepInitiated", "step 1/1: job created", activeJob="acme-mtxs", currentStep=1)
     answer = await explained(upgraded, step, job(), version("2", "Ready", ready=True, leaves=True))
     assert roots(answer) == ["Job shop/acme-mtxs: it runs since 2026-01-01T00:00:00Z"]
     assert "kubectl get pods -n shop -l job-name=acme-mtxs" in answer.next_step

@@ -36,7 +36,7 @@ async def test_an_operation_is_completed_when_its_job_is(running: Running, shop:
     assert operation.status.active_job == ""
     assert ready(operation)[0] == "StepCompleted"
     (made,) = (await shop.jobs()).values()
-    assert ready(operation)[1] == f"step 1/1 : job {shop.namespace}.{made.metadata.name} completed"
+    assert ready(operation)[1] == f"step 1/1: job {shop.namespace}.{made.metadata.name} completed"
     assert made.metadata.controller is not None
     assert made.metadata.controller.name == "acme-op"
     requests = [f"{entry.verb} {entry.resource}/{entry.subresource}" for entry in shop.requests(audit)]
@@ -140,7 +140,7 @@ async def test_a_failed_step_ends_the_operation_unless_it_may_fail(
     assert (operation.status.state, ready(operation)[0]) == ("Failed", "StepFailed")
     assert [*await shop.jobs()] == ["1"]
     message = ready(operation)[1]
-    assert message.startswith("step 1/2 : Job ")
+    assert message.startswith("step 1/2: Job ")
     assert "kubectl logs job/acme-notify-" in message
     assert "Last exit code 1" in message
 

@@ -272,7 +272,7 @@ def given_up(seen: Snapshot, number: int, cause: str) -> Report | None:
 
 
 def _without_job(operation: CAPTenantOperation, number: int, cause: str) -> Report:
-    message = f"step {number}/{len(operation.spec.steps)} : {cause}"
+    message = f"step {number}/{len(operation.spec.steps)}: {cause}"
     reason, state = OperationReason.StepFailed, OperationState.FAILED
     return Report(reason, message, state, action=TRACK_JOB, has_ended=True, failed_step=number)
 
@@ -349,15 +349,15 @@ def report_of(
     position = f"step {number}/{len(operation.spec.steps)}"
     match decision:
         case AwaitJob(_, job) if is_new:
-            message = f"{position} : job {names.dotted(job.key)} created"
+            message = f"{position}: job {names.dotted(job.key)} created"
             return Report(OperationReason.StepInitiated, message, step=number, job=job.metadata.name, action=CREATE_JOB)
         case AwaitJob(_, job):
-            message = f"{position} : waiting for job {names.dotted(job.key)}"
+            message = f"{position}: waiting for job {names.dotted(job.key)}"
             message += ", with whose end the operation goes" if operation.metadata.is_terminating else ""
             return Report(OperationReason.StepProcessing, message, step=number, job=job.metadata.name)
         case Advance(_, job, failure):
             outcome = f"{failure}; continuing operation" if failure else f"job {names.dotted(job.key)} completed"
-            message = f"{position} : {outcome}"
+            message = f"{position}: {outcome}"
             if number < len(operation.spec.steps):
                 return Report(
                     OperationReason.StepCompleted, message, step=number + 1, action=TRACK_JOB, starts_next=True
@@ -365,7 +365,7 @@ def report_of(
             completed = OperationState.COMPLETED
             return Report(OperationReason.StepCompleted, message, completed, action=TRACK_JOB, has_ended=True)
         case JobStepFailed(_, cause):
-            message = f"{position} : {cause}{last_words}{retries.tried(operation.status.retry)}"
+            message = f"{position}: {cause}{last_words}{retries.tried(operation.status.retry)}"
             reason, failed = OperationReason.StepFailed, OperationState.FAILED
             return Report(reason, message, failed, action=TRACK_JOB, has_ended=True, failed_step=number)
         case _:
@@ -378,7 +378,7 @@ def retry_report(operation: CAPTenantOperation, again: RunAgain, last_words: str
     cause = f"{failure_message(again.job)}{last_words}" if again.job is not None else "its Job is gone"
     is_asked = retry.next_attempt_time is None
     message = (
-        f"step {again.number}/{len(operation.spec.steps)} : attempt {retry.attempts} follows"
+        f"step {again.number}/{len(operation.spec.steps)}: attempt {retry.attempts} follows"
         f"{' on request' if is_asked else ''}: {cause}"
     )
     job = again.job.metadata.name if again.job is not None else ""
