@@ -8,12 +8,15 @@ never exist.
 A kind that is not listed is not proved absent. An API service that does not answer is listed as stale, without its
 kinds or with former ones: then what was known of them is kept, and of what was not known nothing is concluded
 (`Undiscovered`).
+
+Proxies and API servers before 1.26 answer with the names of groups only. Then each version of a group is asked for, as
+client-go does: slower, and with the same result.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -22,12 +25,23 @@ from typing import Protocol
 import msgspec
 
 from stellwerk.kube.nested import nested
-from stellwerk.kube.types.errors import NotServed, Undecodable, Undiscovered
-from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
+from stellwerk.kube.types.errors import ApiError, NotFound, NotServed, Undecodable, Undiscovered
+from stellwerk.kube.types.identifiers import GroupVersionKind, Resource, segment_complaint
 from stellwerk.kube.types.model import UNREADABLE
 
-_ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_ACCEPT = ",".join(
+    (
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+        "application/json",
+    )
+)
 _REFRESH_SECONDS = 1.0
+_REFRESH_EACH_SECONDS = 10.0
+"""If each version of a group has to be asked for."""
+_MOST_VERSIONS = 2_000
+"""Of all groups that are asked for one by one; large clusters have some hundreds."""
+_ASKED_AT_ONCE = 8
 
 
 class Ask(Protocol):
@@ -65,9 +79,40 @@ class _ServedGroup(msgspec.Struct):
     versions: list[_ServedVersion] = msgspec.field(default_factory=list)
 
 
+class _GroupVersion(msgspec.Struct, rename="camel"):
+    group_version: str = ""
+
+
+class _NamedGroup(msgspec.Struct, rename="camel"):
+    name: str = ""
+    versions: list[_GroupVersion] = msgspec.field(default_factory=list)
+    preferred_version: _GroupVersion = msgspec.field(default_factory=_GroupVersion)
+
+
 class _Served(msgspec.Struct):
+    """The answer to /api or /apis: aggregated (`items`), or names only (`versions` of /api, `groups` of /apis)."""
+
     kind: str = ""
     items: list[_ServedGroup] | None = None
+    versions: list[str] | None = None
+    groups: list[_NamedGroup] | None = None
+
+
+class _ListedResource(msgspec.Struct, rename="camel"):
+    """A resource in the answer about one version of a group. A name with a slash is that of a subresource."""
+
+    name: str
+    kind: str
+    namespaced: bool = False
+    singular_name: str = ""
+    verbs: tuple[str, ...] | None = None
+    short_names: tuple[str, ...] | None = None
+    categories: tuple[str, ...] | None = None
+
+
+class _ListedVersion(msgspec.Struct):
+    kind: str = ""
+    resources: list[_ListedResource] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +137,7 @@ class ResourceMapper:
         self._stale: frozenset[tuple[str, str]] = frozenset()
         """Groups and versions of API services that do not answer."""
         self._asked_at = float("-inf")
+        self._pause_seconds = _REFRESH_SECONDS
         self._lock = asyncio.Lock()
 
     async def resource(self, gvk: GroupVersionKind) -> Resource:
@@ -166,7 +212,7 @@ class ResourceMapper:
 
     async def _refresh(self) -> None:
         async with self._lock:
-            if monotonic() - self._asked_at < _REFRESH_SECONDS:
+            if monotonic() - self._asked_at < self._pause_seconds:
                 return
             core, groups = await asyncio.gather(
                 nested(partial(self._served, "/api")), nested(partial(self._served, "/apis"))
@@ -178,6 +224,7 @@ class ResourceMapper:
                     self._all.setdefault(resource, details)
             self._former = self._all
             self._known = {**_BUILT_IN, **{resource.gvk: resource for resource in self._all}}
+            self._pause_seconds = _REFRESH_SECONDS if groups.is_whole else _REFRESH_EACH_SECONDS
             self._asked_at = monotonic()
 
     async def _served(self, path: str) -> _ServedApis:
@@ -186,17 +233,43 @@ class ResourceMapper:
             served = _decoder.decode(data)
         except UNREADABLE as error:
             raise Undecodable(f"cannot read what the API server serves at {path}: {error}") from error
-        if served.kind != _LIST or served.items is None:
-            raise Undecodable(f"the answer to GET {path} is no {_LIST} of Kubernetes 1.30 or later")
-        return _ServedApis(
-            {resource: details for group in served.items for resource, details in _resources(group)},
-            frozenset(stale for group in served.items for stale in _stale(group)),
-        )
+        if served.kind == _LIST and served.items is not None:
+            return _ServedApis(
+                {resource: details for group in served.items for resource, details in _resources(group)},
+                frozenset(stale for group in served.items for stale in _stale(group)),
+            )
+        named = _named(path, served)
+        if not 0 < len(named) <= _MOST_VERSIONS:
+            raise Undecodable(f"the answer to GET {path} is no {_LIST} and names no groups of an API server")
+        return await self._each(named)
+
+    async def _each(self, named: Mapping[tuple[str, str], str]) -> _ServedApis:
+        """What every version of a group has, asked for by its path. One that does not answer is stale."""
+        free, stale = asyncio.Semaphore(_ASKED_AT_ONCE), set[tuple[str, str]]()
+
+        async def listed(group: str, version: str, path: str) -> list[tuple[Resource, Details]]:
+            async with free:
+                try:
+                    found = _version_decoder.decode(await self._ask("GET", path, accept="application/json"))
+                except NotFound:  # it went since it was named
+                    return []
+                except (ApiError, *UNREADABLE):
+                    stale.add((group, version))
+                    return []
+            if found.kind != _VERSION:
+                stale.add((group, version))
+            return [*_listed(group, version, found)]
+
+        answers = await asyncio.gather(*(nested(partial(listed, *each, path)) for each, path in named.items()))
+        resources = {resource: details for answer in answers for resource, details in answer}
+        return _ServedApis(resources, frozenset(stale), is_whole=False)
 
 
 _LIST = "APIGroupDiscoveryList"
+_VERSION = "APIResourceList"
 _STALE = "Stale"
 _decoder = msgspec.json.Decoder(_Served)
+_version_decoder = msgspec.json.Decoder(_ListedVersion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +278,29 @@ class _ServedApis:
 
     resources: dict[Resource, Details]
     stale: frozenset[tuple[str, str]]
+    is_whole: bool = True
+    """Whether one answer had everything."""
+
+
+def _named(path: str, served: _Served) -> dict[tuple[str, str], str]:
+    """The paths of all versions by group and version, the preferred version of a group first."""
+    if path == "/api":
+        return {("", version): f"/api/{version}" for version in served.versions or () if not segment_complaint(version)}
+    found: dict[tuple[str, str], str] = {}
+    for group in served.groups or ():
+        preferred = group.preferred_version.group_version
+        for each in sorted(group.versions, key=lambda each: each.group_version != preferred):
+            name, _, version = each.group_version.partition("/")
+            if name == group.name and not segment_complaint(name) and not segment_complaint(version):
+                found[name, version] = f"/apis/{name}/{version}"
+    return found
+
+
+def _listed(group: str, version: str, answer: _ListedVersion) -> Iterable[tuple[Resource, Details]]:
+    for each in answer.resources or ():
+        if "/" not in each.name:
+            details = Details(each.singular_name, each.verbs or (), each.short_names or (), each.categories or ())
+            yield Resource(group, version, each.kind, each.name, each.namespaced), details
 
 
 def _stale(group: _ServedGroup) -> Iterable[tuple[str, str]]:
