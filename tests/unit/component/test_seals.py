@@ -10,7 +10,16 @@ import msgspec
 import pytest
 from tests.unit.component.given import ITEM, component
 
+from stellwerk.api.core import ConfigMap
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.set.executor import ActionResult
+from stellwerk.apply.set.model import inventory_codec
+from stellwerk.apply.set.model.policy import UpdatePolicy
+from stellwerk.apply.set.object_set import SetProgress
+from stellwerk.apply.set.plan.actions import Create
+from stellwerk.apply.set.plan.plan_input import Proof
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonValue
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, Component
 from stellwerk.operators.component.api_status import NEW, ComponentStatus
 from stellwerk.operators.component.component import status_plan
@@ -72,7 +81,7 @@ def test_without_a_key_nothing_is_sealed_and_nothing_fits() -> None:
 
 def recorded(identity: str, sealed_as: str = "") -> ComponentStatus:
     """A status that names an identity, with the seal of another one where that is asked for."""
-    applied = status_plan.applied(NEW, Signet(KEY, replace(SCOPE, identity=sealed_as or identity)))
+    applied = status_plan.applied(holding(WRITTEN), Signet(KEY, replace(SCOPE, identity=sealed_as or identity)))
     return msgspec.structs.replace(applied, applied_as=identity)
 
 
@@ -96,15 +105,62 @@ def test_an_edit_of_the_target_does_not_change_the_identity_that_applied() -> No
     assert status_plan.proved_identity(recorded(USER), Signet(KEY, moved)) == USER
 
 
-@pytest.mark.req("R-509")
-def test_another_identity_is_recorded_only_when_it_has_applied_everything() -> None:
+UNWRITTEN = ITEM | {"phase": "Creating"}
+WRITTEN = ITEM | {"phase": "Ready", "uid": "uid-one"}
+
+
+def holding(*items: dict[str, JsonValue], applied_as: str = "") -> ComponentStatus:
+    """A status with an inventory, and a sealed identity if one is given."""
+    listed: list[JsonValue] = [*items]
+    status = component(status={"inventory": listed}).status
+    return status_plan.applied(status, Signet(KEY, replace(SCOPE, identity=applied_as))) if applied_as else status
+
+
+def came_to(status: ComponentStatus, *, done: bool, writes: bool) -> SetProgress:
+    """What came of a pass over the objects of a status."""
+    address = Address(ConfigMap.resource, ObjectKey("shop", "one"))
+    action = Create(Desired(address, {}), UpdatePolicy.REPLACE)
+    carried = (ActionResult(action, None),) if writes else ()
+    return SetProgress(inventory_codec.read(status.inventory), done=done, carried=carried)
+
+
+@pytest.mark.req("R-953")
+def test_the_first_identity_is_recorded_after_its_first_write_and_another_after_its_last() -> None:
     first, second = Signet(KEY, SCOPE), Signet(KEY, replace(SCOPE, identity=OPERATOR))
-    assert status_plan.applying(NEW, first).applied_as == USER
-    item = component(status={"inventory": [ITEM]}).status.inventory
-    applied = msgspec.structs.replace(status_plan.applying(NEW, first), inventory=item)
-    assert status_plan.applying(applied, second) == applied
-    assert status_plan.applied(applied, second).applied_as == OPERATOR
-    assert status_plan.applied(applied, Signet(None, SCOPE)) == applied
+    new, former = holding(UNWRITTEN), holding(WRITTEN, applied_as=USER)
+    assert status_plan.acted(new, new, first, came_to(new, done=False, writes=False)) == new
+    assert status_plan.acted(new, new, first, came_to(new, done=False, writes=True)).applied_as == USER
+    assert status_plan.acted(former, former, second, came_to(former, done=False, writes=True)) == former
+    assert status_plan.acted(former, former, second, came_to(former, done=True, writes=True)).applied_as == OPERATOR
+    empty = holding()
+    assert status_plan.acted(empty, empty, first, came_to(empty, done=True, writes=False)) == empty
+    keyless = Signet(None, SCOPE)
+    assert status_plan.acted(new, new, keyless, came_to(new, done=True, writes=True)) == new
+
+
+@pytest.mark.req("R-953")
+def test_an_identity_that_wrote_nothing_that_is_left_does_not_count() -> None:
+    assert proved(holding(UNWRITTEN, applied_as=USER)) == ""
+    assert proved(holding(applied_as=USER)) == ""
+    for item in (WRITTEN, ITEM | {"phase": "Ready"}, UNWRITTEN | {"uid": "uid-one"}):
+        assert proved(holding(UNWRITTEN, item, applied_as=USER)) == USER
+
+
+@pytest.mark.req("R-953")
+def test_another_identity_has_to_prove_its_rights_and_the_same_one_or_one_without_a_key_has_not() -> None:
+    signet = Signet(KEY, SCOPE)
+    assert status_plan.proof_of(USER, signet) is None
+    assert status_plan.proof_of(OPERATOR, signet) == Proof(USER, of_all=True)
+    assert status_plan.proof_of("", signet) == Proof(USER, of_all=False)
+    assert status_plan.proof_of(OPERATOR, Signet(None, SCOPE)) is None
+
+
+@pytest.mark.req("R-953")
+def test_the_seal_of_the_hooks_that_were_applied_outlasts_any_number_of_attempts() -> None:
+    status = status_plan.sealed(NEW, ["applied"])
+    for attempt in range(5):
+        status = status_plan.sealing(status, f"attempt {attempt}")
+    assert status.delete_hook_seals == ("applied", "attempt 3", "attempt 4")
 
 
 COMPATIBLE, STRICT = Settings(), Settings(tenancy=Mode.STRICT)
@@ -175,9 +231,9 @@ def test_hooks_that_no_seal_fits_run_once_their_very_content_is_approved() -> No
 
 
 @pytest.mark.req("R-509")
-def test_while_hooks_are_replaced_both_may_run_and_afterwards_only_the_new_ones() -> None:
+def test_while_hooks_are_replaced_former_ones_may_run_and_afterwards_only_the_new_ones() -> None:
     status = status_plan.sealing(status_plan.sealing(status_plan.sealing(NEW, "a"), "b"), "c")
-    assert status.delete_hook_seals == ("b", "c")
+    assert status.delete_hook_seals == ("a", "b", "c")
     assert status_plan.sealing(status, "c") is status
     assert status_plan.sealed(status, ["c"]).delete_hook_seals == ("c",)
     assert status_plan.sealed(status, []).delete_hook_seals == ()

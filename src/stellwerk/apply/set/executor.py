@@ -36,6 +36,7 @@ from stellwerk.kube.types.errors import (
     ApiError,
     BadRequest,
     Conflict,
+    Forbidden,
     Invalid,
     NotFound,
     NotServed,
@@ -78,6 +79,10 @@ class Executor:
     owner: Ownership
     reclaims: Claims
     clock: float
+    writes_as: str = ""
+    """The identity whose rights a write proves, if that is asked for."""
+    witness: Client | None = None
+    """Sees whether an object exists of which no write is known, if `client` may not ask for it."""
 
     @property
     def field_manager(self) -> str:
@@ -273,11 +278,21 @@ class Executor:
         a write, which is always about the present: a deletion that is only rehearsed."""
         try:
             found = await self._read(action.address)
+            if found is None and await self._is_there(action.address):
+                raise _OutdatedView
         except NotServed:
             found = None
-        if found is None and await self._is_there(action.address):
-            raise _OutdatedView
+        except Forbidden:
+            if self.witness is None or not action.is_unwritten or await self._is_witnessed(action.address):
+                raise
+            found = None
         return ActionResult(action, found)
+
+    async def _is_witnessed(self, address: Address) -> bool:
+        """Whether the object exists. An identity without rights must not keep a set for ever that it never wrote."""
+        assert self.witness is not None
+        key = address.key
+        return await self.witness.find(metadata_of(address.resource), key.name, key.namespace) is not None
 
     async def _is_there(self, address: Address) -> bool:
         key = address.key
@@ -292,7 +307,9 @@ class Executor:
     def _written(self, action: Create | Update, answer: Live) -> ActionResult:
         restored_at = self.clock if action.restores else None
         memory = confirm(action.desired, answer, self.field_manager, restored_at=restored_at)
-        return ActionResult(action, answer, confirmation=replaced(memory, written_at=self.clock))
+        return ActionResult(
+            action, answer, confirmation=replaced(memory, written_at=self.clock, written_as=self.writes_as)
+        )
 
 
 def conflict(

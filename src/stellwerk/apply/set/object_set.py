@@ -34,7 +34,7 @@ from stellwerk.apply.set.observed_state import ObservedState as ObservedState
 from stellwerk.apply.set.plan import inventory_update, plan_apply, plan_delete_hooks, plan_prune
 from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinalizer, Update
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
-from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanInput
+from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanInput, Proof
 from stellwerk.apply.set.plan.plan_object import drifted, reapply_at
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
@@ -99,6 +99,10 @@ class ObjectSet:
     """Looks up an object of any owner in the caches; None where there are no caches."""
     now: datetime
     clock: float
+    proof: Proof | None = None
+    """The identity of `client`, if it is not the one that applied the set."""
+    witness: Client | None = None
+    """Sees whether an object exists that was perhaps never written, if `client` may not ask for it."""
     is_large: bool = False
     """Whether planning would block the event loop for too long, and runs in a thread."""
 
@@ -202,6 +206,8 @@ class _Pass:
             owner=object_set.owner,
             reclaims=object_set.options.reclaims,
             clock=object_set.clock,
+            writes_as=object_set.proof.identity if object_set.proof is not None else "",
+            witness=object_set.witness,
         )
 
     def state(self) -> PlanInput:
@@ -217,6 +223,7 @@ class _Pass:
             in_use=self._in_use,
             confirmations=object_set.memory.confirmations,
             checked=object_set.memory.checked,
+            proof=object_set.proof,
             now=object_set.now,
             clock=object_set.clock,
         )

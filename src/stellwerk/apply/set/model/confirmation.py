@@ -46,6 +46,8 @@ class Confirmation:
     """When we last took back what others had changed, on the caller's clock in seconds."""
     written_at: float | None = None
     """When we wrote it, on the same clock; None where it is not needed."""
+    written_as: str = ""
+    """The identity whose right to the object the write has proved; empty if no proof was asked for."""
     is_interrupted: bool = False
     """Whether we have begun since to take fields over, and no answer shows that this was done to the end."""
 

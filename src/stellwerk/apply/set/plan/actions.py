@@ -91,6 +91,8 @@ class LookUp:
     """The caches do not show the object. Whether it is gone is asked for once before it is forgotten."""
 
     address: Address
+    is_unwritten: bool = False
+    """Whether no write of the object is known, so that it may never have existed."""
 
     def __str__(self) -> str:
         return f"look up {self.address}"

@@ -12,7 +12,13 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.model import order
 from stellwerk.apply.set.model.confirmation import Confirmation, Live
 from stellwerk.apply.set.model.desired_set import is_definition
-from stellwerk.apply.set.model.inventory import InventoryEntry, ManagedType, ObjectIdentity, is_managed
+from stellwerk.apply.set.model.inventory import (
+    APPLIED_ONCE,
+    InventoryEntry,
+    ManagedType,
+    ObjectIdentity,
+    is_managed,
+)
 from stellwerk.apply.set.model.owner import Ownership, Standing
 from stellwerk.apply.set.model.policy import Policies
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
@@ -38,6 +44,22 @@ class LiveObject:
 
     address: Address
     live: Live
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """An identity that has to prove by a write that it may change each object, before the set is done."""
+
+    identity: str
+    of_all: bool
+    """Whether another identity is known to have applied the set. Otherwise only objects of unknown authors are meant,
+    which a crash leaves behind between their creation and the record of it."""
+
+    def is_missing(self, entry: InventoryEntry, uid: str, last: Confirmation | None) -> bool:
+        """Whether no write by the identity is known for the object with this uid."""
+        is_written = last is not None and (last.uid, last.written_as) == (uid, self.identity)
+        is_meant = self.of_all or (not entry.uid and entry.digest != APPLIED_ONCE)
+        return is_meant and not is_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +94,8 @@ class PlanInput:
     confirmations: Mapping[Address, Confirmation] = field(default_factory=dict)
     checked: Mapping[Address, datetime] = field(default_factory=dict)
     """When an object was last due and as wanted, so that nothing was written."""
+    proof: Proof | None = None
+    """Set if the identity that writes is not the one that applied the set."""
     now: datetime
     clock: float
     """The same moment on the clock of the confirmations, in seconds."""

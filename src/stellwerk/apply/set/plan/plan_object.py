@@ -8,7 +8,8 @@ Whether a live object is as wanted is decided by the first that applies:
    failure. The object that we wrote and that has lost our marks is ours, whatever its adoption policy;
 3. it is being deleted: its end is waited for;
 4. it does not carry our marks, or not the digest of what is wanted: it is written;
-5. its time has come, and it is proved not to be as we left it, or (`Replace`) another client may have added something:
+5. the identity that writes is another one than before, and has to prove its rights (`Proof`): it is written;
+6. its time has come, and it is proved not to be as we left it, or (`Replace`) another client may have added something:
    it is written.
 
 What others change is taken back only when an object's reapply interval has passed since its last write, or since it was
@@ -56,6 +57,7 @@ from stellwerk.apply.set.plan.plan_input import (
     UNSERVED_SECONDS,
     UNWATCHED_END_SECONDS,
     PlanInput,
+    Proof,
 )
 from stellwerk.apply.set.plan.stage import Throttled, deletion_wait
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
@@ -207,6 +209,9 @@ def _update(
     if state.owner.evidence is Evidence.LAST_ANSWER:
         return drift(obj, live, last, state)
     found = state.owner.digest_on(live.metadata)
+    is_as_wanted = standing is Standing.OURS and found == obj.digest
+    if is_as_wanted and state.proof is not None and state.proof.is_missing(entry, live.metadata.uid, last):
+        return _proving(obj, live, state, state.proof)
     if found == obj.digest == APPLIED_ONCE:
         return None if standing is Standing.OURS else _marked(obj, live, last, state, _unmarked(found))
     if standing is not Standing.OURS and entry.is_replaced_by(live.metadata.uid):
@@ -273,6 +278,16 @@ def _taken(obj: DesiredObject, live: Live, last: Confirmation | None, state: Pla
         policy = UpdatePolicy.SSA_MERGE
     differences, restores = _differences(obj, live), _is_remembered(obj, last)
     return _update_of(obj, live, state, policy, "another client has created it again", differences, restores=restores)
+
+
+def _proving(obj: DesiredObject, live: Live, state: PlanInput, proof: Proof) -> Update:
+    """The write that proves that another identity may change the object. It changes nothing that is as wanted: an
+    object is not created again for it, and one that is written once keeps its content."""
+    policy = obj.directive.update
+    marks_only = policy is UpdatePolicy.RECREATE or obj.digest == APPLIED_ONCE
+    return _update_of(
+        obj, live, state, policy, f"{proof.identity} takes it over", restores=False, marks_only=marks_only
+    )
 
 
 def is_alike(obj: DesiredObject, live: Live, found: str, prefix: str) -> bool:

@@ -133,7 +133,7 @@ class _PruneWalk:
         elif not resource.plural:  # its APIService is wanted, and nothing can be asked before it answers
             self._wait(entry, UNSERVED, look_again_after=UNSERVED_SECONDS)
         else:
-            self._actions.append(LookUp(Address(resource, entry.key)))
+            self._actions.append(LookUp(Address(resource, entry.key), is_unwritten=not entry.uid))
             self._wait(entry, "is being looked for")
 
     def _is_orphaned(self, entry: InventoryEntry, live: Live) -> bool:

@@ -126,6 +126,8 @@ class ComponentPass:
     memo: ComponentMemo
     draft: ComponentStatus = field(init=False)
     """The status as far as the pass has come."""
+    deletes_as: str = ""
+    """The recorded identity that a deletion acts as; empty if the account of the spec counts."""
 
     def __post_init__(self) -> None:
         self.draft = self.component.status
@@ -169,7 +171,7 @@ class ComponentPass:
         if (
             self.component.metadata.is_terminating
             and is_forbidden
-            and (advice := tenancy.advice_on_rights(self.component))
+            and (advice := tenancy.advice_on_rights(self.component, self.deletes_as))
         ):
             return failure.advising(advice)
         return failure
@@ -192,11 +194,13 @@ class ComponentPass:
         target = await self._target(resolved, tenancy.account(component, services.settings))
         await self._add_finalizer()
         signet = await self._signet(target.identity)
-        self.draft = status_plan.record_attempt(status_plan.applying(self.draft, signet), content.artifact)
+        proof = status_plan.proof_of(await self._recorded_identity(), signet)
+        self.draft = status_plan.record_attempt(self.draft, content.artifact)
         await ready_expressions.check(self._requirements(content), services.deployer.renderer.holds)
         files = await self._files(source, content.artifact, resolved)
         reason = Reason.Restarting if content.is_restart else Reason.Processing
         seals: list[str] = []
+        before = self.component.status
         deployed = await services.deployer.apply(
             self.component,
             self.draft,
@@ -204,6 +208,7 @@ class ComponentPass:
             files,
             target,
             self.memo.observed,
+            proof=proof,
             save=partial(self._save_inventory, reason, content.digest),
             seal=lambda packed: seals.append(self._sealed(signet, packed)),
             weigh=partial(services.weights.hold, self.key),
@@ -213,8 +218,9 @@ class ComponentPass:
         if deployed.unwatched is not None:
             reports.unwatched(self.component, reported, deployed.unwatched)
         reports.chart_warns(self.component, reported, deployed.chart_warnings, revision)
+        self.draft = status_plan.acted(before, self.draft, signet, deployed.progress)
         if deployed.progress.done:
-            self.draft = status_plan.sealed(status_plan.applied(self.draft, signet), seals)
+            self.draft = status_plan.sealed(self.draft, seals)
         return await self._progressed(deployed.progress, reason, target, content.digest)
 
     async def _begin(self, resolved: Resolved, offer: SourceStatus) -> DeploymentContent:
@@ -363,15 +369,17 @@ class ComponentPass:
         self.draft = status_plan.start_deletion(component.status)
         await self._note_secrets()
         status_plan.check_inventory(component)
+        self._check_dependants()
+        if not component.status.inventory:
+            return await self._delete_without_objects()
         try:
             resolved = await self._resolved()
-            self._check_dependants()
             account = None if resolved.kube_config is not None else await self._account_of_deletion()
             target = await self._target(resolved, account)
         except abandon_remote.OUT_OF_REACH as failure:
             return await self._out_of_reach(failure)
         except errors.ServiceAccountRequired as failure:
-            return await self._without_account(failure)
+            raise failure.advising(tenancy.advice(component)) from None
         if blocked := self._held_by_others():
             return blocked
         if obstacle := await services.deployer.obstacle(component, target):
@@ -379,18 +387,19 @@ class ComponentPass:
         if not await self._is_of_the_present():
             return Next.after(OUTDATED_SECONDS)
         trust = Trust(await self._signet(target.identity), services.settings)
-        hooks = await self._delete_hooks(target, trust)
-        progress = await services.deployer.delete(component, target, self.memo.observed, hooks)
+        witness = None if target.is_remote else services.client
+        hooks = await self._delete_hooks(target, trust, witness)
+        progress = await services.deployer.delete(component, target, self.memo.observed, hooks, witness=witness)
         await self._report_unreadable(progress, target)
         if progress.done:
             await finalizer.remove(services.client, component, FINALIZER)
             return self._with_events(Next.done(), progress)
         return self._leaving(progress)
 
-    async def _delete_hooks(self, target: Target, trust: Trust) -> DeleteHookPlan | None:
+    async def _delete_hooks(self, target: Target, trust: Trust, witness: Client | None) -> DeleteHookPlan | None:
         """What is to be done before the objects are gone. Raises HooksMissing, HooksNotSealed, ApiError."""
         try:
-            return await self.services.deployer.delete_hooks(self.component, target, trust)
+            return await self.services.deployer.delete_hooks(self.component, target, trust, witness)
         except errors.HooksMissing as missing:
             if not target.owned.namespace_is_ending(missing.secret.namespace):
                 raise
@@ -422,10 +431,8 @@ class ComponentPass:
         _log.warning("%s: left behind in the other cluster: %s", component.ref, left or "nothing")
         return Next[ComponentStatus].done().with_events(abandon_remote.notice(component, str(failure)))
 
-    async def _without_account(self, failure: errors.ServiceAccountRequired) -> Answer:
-        """Refuse to delete objects as the operator. Without objects, nothing acts, and the Component goes."""
-        if self.component.status.inventory:
-            raise failure.advising(tenancy.advice(self.component))
+    async def _delete_without_objects(self) -> Answer:
+        """Let the Component go: no identity acts, so none needs a right."""
         if blocked := self._held_by_others():
             return blocked
         await finalizer.remove(self.services.client, self.component, FINALIZER)
@@ -452,9 +459,13 @@ class ComponentPass:
 
     async def _account_of_deletion(self) -> ActingAccount | None:
         """Raises ServiceAccountRequired, InvalidSpec, ApiError."""
+        self.deletes_as = await self._recorded_identity()
+        return tenancy.account_of_deletion(self.component, self.services.settings, self.deletes_as)
+
+    async def _recorded_identity(self) -> str:
+        """The identity that applied the objects; empty if none is known. Raises ApiError."""
         status = self.component.status
-        applied_as = status_plan.proved_identity(status, await self._signet(status.applied_as))
-        return tenancy.account_of_deletion(self.component, self.services.settings, applied_as)
+        return status_plan.proved_identity(status, await self._signet(status.applied_as))
 
     def _check_dependants(self) -> None:
         """Raises StillNeeded. A refused reference delays the deletion of no Component."""

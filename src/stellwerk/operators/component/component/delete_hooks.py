@@ -28,8 +28,9 @@ from stellwerk.apply.set.model.policy import DeletePolicy
 from stellwerk.apply.set.plan import plan_delete_hooks
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
-from stellwerk.kube.types.model import dig
+from stellwerk.kube.types.model import dig, metadata_of
 from stellwerk.operators.component.api import APPROVED_HOOKS_ANNOTATION, RECONCILER, Component
 from stellwerk.operators.component.api_spec import ComponentSpec, DeleteHooks
 from stellwerk.operators.component.component import status_plan
@@ -112,21 +113,26 @@ def _advice(component: Component, secret: ObjectKey, digest: str) -> str:
 
 
 async def kept(
-    component: Component, known: Inventory, client: Client, terms: Terms, trust: Trust
+    component: Component, known: Inventory, client: Client, terms: Terms, trust: Trust, witness: Client | None
 ) -> DeleteHookPlan | None:
     """What is still to be done before the Component is gone; None where nothing is.
 
     What proves the hooks is their seal, so a Secret whose labels another client removed still keeps them. A Secret that
     is gone holds the deletion back, unless the operator deleted it or never wrote it: a hook may save what is lost
-    otherwise.
+    otherwise. `witness` sees whether the Secret exists if `client` may not ask for it.
     Raises HooksMissing, HooksNotSealed, InvalidSet, ApiError.
     """
     keeper = _keeper_in(component, known)
     if component.spec.delete_hooks != DeleteHooks.Run or keeper is None:
         return None
     key = keeper.key
-    secret = await client.find(Secret, key.name, key.namespace)
     entry = known.by_identity()[keeper]
+    try:
+        secret = await client.find(Secret, key.name, key.namespace)
+    except Forbidden:
+        if entry.uid or witness is None or await witness.find(metadata_of(Secret), key.name, key.namespace):
+            raise
+        return None  # they were never kept
     is_over = entry.phase.is_leaving
     if (
         secret is None

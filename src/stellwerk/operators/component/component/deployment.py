@@ -25,12 +25,13 @@ from stellwerk.apply.set.model.owner import Owner
 from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
-from stellwerk.apply.set.plan.plan_input import ApplyOptions
+from stellwerk.apply.set.plan.plan_input import ApplyOptions, Proof
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.delivery.sets.set_view import SetView, covered
 from stellwerk.delivery.template_lookup import secret_words_of
 from stellwerk.delivery.watched_objects import Place
 from stellwerk.kube import masking, threads
+from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, to_json_object
 from stellwerk.operators.component.api import RECONCILER, Component
@@ -125,6 +126,7 @@ class Deployer:
         target: Target,
         memory: ObservedState,
         *,
+        proof: Proof | None,
         save: Save,
         seal: Callable[[bytes], None],
         weigh: Callable[[int], None],
@@ -158,7 +160,7 @@ class Deployer:
         if target.acts_as:
             await permission_precheck.check(target.client, new, target.acts_as)
         sight = await covered(wanted, known, target.owned, target.client, self.clock.now())
-        object_set = self._object_set(component, memory, terms, target, sight, is_large=is_large)
+        object_set = self._object_set(component, memory, terms, target, sight, is_large=is_large, proof=proof)
         seen = sight.of(terms.owner)
         progress = await object_set.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
         target.owned.expect(progress.carried)
@@ -170,27 +172,35 @@ class Deployer:
         usage = CrdUsage(target.client, terms.owner, self.clock.now())
         return await usage.obstacle(known, terms.policies.type_patterns)
 
-    async def delete_hooks(self, component: Component, target: Target, trust: Trust) -> DeleteHookPlan | None:
+    async def delete_hooks(
+        self, component: Component, target: Target, trust: Trust, witness: Client | None
+    ) -> DeleteHookPlan | None:
         """What is to be done before the objects are gone; None where nothing is.
 
         Raises HooksMissing, HooksNotSealed, ApplyError, ApiError, Unwatchable.
         """
         known, terms = await self._leaving(component)
         try:
-            return await delete_hooks.kept(component, known, target.client, terms, trust)
+            return await delete_hooks.kept(component, known, target.client, terms, trust, witness)
         except HooksMissing as missing:
             # Watched from now on: the Secret may come back.
             await target.owned.cover([Place(Secret.resource, missing.secret.namespace)])
             raise
 
     async def delete(
-        self, component: Component, target: Target, memory: ObservedState, hooks: DeleteHookPlan | None
+        self,
+        component: Component,
+        target: Target,
+        memory: ObservedState,
+        hooks: DeleteHookPlan | None,
+        *,
+        witness: Client | None,
     ) -> SetProgress:
         """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
         known, terms = await self._leaving(component)
         sight = await covered(hooks.hooks if hooks else (), known, target.owned, target.client, self.clock.now())
         is_large = len(known) > _LARGE_SET
-        object_set = self._object_set(component, memory, terms, target, sight, is_large=is_large)
+        object_set = self._object_set(component, memory, terms, target, sight, is_large=is_large, witness=witness)
         progress = await object_set.delete(known, sight.of(terms.owner), sight.resources, hooks)
         target.owned.expect(progress.carried)
         return progress
@@ -267,6 +277,8 @@ class Deployer:
         sight: SetView,
         *,
         is_large: bool,
+        proof: Proof | None = None,
+        witness: Client | None = None,
     ) -> ObjectSet:
         return ObjectSet(
             client=target.client.for_tenant(component.metadata.namespace),
@@ -279,6 +291,8 @@ class Deployer:
             now=self.clock.now(),
             clock=self.clock.monotonic(),
             is_large=is_large,
+            proof=proof,
+            witness=witness,
         )
 
     def _paced(self, progress: SetProgress, status: ComponentStatus, sight: SetView) -> SetProgress:

@@ -23,8 +23,11 @@ import msgspec
 from stellwerk.apply.objects.manifests import Document
 from stellwerk.apply.set.model import inventory_codec, policy
 from stellwerk.apply.set.model.desired_set import DesiredObject, prepared
-from stellwerk.apply.set.model.inventory import Inventory
+from stellwerk.apply.set.model.inventory import Inventory, Phase
 from stellwerk.apply.set.model.owner import Owner
+from stellwerk.apply.set.object_set import SetProgress
+from stellwerk.apply.set.plan.actions import Create, Update
+from stellwerk.apply.set.plan.plan_input import Proof
 from stellwerk.delivery import reconcile_request
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.object_meta import kubernetes_time
@@ -37,6 +40,8 @@ from stellwerk.operators.component.status_report import PassReport
 from stellwerk.operators.component.targets.seals import KUBECONFIG, Purpose, Signet
 
 E_ = TypeVar("E_", bound=Enum)
+
+_UNWRITTEN = ("", Phase.SCHEDULED_FOR_APPLICATION.value, Phase.CREATING.value)
 
 _DIGEST_LENGTH, _FOREIGN_DIGEST_LENGTH = 40, 64
 """The original's digests have 64 digits, ours 40; they are made from other representations and never equal."""
@@ -210,34 +215,56 @@ def check_inventory(component: Component) -> None:
         raise InvalidInventory(component.key, *found)
 
 
-def applying(status: ComponentStatus, signet: Signet) -> ComponentStatus:
-    """The status before anything is written: the first identity is recorded before it leaves a trace.
+def has_applied(status: ComponentStatus) -> bool:
+    """Whether any object of the inventory may have been written. An entry is saved before its object is."""
+    return any(item.uid or item.last_applied_at or item.phase not in _UNWRITTEN for item in status.inventory)
 
-    Another identity is recorded when it has applied everything: until then, objects are those of the former.
+
+def proof_of(recorded: str, signet: Signet) -> Proof | None:
+    """What the identity of a signet has to prove if `recorded` is the one that applied; None if it is the same, or
+    could not be recorded."""
+    if signet.key is None or signet.scope.identity == recorded:
+        return None
+    return Proof(signet.scope.identity, of_all=bool(recorded))
+
+
+def acted(before: ComponentStatus, after: ComponentStatus, signet: Signet, progress: SetProgress) -> ComponentStatus:
+    """`after` with the identity that applied the objects.
+
+    The first identity is recorded once it has written an object, another one when it has applied everything: until
+    then, objects are those of the former. It has proved that by a write of each object.
     """
-    return status if status.inventory else applied(status, signet)
+    is_first = not has_applied(before) and any(isinstance(each.action, Create | Update) for each in progress.carried)
+    holds_objects = any(entry.phase is not Phase.COMPLETED for entry in progress.inventory)
+    return applied(after, signet) if is_first or (progress.done and holds_objects) else after
 
 
 def applied(status: ComponentStatus, signet: Signet) -> ComponentStatus:
-    """The status with the identity that applied all objects; as it is where that cannot be sealed."""
+    """The status with the identity that applied the objects; as it is where that cannot be sealed."""
     if not (seal := signet.seal(Purpose.IDENTITY)):
         return status
     return msgspec.structs.replace(status, applied_as=signet.scope.identity, applied_as_seal=seal)
 
 
 def proved_identity(status: ComponentStatus, recorded: Signet) -> str:
-    """The identity that applied the objects; empty where none is recorded, or the record does not fit its seal.
+    """The identity that applied the objects; empty where none was applied, none is recorded, or the record does not
+    fit its seal.
 
     The scope of `recorded` has the identity that the status names.
     """
-    return status.applied_as if recorded.fits(status.applied_as_seal, Purpose.IDENTITY) else ""
+    is_sealed = recorded.fits(status.applied_as_seal, Purpose.IDENTITY)
+    return status.applied_as if is_sealed and has_applied(status) else ""
 
 
 def sealing(status: ComponentStatus, seal: str) -> ComponentStatus:
-    """The status before delete hooks are written: with their seal and that of the present ones."""
-    if seal in status.delete_hook_seals:
+    """The status before delete hooks are written: with their seal, that of the present ones, and that of the ones that
+    were there when everything was applied."""
+    known = status.delete_hook_seals
+    if seal in known:
         return status
-    return msgspec.structs.replace(status, delete_hook_seals=(*status.delete_hook_seals[-1:], seal))
+    # The first is of the identity that applied everything, and stays as long as that deletes.
+    kept = dict.fromkeys((*known[:1], *known[-1:], seal))
+    return msgspec.structs.replace(status, delete_hook_seals=tuple(kept))
 
 
 def sealed(status: ComponentStatus, seals: Sequence[str]) -> ComponentStatus:

@@ -82,9 +82,12 @@ def advice(component: Component) -> str:
     )
 
 
-def advice_on_rights(component: Component) -> str:
-    """The next step for a deletion that is forbidden; empty where it is not known who applied the objects."""
-    if not component.status.applied_as:
+def advice_on_rights(component: Component, applied_as: str) -> str:
+    """The next step for a deletion that is forbidden. `applied_as` is the identity that counts, empty if the account of
+    the spec does; without any account there is no advice."""
+    if not applied_as and component.spec.service_account_name.strip():
+        return advice(component)
+    if not applied_as:
         return ""
     return (
         "a deletion acts as the identity that applied the objects (status.appliedAs), whatever the spec names now; "
