@@ -148,6 +148,8 @@ class KindInsight:
     reconcile: Reconcilable | None = None
     suspend: Suspendable | None = None
     unstick: Unstickable | None = None
+    finalizers: tuple[str, ...] = ()
+    """By which the operator keeps an object that is being deleted."""
     previewer: Callable[[], Previewer] | None = None
     """Imports what renders, which other questions do not need."""
 

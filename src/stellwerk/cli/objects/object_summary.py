@@ -13,7 +13,7 @@ from stellwerk.cli.objects.health import ObjectHealth
 from stellwerk.cli.objects.unreadable import NEXT_STEP, REASON, MetadataOnlyObject
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style
-from stellwerk.delivery import workloads
+from stellwerk.delivery import forced_deletion, workloads
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.runtime.insight.diagnosis import Diagnosis, Diagnostician, Finding
@@ -34,6 +34,10 @@ async def reached(cluster: ClusterSession, obj: Unstructured) -> ObjectSummary:
     if isinstance(obj, MetadataOnlyObject):
         finding = Finding(obj.message, REASON, is_root_cause=True)
         return ObjectSummary(obj.ref, health.of(obj), Diagnosis((finding,), NEXT_STEP, YOURS))
+    row = kinds.by_gvk(obj.gvk)
+    held = forced_deletion.held_by_others(obj, row.insight().finalizers) if row else None
+    if held is not None:
+        return ObjectSummary(obj.ref, health.of(obj), held)
     expert = expert_for(obj)
     diagnosis = await expert.diagnose(cluster.client, obj) if expert else Diagnosis()
     return ObjectSummary(obj.ref, health.of(obj), diagnosis)

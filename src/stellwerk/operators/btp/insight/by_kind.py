@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stellwerk.delivery.insight import KindInsight
 from stellwerk.lazy_imports import lazy_imports
+from stellwerk.operators.btp.api import CHART_ERA_FINALIZER, FINALIZER
 from stellwerk.operators.btp.insight import actions
 from stellwerk.operators.btp.insight.related_objects import kinship
 from stellwerk.operators.btp.insight.why import diagnostician
@@ -17,6 +18,7 @@ INSIGHT = {
         kinship=kinship,
         reconcile=actions.RECONCILE,
         unstick=actions.UNSTICK,
+        finalizers=(FINALIZER, CHART_ERA_FINALIZER),
         previewer=lambda: preview.previewer,
     )
 }

@@ -9,7 +9,7 @@ from stellwerk.delivery.insight import KindInsight, Previewer, Reconcilable
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.insight.help_topics import HELP
-from stellwerk.operators.cap.insight.why import CapDiagnostician
+from stellwerk.operators.cap.insight.why import FINALIZERS, CapDiagnostician
 
 with lazy_imports(__name__):
     from stellwerk.operators.cap.insight.previews import application, domain, operation, tenant, version
@@ -39,6 +39,7 @@ INSIGHT = {
         diagnostician=CapDiagnostician(),
         reconcile=Reconcilable(),
         unstick=_UNSTICK.get(kind),
+        finalizers=FINALIZERS[kind],
         previewer=_PREVIEWERS[kind],
     )
     for kind in HELP

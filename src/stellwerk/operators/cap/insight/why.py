@@ -7,17 +7,18 @@ An application that is ready may need attention all the same: for the newest ver
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
-from stellwerk.delivery import workloads
+from stellwerk.delivery import forced_deletion, workloads
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.kube.types.object_meta import Condition, rfc3339
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import waves
 from stellwerk.operators.cap.insight import causes
 from stellwerk.operators.cap.insight.causes import Problem, problem_of
@@ -44,6 +45,15 @@ _DELETING = "Deleting"
 """The state of each kind while an object is being deleted."""
 MOST_CAUSES = 3
 """Objects that are followed from one object: an application may have a thousand tenants that fail alike."""
+FINALIZERS: Mapping[str, tuple[str, ...]] = {
+    "CAPApplication": (names.APPLICATION_FINALIZER,),
+    "CAPApplicationVersion": (names.VERSION_FINALIZER,),
+    "CAPTenant": (names.TENANT_FINALIZER,),
+    "CAPTenantOperation": (names.OPERATION_FINALIZER,),
+    "Domain": (names.DOMAIN_FINALIZER,),
+    "ClusterDomain": (names.DOMAIN_FINALIZER,),
+}
+"""Those of the operator, by kind."""
 LONG = timedelta(minutes=10)
 """After this time a Job may hang, so the next step contains the command that ends its pods."""
 
@@ -82,6 +92,10 @@ class _Chain:
 
 async def _follow(reader: ClusterReader, obj: Unstructured, problem: Problem, above: frozenset[str]) -> _Chain:
     """The finding of an object with those of its causes. `above` has the uids of the objects that it explains."""
+    held = forced_deletion.held_by_others(obj, FINALIZERS.get(obj.gvk.kind, ()))
+    if held is not None:
+        text = f"{obj.ref}: {held.findings[0].text}" if above else held.findings[0].text
+        return _Chain(Finding(text, is_root_cause=True), held.next_step, held.turn)
     finding = Finding(f"{obj.ref}: {problem.message}" if above else problem.message, problem.reason)
     found = await causes.causes_of(reader, obj, problem)
     chains = await _followed(reader, found, above | {obj.metadata.uid})
@@ -89,7 +103,7 @@ async def _follow(reader: ClusterReader, obj: Unstructured, problem: Problem, ab
         return _below(finding, chains)
     next_step, turn = _advice(obj, problem.reason)
     if obj.gvk.kind == CAPApplicationVersion.resource.kind and not obj.metadata.is_terminating:
-        unready = await _deployments(reader, obj)
+        unready = await _deployments(reader, obj) or await _content_jobs(reader, obj)
     elif obj.gvk.kind == CAPTenantOperation.resource.kind:
         unready = await _attempt(reader, obj)
     else:
@@ -182,6 +196,27 @@ async def _deployments(reader: ClusterReader, version: Unstructured) -> _Chain |
     return None
 
 
+async def _content_jobs(reader: ClusterReader, version: Unstructured) -> _Chain | None:
+    """Why a content Job of a version has not ended, from its first failed pod on; None if none has failed or waits."""
+    for job in await reader.list(Job.resource, version.key.namespace):
+        if job.metadata.is_controlled_by(version.metadata) and (chain := await _unfinished(reader, job)):
+            return chain
+    return None
+
+
+async def _unfinished(reader: ClusterReader, job: Unstructured) -> _Chain | None:
+    """What keeps a Job, and what helps; None if it has ended."""
+    workload, now = await workloads.read_first(reader, job), datetime.now(UTC)
+    found = workloads.findings(workload, now)
+    if not found:
+        return None
+    if found[0].because:
+        return _Chain(Finding("", because=found), workloads.advice(workload) or _see_pods(job, now), YOURS)
+    began = job.at("status", "startTime")
+    text = f"{job.ref}: it runs since {began}" if began else found[0].text
+    return _Chain(Finding("", because=(Finding(text, is_root_cause=True),)), _see_pods(job, now))
+
+
 async def _attempt(reader: ClusterReader, operation: Unstructured) -> _Chain | None:
     """The Job that an operation waits for, or the pause before it runs again; None where it waits for neither."""
     key, status = operation.key, lenient.convert(operation.body, CAPTenantOperation).status
@@ -195,15 +230,7 @@ async def _attempt(reader: ClusterReader, operation: Unstructured) -> _Chain | N
         pause = (Finding(f"the next attempt begins at {rfc3339(due)}", is_root_cause=True),) if due is not None else ()
         again = f"to run it now: stellwerk cap retry ctop/{key.name} -n {key.namespace}"
         return _Chain(Finding("", because=pause), again)
-    workload, now = await workloads.read_first(reader, job), datetime.now(UTC)
-    found = workloads.findings(workload, now)
-    if not found:
-        return None
-    if found[0].because:
-        return _Chain(Finding("", because=found), workloads.advice(workload) or _see_pods(job, now), YOURS)
-    began = job.at("status", "startTime")
-    text = f"{job.ref}: it runs since {began}" if began else found[0].text
-    return _Chain(Finding("", because=(Finding(text, is_root_cause=True),)), _see_pods(job, now))
+    return await _unfinished(reader, job)
 
 
 def _see_pods(job: Unstructured, now: datetime) -> str:

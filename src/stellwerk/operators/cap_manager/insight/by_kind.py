@@ -20,6 +20,7 @@ INSIGHT = {
         unstick=forced_deletion.without(
             FINALIZER, consequence="the CAP Operator stays as it is, and nothing manages it any more"
         ),
+        finalizers=(FINALIZER,),
         previewer=lambda: preview.previewer,
     )
 }

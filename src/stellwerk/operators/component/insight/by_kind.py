@@ -44,6 +44,7 @@ INSIGHT = {
         reconcile=RECONCILE,
         suspend=SUSPEND,
         unstick=UNSTICK,
+        finalizers=(FINALIZER,),
         previewer=lambda: preview.previewer,
     )
 }
