@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from stellwerk import __version__
-from stellwerk.kube.client.reads import MAX_LINE_BYTES, PAGE, Reads, VersionMatch, WatchEvent
+from stellwerk.kube.client.reads import MAX_LINE_BYTES, PAGE, Admission, ListSelection, Reads, VersionMatch, WatchEvent
 from stellwerk.kube.client.request_builder import Target, view_of
 from stellwerk.kube.client.writes import Deletion, FieldValidation, Propagation, Writes
 from stellwerk.kube.http.transport import LARGEST_ANSWER_BYTES, RequestFacts, Transport
@@ -25,9 +25,11 @@ __all__ = [
     "MAX_LINE_BYTES",
     "PAGE",
     "USER_AGENT",
+    "Admission",
     "Client",
     "Deletion",
     "FieldValidation",
+    "ListSelection",
     "Propagation",
     "Target",
     "VersionMatch",

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, TypedDict, Unpack
+from typing import Literal, Protocol, TypeAlias, TypedDict, Unpack, cast
 from urllib.parse import urlencode
 
 import msgspec
@@ -33,7 +33,7 @@ VersionMatch: TypeAlias = Literal["NotOlderThan", "Exact"]
 
 PAGE = 500
 MAX_LINE_BYTES = 16 << 20
-_PAGE_BYTES = 4 << 20
+_PAGE_BYTES = 2 << 20
 """The size that pages should have: where objects are large, fewer of them are asked for at a time."""
 _LARGEST_PAGE_BYTES = 2 * _PAGE_BYTES
 """A larger page of several objects is given up and asked for with fewer. Each cache holds a page while it is filled."""
@@ -54,12 +54,24 @@ class WatchEvent:
     object: HasMetadata | errors.Status
 
 
+class Admission(Protocol):
+    """Decides, page by page, which objects of a list are kept: a list may be larger than the memory."""
+
+    def begin(self) -> None:
+        """A list begins. What was decided about one that came to no end is void."""
+        ...
+
+    def admit(self, obj: HasMetadata) -> HasMetadata:
+        """What is kept of an object: itself, an equal one, or what is `Unreadable`."""
+        ...
+
+
 class ListSelection(TypedDict, total=False):
     """Which objects a list has, and as of when. `limit` is how many there are on a page (0: all).
 
     `skip_unreadable`: objects that cannot be decoded are in `Listing.unreadable`. Without it they fail the list,
     because a caller that does not look there would take them for absent. `largest_bytes`: of memory that the list may
-    take, where that is less than is read from this server.
+    take, where that is less than is read from this server. `admission` decides what is kept of each object.
     """
 
     labels: str
@@ -69,6 +81,7 @@ class ListSelection(TypedDict, total=False):
     resource_version_match: VersionMatch | None
     skip_unreadable: bool
     largest_bytes: int
+    admission: Admission
 
 
 class Reads(Calls):
@@ -155,6 +168,9 @@ class Reads(Calls):
         }
         place: Mapping[str, str] = moment
         size = _PageSize(chosen.get("limit", PAGE), self._transport.largest_answer_bytes)
+        admission = chosen.get("admission")
+        if admission is not None:
+            admission.begin()
         total = _Total(_smaller(self._transport.largest_list_bytes, chosen.get("largest_bytes")), claim)
         while True:
             request = self._list_request(view, namespace, {**scope, **place, "limit": size.parameter})
@@ -176,7 +192,7 @@ class Reads(Calls):
             total.add_items(len(page.items) + len(page.unreadable), request.about)
             size.note(len(data))
             del data
-            yield page
+            yield page if admission is None else _admitted(page, admission)
             if not page.continue_token:
                 return
             # The token holds the moment; naming it again is refused.
@@ -241,6 +257,13 @@ class Reads(Calls):
         except Exception as error:
             forget_variables(error)  # the one who waits for another try remembers it
             raise
+
+
+def _admitted(page: Listing[T], admission: Admission) -> Listing[T]:
+    kept = [admission.admit(item) for item in page.items]
+    refused = tuple(item for item in kept if isinstance(item, Unreadable))
+    items = [cast(T, item) for item in kept if not isinstance(item, Unreadable)]
+    return Listing(items, page.resource_version, page.continue_token, (*page.unreadable, *refused))
 
 
 async def _decoded_items(view: View[T], undecoded: Sequence[msgspec.Raw]) -> list[T]:

@@ -127,12 +127,15 @@ K = TypeVar("K", bound=Kind)
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object that exists and cannot be decoded, identified by as much of its metadata as can be read."""
+    """An object that exists and cannot be decoded, or is too large for a cache, identified by as much of its metadata
+    as can be read, or kept."""
 
     resource: Resource
     metadata: ObjectMeta
     why: str
     """The field and the cause: `spec.lit: expected bool, got str`."""
+    fix: str = "correct the field"
+    """What its owner can do."""
 
     @property
     def key(self) -> ObjectKey:

@@ -25,7 +25,15 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Generic, Protocol, TypeVar
 
-from stellwerk.kube.client.client import PAGE, Client, Target, WatchEvent, view_of
+from stellwerk.kube.client.client import (
+    PAGE,
+    Admission,
+    Client,
+    ListSelection,
+    Target,
+    WatchEvent,
+    view_of,
+)
 from stellwerk.kube.types.errors import ApiError, Gone, Status, Unreachable
 from stellwerk.kube.types.model import HasMetadata, Listing, metadata_of
 from stellwerk.kube.watch.watch_states import (
@@ -89,15 +97,26 @@ class Watcher(Generic[T]):
         silence_seconds: float = SILENCE_SECONDS,
         watch_seconds: int = WATCH_SECONDS,
         on_restart: Callable[[str], None] | None = None,
+        admission: Admission | None = None,
     ) -> None:
-        """`on_restart` receives in one word why a watch did not end normally: cut, gone, or the error's name."""
+        """`on_restart` receives in one word why a watch did not end normally: cut, gone, or the error's name.
+
+        `admission` decides what is kept of the objects of lists.
+        """
+        self._listing: ListSelection = {
+            "labels": labels,
+            "fields": fields,
+            "limit": page_limit,
+            "skip_unreadable": True,
+        }
+        if admission is not None:
+            self._listing["admission"] = admission
         self.restarts = 0
         self._client = client
         self._view = view_of(target)
         self._namespace = namespace
         self._labels, self._fields = labels, fields
         self._clock: WatchClock = clock or _AsyncioClock()
-        self._page_limit = page_limit
         self._silence_seconds = silence_seconds
         self._watch_seconds = watch_seconds
         self._on_restart = on_restart
@@ -151,14 +170,7 @@ class Watcher(Generic[T]):
             yield Failed(error, self._clock.monotonic() - began)
 
     async def _list(self) -> Listing[T]:
-        return await self._client.list(
-            self._view,
-            self._namespace,
-            labels=self._labels,
-            fields=self._fields,
-            limit=self._page_limit,
-            skip_unreadable=True,
-        )
+        return await self._client.list(self._view, self._namespace, **self._listing)
 
     async def _newest(self) -> str:
         pages = self._client.pages(

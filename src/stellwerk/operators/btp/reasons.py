@@ -159,5 +159,5 @@ def unreadable(obj: Unreadable) -> JsonObject:
     its creation.
     """
     since = obj.metadata.creation_timestamp or datetime.fromtimestamp(0, UTC)
-    message = f"object cannot be read: {obj.why}; correct the field"
+    message = f"object cannot be read: {obj.why}; {obj.fix}"
     return to_json_object(status_for(None, Reason.ReconcileFailed, message, obj.metadata.generation, since))

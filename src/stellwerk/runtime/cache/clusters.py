@@ -12,6 +12,7 @@ from stellwerk.kube.client.client import Client, Target, view_of
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Unreadable, View, metadata_of
 from stellwerk.kube.watch.watch import SILENCE_SECONDS
+from stellwerk.runtime.cache.cache_budget import CacheBudget
 from stellwerk.runtime.cache.common_history import CommonHistory
 from stellwerk.runtime.cache.definitions import Definitions
 from stellwerk.runtime.cache.informer import VERIFY_SECONDS, Informer
@@ -40,9 +41,11 @@ class Cluster:
         on_unreadable: Callable[[Unreadable], None] = lambda obj: None,
         on_repair: Callable[[], None] = lambda: None,
         border: Border | None = None,
+        budget: CacheBudget | None = None,
     ) -> None:
         """`on_unreadable` is called with each version of an object that cannot be decoded, `on_repair` when a watch
-        works again after an unexpected exception."""
+        works again after an unexpected exception. `budget`: of memory for the objects; without one all are held."""
+        self._budget = budget
         self._on_repair = on_repair
         self._on_unreadable = on_unreadable
         self._required: set[Informer[HasMetadata]] = set()
@@ -95,6 +98,7 @@ class Cluster:
                 silence_seconds=self._silence_seconds,
                 on_repair=self._on_repair,
                 history=self._history,
+                budget=self._budget,
             )
             informer.on_unreadable(self._announce)
             if optional:

@@ -11,6 +11,7 @@ an indexed store and a stream of deltas. Four decisions:
   `common_history`.
 - Where the definition of a kind is watched, its deletion ends the watch of the kind (`suspend`). To find out by asking
   the API server takes requests for as long as its discovery still lists the kind, which may be seconds.
+- An object for which there is no room (`cache_budget`) is one that cannot be decoded, until there is.
 - An object that cannot be decoded stays in the store as it was when it last could be, and is listed as `unreadable`.
   Whether to act on the former content is for readers to decide: for a dependency it is the best answer there is; for
   the object itself it may be the wrong one.
@@ -23,7 +24,7 @@ import logging
 import math
 import random
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
@@ -39,6 +40,7 @@ from stellwerk.kube.types.object_meta import version_number
 from stellwerk.kube.watch.watch import SILENCE_SECONDS, Watcher
 from stellwerk.kube.watch.watch_states import Bookmark, Change, Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.cache_audit import CacheAudit
+from stellwerk.runtime.cache.cache_budget import CacheBudget, weight
 from stellwerk.runtime.cache.common_history import CommonHistory
 from stellwerk.runtime.cache.read_your_writes import CacheProgress, OwnChange
 from stellwerk.runtime.cache.store import Store
@@ -57,6 +59,12 @@ _SLICE_SECONDS = 0.01
 MOST_COMPLAINTS = 10
 """How many objects that cannot be decoded are named in log lines, in `COMPLAINTS_SECONDS`."""
 COMPLAINTS_SECONDS = 600.0
+
+_READ_AGAIN_SECONDS = 1.0
+"""The pause between two looks for objects that fit now."""
+_READ_LATER_SECONDS = 30.0
+"""The further pause where such an object could not be read."""
+_SMALL_METADATA = 8 << 10
 
 MOST_REMOVED = 1_000
 """Of how many objects that went last the end is remembered."""
@@ -120,11 +128,20 @@ class Informer(Generic[T]):
         name: str = "",
         on_repair: Callable[[], None] = lambda: None,
         history: CommonHistory | None = None,
+        budget: CacheBudget | None = None,
     ) -> None:
         """`on_repair` is called when the store is full again after `broke`, which no delta shows.
 
-        `history` is shared by the caches of a cluster.
+        `history` and `budget` are shared by the caches of a cluster.
         """
+        self._client = client
+        self._budget = budget or CacheBudget()
+        self._refused: dict[ObjectKey, int] = {}
+        """The weight of objects for which there was no room. They are unreadable, too."""
+        self._listed: Counter[str] = Counter()
+        """What a list under way was charged, by namespace, and the objects of it for which there was no room."""
+        self._listed_refused: dict[ObjectKey, int] = {}
+        self._room = asyncio.Event()
         self.view = view_of(target)
         self.name = name or _name(self.view.resource.group_resource, namespace, labels, fields)
         self.selection = Selection(namespace, labels, fields)
@@ -145,6 +162,7 @@ class Informer(Generic[T]):
             clock=self._clock,
             silence_seconds=silence_seconds,
             on_restart=self._note_restart,
+            admission=self if self._budget.most_bytes is not None else None,
         )
         versions = metadata_of(self.view.resource)
         self._comparison = CacheAudit(partial(client.list, versions, namespace, labels=labels, fields=fields))
@@ -219,6 +237,7 @@ class Informer(Generic[T]):
                 missed = tasks.start(self._until_something_was_missed(), f"compare {self.name}")
                 suspended = tasks.start(self._suspended.wait(), f"suspension of {self.name}")
                 outdated = tasks.start(self._outdated.wait(), f"another history of {self.name}")
+                tasks.start(self._read_what_fits(), f"objects of {self.name} that did not fit")
                 await asyncio.wait((missed, suspended, outdated), return_when=asyncio.FIRST_COMPLETED)
             self._outdated.clear()
 
@@ -249,6 +268,7 @@ class Informer(Generic[T]):
             self._park(WatchSuspended("it is not watched any more"), expected=True)
         self._complete.set()
         self.expect_nothing()
+        self._give_back_all()
         self.history.leave(self)
         self._metrics.forget_cache(self.name, self._watch_age_seconds)
 
@@ -313,6 +333,7 @@ class Informer(Generic[T]):
                 self._remove(obj)
             case Odd(obj=odd):
                 if self._is_news(odd):
+                    self._forget_refused(odd.key)
                     self._put_unreadable(odd)
             case Bookmark(resource_version=version):
                 self._progress.advance(version_number(version))
@@ -466,6 +487,13 @@ class Informer(Generic[T]):
                 self._note_removed(former, reached)
         self._progress.restart(reached)
         self.history.caught_up(self)
+        self._listed.clear()  # the store has them now
+        for key in [*self._refused]:
+            self._forget_refused(key)
+        for key in self._listed_refused.keys() & odd.keys():
+            self._note_refused(key, self._listed_refused[key])
+        self._listed_refused.clear()
+        self._give_back(obj for key, obj in before.items() if objects.get(key) is not obj)
         for delta in _differences(before, objects, is_first=is_first):
             if delta.new is None:
                 self._note_removed(delta.latest, reached)
@@ -517,10 +545,16 @@ class Informer(Generic[T]):
         return [each for each in here if each is not None and _is_same(obj, each)]
 
     def _put(self, obj: T) -> None:
-        if not self._is_news(obj):
+        if self._is_news(obj):
+            self._put_news(obj)
+
+    def _put_news(self, obj: T) -> None:
+        known = self._without_former(obj)
+        if not self._fits(obj, known):
+            self._put_unreadable(self._budget.refusal(self.view.resource, obj))
             return
         was_unreadable = self._unreadable.pop(obj.key, None) is not None
-        known = self._without_former(obj)
+        self._forget_refused(obj.key)
         self.store.put(obj)
         self._notify(Delta(known, obj))
         if was_unreadable:
@@ -530,7 +564,7 @@ class Informer(Generic[T]):
         """The object as it is here, after another one of its name has gone."""
         known = self.store.get(obj.key)
         if known is not None and not _is_same(obj, known):
-            self.store.remove(obj.key)
+            self._drop(known)
             self._note_removed(known, math.inf)  # another object has its name
             self._notify(Delta(known, None))
             return None
@@ -541,6 +575,91 @@ class Informer(Generic[T]):
         self._removed.move_to_end(obj.metadata.uid)
         if len(self._removed) > MOST_REMOVED:
             self._removed.popitem(last=False)
+
+    # ---- the memory that objects take
+
+    def begin(self) -> None:
+        """A list begins; see `kube.client.reads.Admission`."""
+        for namespace, size in self._listed.items():
+            self._budget.add(namespace, -size)
+        self._listed.clear()
+        self._listed_refused.clear()
+
+    def admit(self, obj: HasMetadata) -> HasMetadata:
+        """What a list keeps of an object: the one that is here if it is the same, or its metadata if it does not fit.
+
+        What is here and what is listed are in memory together until the list replaces the store, and both count.
+        """
+        known = self.store.get(obj.key)
+        if known is not None and _is_same(obj, known) and _has_same_version(obj, known):
+            return known
+        size, namespace = weight(obj), obj.metadata.namespace
+        if not self._charge(namespace, size):
+            self._listed_refused[obj.key] = size
+            return self._budget.refusal(self.view.resource, obj)
+        self._listed[namespace] += size
+        return obj
+
+    def _fits(self, obj: T, known: T | None) -> bool:
+        """Count an object in place of the version that is here. Returns whether there is room."""
+        if self._budget.most_bytes is None:
+            return True
+        size, former = weight(obj), weight(known) if known is not None else 0
+        if self._charge(obj.metadata.namespace, size, former):
+            return True
+        self._note_refused(obj.key, size)
+        return False
+
+    def _charge(self, namespace: str, size: int, former: int = 0) -> bool:
+        """Count an object if it fits. Metadata that were asked for alone are as small as what is kept without room."""
+        if self.view.metadata_only and size <= _SMALL_METADATA:
+            self._budget.add(namespace, size - former)
+            return True
+        return self._budget.charge(namespace, size, former=former)
+
+    def _drop(self, obj: T) -> None:
+        self.store.remove(obj.key)
+        self._give_back((obj,))
+
+    def _give_back(self, objects: Iterable[HasMetadata]) -> None:
+        if self._budget.most_bytes is not None:
+            for obj in objects:
+                self._budget.add(obj.metadata.namespace, -weight(obj))
+
+    def _give_back_all(self) -> None:
+        self.begin()
+        self._give_back(self.store.all())
+        self._budget.wait_no_more(self._room.set)
+
+    def _note_refused(self, key: ObjectKey, size: int) -> None:
+        self._refused[key] = size
+        self._budget.wait(self._room.set)
+
+    def _forget_refused(self, key: ObjectKey) -> None:
+        if self._refused.pop(key, None) is not None and not self._refused:
+            self._budget.wait_no_more(self._room.set)
+
+    async def _read_what_fits(self) -> None:
+        """Read the objects for which there was no room, as soon as there is."""
+        while True:
+            await self._room.wait()
+            self._room.clear()
+            try:
+                for key, size in [*self._refused.items()]:
+                    if key in self._refused and self._budget.has_room(key.namespace, size):
+                        await self._read(key)
+            except ApiError as error:
+                _log.info("objects of %s cannot be read although there is room for them: %s", self.name, error)
+                self._room.set()
+                await self._clock.sleep(_READ_LATER_SECONDS)
+            await self._clock.sleep(_READ_AGAIN_SECONDS)
+
+    async def _read(self, key: ObjectKey) -> None:
+        obj, refused = await self._client.find(self.view, key.name, key.namespace), self._unreadable.get(key)
+        if obj is None or refused is None or key not in self._refused:
+            return  # the watch reports what became of it
+        if _is_same(obj, refused) and not _is_older(obj, refused):
+            self._put_news(obj)
 
     def _put_unreadable(self, obj: Unreadable) -> None:
         before = self._unreadable.get(obj.key)
@@ -569,9 +688,10 @@ class Informer(Generic[T]):
         was_unreadable = odd is not None and _is_same(obj, odd)
         if was_unreadable:
             del self._unreadable[obj.key]
+            self._forget_refused(obj.key)
         # A late goodbye to an object whose successor is here already is not the successor's.
         if known is not None and _is_same(obj, known):
-            self.store.remove(obj.key)
+            self._drop(known)
             self._notify(Delta(known, None))
         if was_unreadable:
             self._tell_readable(obj.key)
@@ -707,6 +827,10 @@ def _differences(before: Mapping[ObjectKey, T], after: Mapping[ObjectKey, T], *,
 def _is_same(obj: HasMetadata, known: HasMetadata) -> bool:
     """Whether it is that object, and not another one of the same name."""
     return obj.metadata.uid == known.metadata.uid
+
+
+def _has_same_version(obj: HasMetadata, known: HasMetadata) -> bool:
+    return obj.metadata.resource_version == known.metadata.resource_version
 
 
 def _is_older(obj: HasMetadata, known: HasMetadata) -> bool:

@@ -24,6 +24,7 @@ from typing import Protocol, TypeVar
 from stellwerk.kube.client.client import Client, Target
 from stellwerk.kube.types.model import HasMetadata, Unreadable
 from stellwerk.kube.watch.watch import SILENCE_SECONDS
+from stellwerk.runtime.cache.cache_budget import CacheBudget
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.informer import VERIFY_SECONDS, Informer
 from stellwerk.runtime.clock import Clock, SystemClock
@@ -80,8 +81,9 @@ class Manager:
         silence_seconds: float = SILENCE_SECONDS,
         clock: Clock | None = None,
         recorder: EventSink | None = None,
+        budget: CacheBudget | None = None,
     ) -> None:
-        """`recorder` sends Events about objects that cannot be decoded."""
+        """`recorder` sends Events about objects that cannot be decoded. `budget`: of memory for cached objects."""
         self._recorder = recorder
         self.metrics = metrics or Metrics()
         self.clock = clock or SystemClock()
@@ -96,7 +98,10 @@ class Manager:
             name="home",
             on_unreadable=self._announce,
             on_repair=self._retry_failed,
+            budget=budget,
         )
+        if budget is not None:
+            self.metrics.cache_memory(budget.usage)
         self._better_handlers: list[Callable[[], None]] = []
         self._leadership = leadership
         self._grace_seconds = grace_seconds

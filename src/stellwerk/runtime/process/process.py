@@ -30,6 +30,8 @@ from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.access.permission_check import Rights, RightsCheck
+from stellwerk.runtime.cache import cache_budget
+from stellwerk.runtime.cache.cache_budget import CacheBudget
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.remote_clusters import RemoteClusters
 from stellwerk.runtime.clock import SystemClock
@@ -137,7 +139,8 @@ async def run(process: ProcessSettings, identity: OperatorIdentity, install: Cal
         elector = _elector(renewing, identity, metrics, recorder, fence) if fence else None
         client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.invalidate(resource)))
         announcing = recorder if identity.lease else None
-        manager = Manager(client, leadership=elector, metrics=metrics, recorder=announcing)
+        budget = CacheBudget(_cache_bytes(process))
+        manager = Manager(client, leadership=elector, metrics=metrics, recorder=announcing, budget=budget)
         manager.add_server("events", recorder)
         rights = RightsCheck(
             own, identity.rights, namespace=identity.home(lines.home), metrics=metrics, regained=manager.try_again
@@ -196,6 +199,14 @@ def _report_callback(metrics: Metrics, _: asyncio.AbstractEventLoop, context: di
     """What a callback of the event loop raised, or a task whose result nothing reads. The loop continues."""
     metrics.task_failed("callback")
     _log.error("event loop: %s", context.get("message"), exc_info=context.get("exception"), extra=logs.STACK)
+
+
+def _cache_bytes(process: ProcessSettings) -> int | None:
+    """How much memory cached objects may take; None without a setting and a limit of the container."""
+    if process.cache_memory_mib:
+        return process.cache_memory_mib << 20
+    usage = MemoryCheck().usage()
+    return None if usage is None else int(usage[1] * cache_budget.SHARE)
 
 
 def _recorder(own: Client, identity: OperatorIdentity, metrics: Metrics, fence: Fence | None) -> EventRecorder:

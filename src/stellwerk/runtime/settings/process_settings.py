@@ -30,6 +30,7 @@ class ProcessSettings:
     zap_stacktrace_level: str = "error"
     zap_time_encoding: str = "epoch"
     allow_unconfined_renderer: bool = False
+    cache_memory_mib: int = 0
 
 
 _LOG_LEVEL = re.compile(r"debug|info|warn|error|panic|[1-9][0-9]{0,2}")
@@ -65,6 +66,11 @@ PROCESS = SettingsTable(
             field="object_metrics_limit",
             read=parsers.number(0, 1_000_000),
             help="For how many objects metrics of their own are shown; 0: for none.",
+        ),
+        Setting(
+            field="cache_memory_mib",
+            read=parsers.number(0, 1_000_000),
+            help="How many MiB of memory cached objects may take; 0: three tenths of the container's memory limit.",
         ),
         _text("health_probe_bind_address", "Where /healthz and /readyz are served."),
         _switch("leader_elect", "Act only while holding the Lease, so that several replicas may run."),

@@ -209,6 +209,10 @@ class Metrics:
         """Show the memory of the container, where it has a limit."""
         self._readings.memory = usage
 
+    def cache_memory(self, usage: Memory) -> None:
+        """Show the memory that cached objects take, where it has a bound."""
+        self._readings.cache_memory = usage
+
     def drift_throttled(self, objects: int) -> None:
         """A pass left so many objects changed, because other clients change them again and again."""
         self._drift_throttled.inc(objects)
@@ -404,6 +408,7 @@ class _Readings(Collector):
         self.unreadable: dict[str, Seconds] = {}
         self.certificates: dict[str, Seconds] = {}
         self.memory: Memory = lambda: None
+        self.cache_memory: Memory = lambda: None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families as they are now."""
@@ -413,7 +418,8 @@ class _Readings(Collector):
         )
         yield _family(
             "stellwerk_unreadable_objects",
-            "Objects that cannot be decoded at the moment, of which the last readable version is used",
+            "Objects that cannot be decoded at the moment, or do not fit into the memory for caches, of which the last "
+            "readable version is used",
             "kind",
             self.unreadable,
         )
@@ -441,10 +447,13 @@ class _Readings(Collector):
     def _memory(self) -> Iterator[GaugeMetricFamily]:
         used = GaugeMetricFamily("stellwerk_memory_used_bytes", "Memory of the container that is in use")
         limit = GaugeMetricFamily("stellwerk_memory_limit_bytes", "Memory that the container may use")
-        if (usage := _read(self.memory, None)) is not None:
-            used.add_metric((), usage[0])
-            limit.add_metric((), usage[1])
-        yield from (used, limit)
+        cached = GaugeMetricFamily("stellwerk_cache_used_bytes", "Memory that cached objects take, as estimated")
+        most = GaugeMetricFamily("stellwerk_cache_limit_bytes", "Memory that cached objects may take")
+        for reading, families in ((self.memory, (used, limit)), (self.cache_memory, (cached, most))):
+            if (usage := _read(reading, None)) is not None:
+                for family, number in zip(families, usage, strict=True):
+                    family.add_metric((), number)
+        yield from (used, limit, cached, most)
 
 
 def _living_tasks() -> int:

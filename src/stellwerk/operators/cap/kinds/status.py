@@ -114,7 +114,7 @@ def unreadable_condition(obj: Unreadable, type: str, status: str, reason: str) -
         "type": type,
         "status": status,
         "reason": reason,
-        "message": f"object cannot be read: {obj.why}; correct the field",
+        "message": f"object cannot be read: {obj.why}; {obj.fix}",
         "lastTransitionTime": rfc3339(since),
         "observedGeneration": obj.metadata.generation,
     }

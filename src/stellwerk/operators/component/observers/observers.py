@@ -197,7 +197,8 @@ class Reports:
         found = frozenset(str(obj) for obj in objects)
         news, reported.unreadable = sorted(found - reported.unreadable), found
         if news:
-            message = f"{listed(news)}; correct the field, or delete the object"
+            fixes = " or ".join(sorted({obj.fix for obj in objects}))
+            message = f"{listed(news)}; {fixes}, or delete the object"
             self.recorder.send(component, Notice(UNREADABLE, message, Severity.WARNING, "Read"))
 
     def hooks_skipped(self, component: Component, reported: Reported, secret: ObjectKey) -> None:
