@@ -70,6 +70,7 @@ func (t *tree) values(req *wire.Request) (common.Values, error) {
 	if err != nil {
 		return nil, err
 	}
+	given = withPlacesForNulls(t.root, given)
 	if err := chartutil.ProcessDependencies(t.root, given); err != nil {
 		return nil, unfitting(err)
 	}

@@ -125,6 +125,43 @@ func floats(values map[string]any) (map[string]any, error) {
 	return copied, err
 }
 
+// withPlacesForNulls adds an empty mapping for each subchart to which a chart above it gives values.
+//
+// A null there takes a default of the subchart away, and so it does up to Helm 4.1. Helm 4.2 drops the nulls of a chart's
+// own values unless the given values have that key as well.
+func withPlacesForNulls(part *chart.Chart, given map[string]any) map[string]any {
+	if given == nil {
+		given = map[string]any{}
+	}
+	for name, dependency := range subcharts(part) {
+		own, isOwn := part.Values[name]
+		_, isTable := own.(map[string]any)
+		present, isGiven := given[name]
+		inner, isInner := present.(map[string]any)
+		if isGiven && !isInner || isOwn && !isTable {
+			continue // Helm says what is wrong, if it is
+		}
+		if inner = withPlacesForNulls(dependency, inner); isTable || len(inner) > 0 {
+			given[name] = inner
+		}
+	}
+	return given
+}
+
+// subcharts are those of a chart by the key of their values, which is the alias where one is declared.
+func subcharts(part *chart.Chart) map[string]*chart.Chart {
+	found := map[string]*chart.Chart{}
+	for _, dependency := range part.Dependencies() {
+		found[dependency.Name()] = dependency
+	}
+	for _, declared := range part.Metadata.Dependencies {
+		if declared != nil && declared.Alias != "" && found[declared.Name] != nil {
+			found[declared.Alias] = found[declared.Name]
+		}
+	}
+	return found
+}
+
 const (
 	schemaFile = "values.schema.json"
 	schemaURL  = "file:///" + schemaFile
