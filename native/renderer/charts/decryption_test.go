@@ -96,11 +96,9 @@ func TestAKeyThatDoesNotFitIsNamedByItsFile(t *testing.T) {
 	}
 }
 
-func TestWithoutKeysEncryptedFilesStayAsTheyAre(t *testing.T) {
+func TestWithoutKeysEncryptedValuesAreRefused(t *testing.T) {
 	encrypted, _ := locked(t, "password: hunter2\n")
 	files := with(small(map[string]string{"templates/a.yaml": secretChart}), map[string][]byte{"values.yaml": encrypted})
-	got, _ := mustRender(t, request(files, ""), nil)[0].Body["data"].(map[string]any)["a"].(string)
-	if !strings.HasPrefix(got, "ENC[") {
-		t.Error(got)
-	}
+	got := refusalOf(t, request(files, ""), nil)
+	expect(t, got, wire.DecryptFailed, "values.yaml", "was not decrypted", "is encrypted for age")
 }

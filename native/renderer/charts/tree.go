@@ -127,12 +127,16 @@ func (t *tree) read(place, name string, content []byte) ([]byte, error) {
 	if len(content) > largestFile {
 		return nil, broken(place, 0, "is larger than %d MiB, the most that a chart may hold in one file", largestFile>>20)
 	}
-	content, err := t.keys.File(place, content)
+	isParsed, open := slices.Contains(parsedFiles, name), t.keys.File
+	if isParsed {
+		open = t.keys.Opened
+	}
+	content, err := open(place, content)
 	if err != nil {
 		return nil, err
 	}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
-	if slices.Contains(parsedFiles, name) {
+	if isParsed {
 		reader := objects.Reader{File: place, Line: 1, Repeats: &t.repeats}
 		if _, err := reader.Documents(content); err != nil {
 			return nil, wire.AsKind(err, wire.InvalidManifest, wire.InvalidChart)

@@ -39,12 +39,12 @@ func init() {
 
 // Decryptor opens the encrypted files of one request, each once.
 type Decryptor struct {
-	keys   keyring
-	opened map[string]wire.Opened
+	keys    keyring
+	request *wire.Decryption
 }
 
 // New reads the keys: *.agekey are age identities, *.asc PGP private keys, other files are ignored.
-// Without any key the Decryptor returns every file as it is.
+// Without any key the Decryptor returns every file as it is, and CheckObjects refuses what comes of encrypted ones.
 //
 // The opened files are recorded in the request, because no message may quote them.
 func New(request *wire.Decryption) (*Decryptor, error) {
@@ -55,7 +55,7 @@ func New(request *wire.Decryption) (*Decryptor, error) {
 	if request.Opened == nil {
 		request.Opened = map[string]wire.Opened{}
 	}
-	return &Decryptor{ring, request.Opened}, nil
+	return &Decryptor{ring, request}, nil
 }
 
 // File returns the decrypted content; a file that SOPS did not encrypt is returned unchanged.
@@ -63,7 +63,7 @@ func (d *Decryptor) File(path string, content []byte) (clear []byte, err error) 
 	if d.keys.empty() {
 		return content, nil
 	}
-	if file, there := d.opened[path]; there {
+	if file, there := d.request.Opened[path]; there {
 		return file.Clear, nil
 	}
 	format := recognise(content)
@@ -98,7 +98,7 @@ func (d *Decryptor) open(path string, content []byte, format format) ([]byte, er
 	}
 	clear, err := emit(path, tree)
 	if err == nil {
-		d.opened[path] = wire.Opened{Encrypted: content, Clear: clear}
+		d.request.Opened[path] = wire.Opened{Encrypted: content, Clear: clear}
 	}
 	return clear, err
 }

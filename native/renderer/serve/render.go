@@ -36,12 +36,18 @@ func render(req *wire.Request, ask wire.Asker) (*wire.Result, error) {
 	if err := settle(req); err != nil {
 		return nil, err
 	}
+	if err := decrypt.CheckValues(req); err != nil {
+		return nil, err
+	}
 	found, about, err := generate(req, ask, uses)
 	if err != nil {
-		return nil, err
+		return nil, decrypt.Explain(req, err)
 	}
 	found, err = afterwards.Apply(found, req.PostBuild, req.Prefix)
 	if err != nil {
+		return nil, err
+	}
+	if err := decrypt.CheckObjects(req, found); err != nil {
 		return nil, err
 	}
 	return result(req, found, about, uses)

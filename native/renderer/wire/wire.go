@@ -79,9 +79,12 @@ type Cluster struct {
 	APIResources json.RawMessage `json:"apiResources"` // a list: {"GroupVersion":..., "APIResources":[{"Name","Kind","Namespaced","Verbs",...}]}, sorted
 }
 
-// Decryption has the keys for files encrypted with SOPS. No key: nothing is decrypted.
+// Decryption has the keys for files encrypted with SOPS. No object gets text that stays encrypted.
 type Decryption struct {
 	Keys map[string][]byte `json:"keys"` // *.agekey: age identities; *.asc: PGP private keys; others are ignored
+
+	// From is the Secret with the keys, for messages: empty where none is named, null where none can be.
+	From *string `json:"from"`
 
 	// Opened are the encrypted files that this request has opened, by path. The worker fills it.
 	Opened map[string]Opened `json:"-"`

@@ -78,8 +78,13 @@ async def test_what_cannot_be_decrypted_is_named_and_nothing_is_applied(
         "chart/templates/secret.yaml": TEMPLATE,
         "changed/secret.yaml": changed,
     }
-    files |= {f"{folder}/config.yaml": config(f"beside-{folder}") for folder in ("good", "changed")}
+    files |= {f"{folder}/config.yaml": config(f"beside-{folder}") for folder in ("good", "changed", "generator")}
+    files |= {
+        "generator/a.conf": text("values.age.yaml"),
+        "generator/kustomization.yaml": "resources: [config.yaml]\nsecretGenerator: [{name: g, files: [a.conf]}]\n",
+    }
     await given.source(files)
+    await given.secret("misnamed", **{"age.key": text("tests.agekey")})
     await given.secret("keys", **{"a.agekey": text("tests.agekey")})
     await given.secret("others", **{"a.agekey": text("other.agekey")})
     await given.secret("broken", **{"a.agekey": "AGE-SECRET-KEY-CANARY"})
@@ -89,6 +94,14 @@ async def test_what_cannot_be_decrypted_is_named_and_nothing_is_applied(
         "wrong-key-for-chart": (asking("others", "chart"), "chart/values.yaml"),
         "broken-key": (asking("broken", "good"), "a.agekey"),
         "changed": (asking("keys", "changed"), "changed/secret.yaml"),
+        "misnamed": (asking("misnamed", "good"), "no key whose name ends in .agekey (age) or .asc (PGP); it has age.key"),
+        "misnamed-for-generator": (
+            asking("misnamed", "generator"),
+            f"generator/a.conf is encrypted for age, and secret {given.namespace}/misnamed of spec.decryption has no key",
+        ),
+        "forgotten": ({"path": "good"}, "good/secret.yaml is encrypted for age: name the Secret with the key in spec."),
+        "forgotten-for-generator": ({"path": "generator"}, "generator/a.conf is encrypted for age: name the Secret"),
+        "forgotten-for-chart": ({"path": "chart"}, "chart/values.yaml is encrypted for age: name the Secret"),
         "other-way": (asking("keys", "good", provider="vault"), "invalid decryption provider: vault"),
     }
     for name, (spec, _) in cases.items():
@@ -96,7 +109,7 @@ async def test_what_cannot_be_decrypted_is_named_and_nothing_is_applied(
     for name, (_, says) in cases.items():
         await then.shows("Error", "Error", name, saying=says)
         assert "canary" not in then.told(name).lower()
-    for name in ("beside-good", "beside-changed"):
+    for name in ("beside-good", "beside-changed", "beside-generator"):
         assert not await then.exists(ConfigMap, name)
     await given.component("no-key", decryption={"secretRef": {"name": "absent"}}, path="good")
     await then.shows("Pending", "Retrying", "no-key", saying=f"secret {then.key('absent')}")

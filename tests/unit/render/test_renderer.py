@@ -71,6 +71,7 @@ async def test_files_values_and_context_reach_the_renderer(renderer: Renderer) -
             component={"kind": "Component"},
             component_digest="abc",
             decryption={"a.agekey": b"key"},
+            decryption_from="Secret",
             post_build=RenderPostBuild({"a": "b"}, [{"patch": "p"}], [{"name": "i"}]),
         )
     )
@@ -90,7 +91,7 @@ async def test_files_values_and_context_reach_the_renderer(renderer: Renderer) -
         "component": {"kind": "Component"},
         "componentDigest": "abc",
         "cluster": {"version": {"gitVersion": "v1.36.3"}, "apiVersions": [], "apiResources": []},
-        "decryption": {"keys": {"a.agekey": base64.b64encode(b"key").decode()}},
+        "decryption": {"keys": {"a.agekey": base64.b64encode(b"key").decode()}, "from": "Secret"},
         "postBuild": {"substitute": {"a": "b"}, "patches": [{"patch": "p"}], "images": [{"name": "i"}]},
         "limits": {"outputBytes": 33_554_432, "objects": 5_000},
     }

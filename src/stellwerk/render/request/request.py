@@ -112,7 +112,9 @@ class RenderRequest:
     component_digest: str = ""
     cluster: ClusterApis = UNKNOWN_CLUSTER
     decryption: Mapping[str, bytes] = field(default_factory=dict)
-    """Keys for files encrypted with SOPS: `*.agekey`, `*.asc`. None: nothing is decrypted."""
+    """Keys for files encrypted with SOPS: `*.agekey`, `*.asc`. None: what is encrypted is refused where it is used."""
+    decryption_from: str | None = None
+    """The Secret with the keys, for messages: empty if none is named, None if none can be."""
     post_build: RenderPostBuild = RenderPostBuild()
     delete_hooks: DeleteHookMode = "refuse"
     """What becomes of a chart's hooks for the end of a release."""

@@ -104,7 +104,7 @@ def body(request: RenderRequest, files: Mapping[str, bytes], path: str, values: 
         "component": request.component,
         "componentDigest": request.component_digest,
         "cluster": msgspec.Raw(request.cluster.encoded),
-        "decryption": {"keys": request.decryption},
+        "decryption": {"keys": request.decryption, "from": request.decryption_from},
         "postBuild": {"substitute": post.substitute, "patches": post.patches, "images": post.images},
         "limits": {"outputBytes": request.limits.bytes, "objects": request.limits.objects},
     }

@@ -117,8 +117,9 @@ class Key(NamedTuple):
             protocol.encoded([post.substitute, post.patches, post.images], "spec.postBuild"),
             b"%d %d" % (request.limits.bytes, request.limits.objects),
         ]
-        if request.decryption:
-            parts += [decryption_digest(request.decryption), request.tenant.encode()]
+        if request.decryption or request.decryption_from:  # what fails together fails with one message, which names it
+            source = (request.decryption_from or "").encode()
+            parts += [decryption_digest(request.decryption), request.tenant.encode(), source]
         found = hashlib.sha256()
         for part in parts:
             found.update(b"%d:" % len(part))

@@ -341,6 +341,7 @@ def request_of(
         component_digest=content.digest,
         cluster=cluster,
         decryption=content.resolved.decryption_keys,
+        decryption_from=content.resolved.decryption_secret,
         post_build=_post_build(component, content.resolved),
         delete_hooks=delete_hooks.asked(spec),
         tenant=component.metadata.namespace,

@@ -119,6 +119,8 @@ class Resolved:
     values: tuple[NamedText, ...] = ()
     """Texts to merge, in this order, below `spec.values`."""
     decryption_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    decryption_secret: str = ""
+    """Which Secret the keys are of, for messages."""
     substitutes: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables, those of `spec.postBuild.substitute` on top."""
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -301,6 +303,7 @@ def _resolved(component: Component, taken: Mapping[str, _Taken]) -> Resolved:
         login=LoginSecret(taken[REPOSITORY].origin, taken[REPOSITORY].data) if REPOSITORY in taken else None,
         values=tuple(one.named for place, one in taken.items() if place.startswith("/valuesFrom/")),
         decryption_keys=keys,
+        decryption_secret=taken[DECRYPTION].origin if DECRYPTION in taken else "",
         substitutes=_substitutes(component, taken),
         digests={place: one.digest for place, one in taken.items() if place != REPOSITORY},
     )
