@@ -1,15 +1,16 @@
 package afterwards
 
 import (
-	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/drone/envsubst"
-	"sigs.k8s.io/yaml"
+	yaml3 "go.yaml.in/yaml/v3"
 
-	"stellwerk/renderer/nodes"
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
 )
@@ -17,7 +18,9 @@ import (
 // substitute replaces ${...} in every object that does not opt out. Without any variable the step does not happen, so
 // that text which merely looks like one survives.
 //
-// An object is substituted as text and read again: ${REPLICAS} alone in a field becomes a number where the value is one.
+// Each text is substituted by itself, so that no variable changes what stands beside it. Text that was written without quotes
+// becomes what it means: the number 3, true, or a list in brackets. A value that such a reading would change stays text
+// (0777001, 1.10, 72044e0, off), and so does text in quotes.
 func substitute(objs []objects.Object, variables map[string]string, prefix string) ([]objects.Object, error) {
 	if len(variables) == 0 {
 		return objs, nil
@@ -37,48 +40,144 @@ func substituteObject(object objects.Object, variables map[string]string, optOut
 	if objects.Annotations(object.Body)[optOut] == "true" || !mentions(object.Body) {
 		return object.Body, nil
 	}
-	text, err := written(object.Body)
-	if err != nil {
-		return nil, &wire.Error{Kind: wire.Internal, Message: title(object) + " cannot be written as YAML"}
-	}
-	expanded, err := expand(string(text), variables)
+	one := &substitution{variables: variables, quoted: object.Quoted, texts: alwaysText(object.Body)}
+	body, err := one.mapping(object.Body, "")
 	if err != nil {
 		return nil, failed(object, err, optOut)
 	}
-	body, err := reread(object, expanded, optOut)
-	if err != nil {
-		return nil, err
+	if objects.IsTooDeep(body) {
+		return nil, failed(object, errTooDeep, optOut)
 	}
-	nodes.TextAnnotations([]objects.Object{{Body: body}}, []byte(expanded)) // ${ORDER} alone becomes a number
 	return body, nil
 }
 
-// unprintable are characters that JSON has as they are, and that YAML refuses or reads as a line break.
-var unprintable = regexp.MustCompile(`[\x{7f}-\x{9f}\x{feff}\x{fffe}\x{ffff}]`)
+var errTooDeep = fmt.Errorf("a variable makes it deeper than %d levels", objects.MaxDepth)
 
-// written is an object as YAML that reads as the same.
-func written(body map[string]any) ([]byte, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	return yaml.JSONToYAML(unprintable.ReplaceAllFunc(text, func(one []byte) []byte {
-		return fmt.Appendf(nil, `\u%04x`, []rune(string(one))[0])
-	}))
+// substitution works on one object.
+type substitution struct {
+	variables map[string]string
+	quoted    objects.Quotes
+	texts     []string // places below which there is only text
 }
 
-// reread refuses more than one document: a value with a line of dashes would cut the object, and its rest would be lost.
-// It does not report the error of the parser: it may quote a value of a Secret.
-func reread(object objects.Object, text, optOut string) (map[string]any, error) {
-	documents, err := objects.Documents(object.Origin, []byte(text))
-	if err == nil && len(documents) == 1 {
-		if body, isObject := documents[0].Value.(map[string]any); isObject {
-			return body, nil
+// alwaysText are the places of an object that hold text and nothing else.
+func alwaysText(body map[string]any) []string {
+	metadata := objects.Place("", "metadata")
+	places := []string{metadata}
+	apiVersion, _ := body["apiVersion"].(string)
+	kind, _ := body["kind"].(string)
+	if apiVersion == "v1" && (kind == "ConfigMap" || kind == "Secret") {
+		for _, field := range []string{"data", "stringData", "binaryData"} {
+			places = append(places, objects.Place("", field))
 		}
 	}
-	return nil, &wire.Error{Kind: wire.SubstituteFailed, File: object.Origin, Message: title(object) +
-		" is no valid YAML after the substitution; put quotes around each ${...} whose value has line breaks or special" +
-		" characters, double each backslash, or annotate the object with " + optOut + `: "true"`}
+	return places
+}
+
+func (s *substitution) isText(place string) bool {
+	return s.quoted[place] || slices.ContainsFunc(s.texts, func(above string) bool {
+		return strings.HasPrefix(place, above+"\x00")
+	})
+}
+
+func (s *substitution) value(value any, place string) (any, error) {
+	switch value := value.(type) {
+	case string:
+		expanded, err := expand(value, s.variables)
+		if err != nil || !strings.Contains(value, "${") {
+			return expanded, err
+		}
+		if line, ended := strings.CutSuffix(expanded, "\n"); ended && !strings.Contains(value+line, "\n") {
+			expanded = line // Secrets made of files end in a line break, which never was part of the text
+		}
+		if s.isText(place) || strings.ContainsAny(value[:1], `'"[{`) {
+			return expanded, nil // to write such a text takes quotes
+		}
+		return meaning(expanded), nil
+	case []any:
+		items := make([]any, len(value))
+		for index, item := range value {
+			var err error
+			if items[index], err = s.value(item, objects.Place(place, strconv.Itoa(index))); err != nil {
+				return nil, err
+			}
+		}
+		return items, nil
+	case map[string]any:
+		return s.mapping(value, place)
+	default:
+		return value, nil
+	}
+}
+
+func (s *substitution) mapping(mapping map[string]any, place string) (map[string]any, error) {
+	result := make(map[string]any, len(mapping))
+	for _, key := range slices.Sorted(maps.Keys(mapping)) {
+		name, err := expand(key, s.variables)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := result[name]; twice {
+			return nil, fmt.Errorf("two keys of one mapping are the same after the substitution, of which one is %s", beginning.FindString(key))
+		}
+		if result[name], err = s.value(mapping[key], objects.Place(place, key)); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// meaning is what text without quotes is to YAML, where the text and the value say the same.
+func meaning(text string) any {
+	var document yaml3.Node
+	if objects.CheckAliases([]byte(text)) != nil || yaml3.Unmarshal([]byte(text), &document) != nil {
+		return text
+	}
+	if strings.Trim(text, blanks) == "" {
+		return nil
+	} else if len(document.Content) == 0 {
+		return text // a comment
+	}
+	node := document.Content[0]
+	if node.Kind == yaml3.ScalarNode {
+		return scalar(node, text)
+	}
+	if node.Style&yaml3.FlowStyle == 0 {
+		return text
+	}
+	value, err := objects.Value("", []byte("value: "+text))
+	if wrapped, isMapping := value.(map[string]any); err == nil && isMapping {
+		return wrapped["value"]
+	}
+	return text
+}
+
+// blanks are what YAML leaves out around text without quotes.
+const blanks = " \t\r\n"
+
+// scalar keeps a number as text if it would be printed in another way, and every word but true, false and null.
+func scalar(node *yaml3.Node, text string) any {
+	const quoted = yaml3.DoubleQuotedStyle | yaml3.SingleQuotedStyle
+	switch plain := strings.Trim(text, blanks); {
+	case node.Style&quoted != 0 && plain[0] == plain[len(plain)-1]: // a comment may follow
+		return node.Value
+	case plain == "true", plain == "false":
+		return plain == "true"
+	case plain == "null", plain == "~":
+		return nil
+	default:
+		if number, err := strconv.ParseInt(plain, 10, 64); err == nil && strconv.FormatInt(number, 10) == plain {
+			return number
+		}
+		if number, err := strconv.ParseFloat(plain, 64); err == nil && strconv.FormatFloat(number, 'f', -1, 64) == plain &&
+			strings.Contains(plain, ".") {
+			return number
+		}
+		if !strings.Contains(text, "\n") {
+			return plain
+		}
+		return text
+	}
 }
 
 func failed(object objects.Object, err error, optOut string) *wire.Error {
@@ -86,17 +185,13 @@ func failed(object objects.Object, err error, optOut string) *wire.Error {
 		"%s: %s; write $${ where ${ is meant literally, or annotate the object with %s: \"true\"", title(object), err, optOut)}
 }
 
-// mentions is true where substitution could change the object. Most objects have neither a dollar nor a backslash.
+// mentions is true where substitution could change the object. Most objects have no variable.
 func mentions(value any) bool {
 	switch value := value.(type) {
 	case string:
-		return strings.ContainsAny(value, `$\`)
+		return strings.Contains(value, "${")
 	case []any:
-		for _, item := range value {
-			if mentions(item) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(value, mentions)
 	case map[string]any:
 		for key, item := range value {
 			if mentions(key) || mentions(item) {
@@ -107,15 +202,17 @@ func mentions(value any) bool {
 	return false
 }
 
-// expand is envsubst on a text of any size.
+// expand is envsubst on a text of any size. Backslashes stay outside of substitutions, and text without any stays as it is.
 //
 // The library copies the rest of the text for each escape and recurses for each variable, which takes minutes for a large
-// ConfigMap. So it evaluates only the pieces that are substitutions; the text between them is read once here, with the
-// same escapes.
+// ConfigMap. So it evaluates only the pieces that are substitutions; the text between them is read once here.
 func expand(text string, variables map[string]string) (string, error) {
+	if !strings.Contains(text, "${") {
+		return text, nil
+	}
 	var result strings.Builder
 	for text != "" {
-		start := strings.IndexAny(text, `$\`)
+		start := strings.IndexByte(text, '$')
 		if start < 0 {
 			start = len(text)
 		}
@@ -125,8 +222,8 @@ func expand(text string, variables map[string]string) (string, error) {
 		case len(text) < 2:
 			result.WriteString(text)
 			text = ""
-		case isEscape(text):
-			result.WriteByte(text[1])
+		case strings.HasPrefix(text, "$$"):
+			result.WriteByte('$')
 			text = text[2:]
 		case strings.HasPrefix(text, "${"):
 			value, length, err := expandFirst(text, variables)
@@ -141,11 +238,6 @@ func expand(text string, variables map[string]string) (string, error) {
 		}
 	}
 	return result.String(), nil
-}
-
-func isEscape(text string) bool {
-	pair := text[:2]
-	return pair == "$$" || pair == `\\` || pair == `\/`
 }
 
 // expandFirst finds where the substitution at the start of the text ends, and evaluates it.

@@ -101,7 +101,7 @@ func (s *stage) collect(base string, built resmap.ResMap) ([]objects.Object, err
 		if err != nil {
 			return nil, malformed(origin, one, err)
 		}
-		found = append(found, objects.Object{Body: body, Origin: origin})
+		found = append(found, objects.Object{Body: body, Origin: origin, Quoted: objects.QuotesIn(one.YNode())})
 	}
 	return found, nil
 }

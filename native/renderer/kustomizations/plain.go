@@ -46,7 +46,9 @@ func (s *stage) plain(base string) ([]objects.Object, bool) {
 		if err != nil {
 			return nil, false
 		}
-		found = append(found, objects.Object{Body: body, Origin: s.origin(one.file[1:])})
+		found = append(found, objects.Object{
+			Body: body, Origin: s.origin(one.file[1:]), Quoted: objects.QuotesIn(one.object.YNode()),
+		})
 	}
 	return found, true
 }

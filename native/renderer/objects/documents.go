@@ -20,6 +20,8 @@ import (
 type Document struct {
 	Value any
 	Line  int // where it begins, from 1
+	// Quoted are the texts that were written in quotes and contain a variable.
+	Quoted Quotes
 }
 
 // Repeat is a key that appears more than once in one mapping; the last one counts.
@@ -70,7 +72,7 @@ func (r Reader) Documents(text []byte) ([]Document, error) {
 			return nil, err
 		}
 		if value != nil {
-			found = append(found, Document{Value: value, Line: piece.firstLine()})
+			found = append(found, Document{Value: value, Line: piece.firstLine(), Quoted: quotesIn(piece.text)})
 		}
 	}
 	return found, checkAll(file, found)

@@ -7,6 +7,7 @@ package objects
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"stellwerk/renderer/wire"
@@ -22,6 +23,7 @@ const (
 type Object struct {
 	Body   map[string]any
 	Origin string // file, and the template's name where there is one
+	Quoted Quotes // where a variable can only bring text
 }
 
 // Parse reads all objects of a text: documents one after the other, lists unfolded, empty documents left out.
@@ -65,15 +67,16 @@ func unfold(found []Object, document Document, file string, depth int) ([]Object
 	}
 	items, isList := body["items"].([]any)
 	if !isList || !strings.HasSuffix(kind, "List") {
-		return append(found, Object{Body: body, Origin: file}), nil
+		return append(found, Object{Body: body, Origin: file, Quoted: document.Quoted}), nil
 	}
 	if depth == 0 {
 		return nil, invalid(file, document.Line, "has more than %d lists inside each other", listDepth)
 	}
-	for _, item := range items {
+	for index, item := range items {
 		inherit(item, apiVersion, kind)
+		quoted := document.Quoted.At(Place(Place("", "items"), strconv.Itoa(index)))
 		var err error
-		if found, err = unfold(found, Document{Value: item, Line: document.Line}, file, depth-1); err != nil {
+		if found, err = unfold(found, Document{Value: item, Line: document.Line, Quoted: quoted}, file, depth-1); err != nil {
 			return nil, err
 		}
 	}

@@ -94,7 +94,10 @@ async def test_what_cannot_be_decrypted_is_named_and_nothing_is_applied(
         "wrong-key-for-chart": (asking("others", "chart"), "chart/values.yaml"),
         "broken-key": (asking("broken", "good"), "a.agekey"),
         "changed": (asking("keys", "changed"), "changed/secret.yaml"),
-        "misnamed": (asking("misnamed", "good"), "no key whose name ends in .agekey (age) or .asc (PGP); it has age.key"),
+        "misnamed": (
+            asking("misnamed", "good"),
+            "no key whose name ends in .agekey (age) or .asc (PGP); it has age.key",
+        ),
         "misnamed-for-generator": (
             asking("misnamed", "generator"),
             f"generator/a.conf is encrypted for age, and secret {given.namespace}/misnamed of spec.decryption has no key",
