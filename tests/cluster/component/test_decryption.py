@@ -100,7 +100,7 @@ async def test_what_cannot_be_decrypted_is_named_and_nothing_is_applied(
         ),
         "misnamed-for-generator": (
             asking("misnamed", "generator"),
-            f"generator/a.conf is encrypted for age, and secret {given.namespace}/misnamed of spec.decryption has no key",
+            f"generator/a.conf is encrypted for age, and secret {given.namespace}/misnamed of spec.decryption has no",
         ),
         "forgotten": ({"path": "good"}, "good/secret.yaml is encrypted for age: name the Secret with the key in spec."),
         "forgotten-for-generator": ({"path": "generator"}, "generator/a.conf is encrypted for age: name the Secret"),
