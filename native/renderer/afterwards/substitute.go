@@ -18,7 +18,7 @@ import (
 // substitute replaces ${...} in every object that does not opt out. Without any variable the step does not happen, so
 // that text which merely looks like one survives.
 //
-// Each text is substituted by itself, so that no variable changes what stands beside it. Text that was written without quotes
+// Each text is substituted by itself, so that no variable changes the text around it. Text that was written without quotes
 // becomes what it means: the number 3, true, or a list in brackets. A value that such a reading would change stays text
 // (0777001, 1.10, 72044e0, off), and so does text in quotes.
 func substitute(objs []objects.Object, variables map[string]string, prefix string) ([]objects.Object, error) {
@@ -127,7 +127,7 @@ func (s *substitution) mapping(mapping map[string]any, place string) (map[string
 	return result, nil
 }
 
-// meaning is what text without quotes is to YAML, where the text and the value say the same.
+// meaning is what text without quotes is to YAML, if the value is printed as that text.
 func meaning(text string) any {
 	var document yaml3.Node
 	if objects.CheckAliases([]byte(text)) != nil || yaml3.Unmarshal([]byte(text), &document) != nil {

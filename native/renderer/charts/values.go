@@ -139,7 +139,7 @@ func withPlacesForNulls(part *chart.Chart, given map[string]any) map[string]any 
 		present, isGiven := given[name]
 		inner, isInner := present.(map[string]any)
 		if isGiven && !isInner || isOwn && !isTable {
-			continue // Helm says what is wrong, if it is
+			continue // Helm reports what is wrong, if it is
 		}
 		if inner = withPlacesForNulls(dependency, inner); isTable || len(inner) > 0 {
 			given[name] = inner

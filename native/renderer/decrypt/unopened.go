@@ -53,7 +53,7 @@ func CheckValues(req *wire.Request) error {
 
 // CheckObjects refuses objects with text that SOPS encrypted and nothing decrypted, in clear or in base64.
 //
-// Two kinds carry it because their own controller decrypts it, and an object may be annotated to say the same.
+// Two kinds carry it because their own controller decrypts it, and an object may be annotated for the same reason.
 func CheckObjects(req *wire.Request, found []objects.Object) error {
 	keep := req.Prefix + "/keep-encrypted"
 	for _, object := range found {
@@ -99,7 +99,7 @@ func unopened(asked *wire.Decryption, file string, content []byte) *wire.Error {
 	return failed(file, "the file is encrypted with SOPS and was not decrypted. "+advice(asked, file, content))
 }
 
-// advice says what opens a file, from the keys that it was encrypted for and from those that were given. The content is
+// advice is what opens a file, from the keys that it was encrypted for and from those that were given. The content is
 // nil where it is not known.
 func advice(asked *wire.Decryption, file string, content []byte) string {
 	subject := "Its file is encrypted"

@@ -9,7 +9,7 @@ import (
 	"stellwerk/renderer/wire"
 )
 
-// Files as the sops command writes them, for a key that nobody has.
+// Files as the sops command writes them, for a key that does not exist any more.
 const (
 	sealed = "ENC[AES256_GCM,data:wqoeWLZpvg==,iv:h0FH+j3iRgKwrrzdbU9IuRw+xwqH/EK1FGLvMpN4gcE=,tag:6QxYsMYoZs48ZPBNhm+Z3Q==,type:str]"
 	sender = "age1s73qfdf447c4n7lneet8dywfu998un6tax6hdr22xwffmhxr7vtqwzwp4t"
