@@ -28,7 +28,7 @@ async def run(work: Callable[[], R]) -> R:
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
 
 
-async def run_if_large(size: int, work: Callable[[], R]) -> R:
-    """Return what `work` on `size` bytes returns: computed in a thread where that is more than `LARGE_BYTES`, else at
+async def run_if_large(size: int, work: Callable[[], R], *, large_bytes: int = LARGE_BYTES) -> R:
+    """Return what `work` on `size` bytes returns: computed in a thread where that is more than `large_bytes`, else at
     once and without suspending the caller."""
-    return await run(work) if size > LARGE_BYTES else work()
+    return await run(work) if size > large_bytes else work()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -16,6 +17,7 @@ from stellwerk.kube.types.errors import StatusCause
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, unstructured
 from stellwerk.runtime.serving.http_messages import Headers, Request
 from stellwerk.runtime.serving.webhook import (
+    LARGE_BYTES,
     Admission,
     Allowed,
     Decision,
@@ -27,6 +29,7 @@ from stellwerk.runtime.serving.webhook import (
     review,
     routes,
 )
+from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, least_stall
 
 CONFIG_MAP: JsonObject = {"group": "", "version": "v1", "kind": "ConfigMap"}
 
@@ -250,3 +253,26 @@ def test_kinds_may_share_a_path_and_no_kind_is_judged_twice() -> None:
     assert [route.path for route in routes([config_maps, secrets, elsewhere])] == ["/validate", "/mutate"]
     with pytest.raises(ValueError, match="two webhooks judge ConfigMap at /validate"):
         routes([config_maps, Webhook("/validate", ConfigMap, allow)])
+
+
+@pytest.mark.req("R-931")
+@pytest.mark.parametrize(("text", "is_large"), [("x" * 1_000, False), ("x" * LARGE_BYTES, True)])
+async def test_objects_are_judged_in_a_thread_where_they_are_large_and_at_once_where_not(
+    text: str, is_large: bool
+) -> None:
+    threads: list[int] = []
+
+    async def decide(admission: Admission[ConfigMap]) -> Decision:
+        threads.append(await admission.judged(threading.get_ident))
+        return Allowed()
+
+    assert (await answer(decide, asked({"metadata": {}, "data": {"a": text}})))["allowed"] is True
+    assert (threads[0] != threading.get_ident()) is is_large
+
+
+@pytest.mark.heavy
+@pytest.mark.req("R-931")
+async def test_a_large_question_does_not_hold_the_event_loop_while_it_is_read() -> None:
+    labels: JsonObject = {f"label{number}": "x" for number in range(150_000)}
+    body = asked({"metadata": {"labels": labels}}, {"metadata": {"labels": labels}})
+    assert await least_stall(lambda: answer(allow, body)) < LONGEST_STALL_SECONDS

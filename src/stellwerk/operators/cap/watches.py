@@ -20,6 +20,7 @@ from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.watches import BY_DOMAIN
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
+from stellwerk.operators.cap.kinds.bounds import MOST_SERVICES
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
@@ -222,7 +223,9 @@ def _label_of(kind: Resource) -> str:
 
 
 def _secrets_of(application: CAPApplication) -> Sequence[str]:
-    namespace, named = application.metadata.namespace, {service.secret for service in application.spec.btp.services}
+    """Of too many services, those of the first."""
+    services = application.spec.btp.services[:MOST_SERVICES]
+    namespace, named = application.metadata.namespace, {service.secret for service in services}
     if application.spec.provider is not None:
         named.add(names.provider_context_name(application))
     return [f"{namespace}/{name}" for name in named]

@@ -13,6 +13,9 @@ go wrong on the way has its place:
 
 A review may carry an object twice, so a body may be larger here than elsewhere: 7 MiB, as in controller-runtime. An
 answer takes at most 5 s; a webhook that is slower makes the whole API server slow.
+
+The user who asks for a dry run decides how large an object is. So a large question is read in a thread, and
+`Admission.judged` computes decisions there. Small ones, nearly all, are answered at once.
 """
 
 from __future__ import annotations
@@ -23,12 +26,14 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from stellwerk.api.admission import AdmissionRequest, AdmissionResponse, AdmissionReview, UserInfo
+from stellwerk.kube import threads
 from stellwerk.kube.client.client import Target, view_of
 from stellwerk.kube.client.patch import JsonPatch
 from stellwerk.kube.types.errors import Status, StatusCause, StatusDetails
@@ -42,12 +47,15 @@ from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 
 T = TypeVar("T", bound=HasMetadata)
+R = TypeVar("R")
 
 LIMITS = ServerLimits(
     body_bytes=7 * 1024 * 1024, large_requests=16, arrival_seconds=5.0, answer_seconds=5.0, idle_seconds=100.0
 )
 """An API server keeps an idle connection for 90 s. It has to close it before we do: a review that meets our close is
 not sent again, and its write fails."""
+LARGE_BYTES = 64 * 1024
+"""Of a question, and of its objects. What is done with more is not done on the event loop."""
 API_VERSION = "admission.k8s.io/v1"
 
 _log = logging.getLogger(__name__)
@@ -104,6 +112,15 @@ class Admission(Generic[T]):
     old: T | None = None
     corrected: JsonObject | None = None
     """The former object as it was stored; None where it can be read."""
+    size: int = 0
+    """Bytes of both objects as JSON."""
+
+    async def judged(self, decide: Callable[[], R]) -> R:
+        """What a pure decision about the objects is; computed in a thread where they are large.
+
+        `decide` must not read caches: they change meanwhile.
+        """
+        return await threads.run_if_large(self.size, decide, large_bytes=LARGE_BYTES)
 
 
 Decide: TypeAlias = Callable[[Admission[T]], "Decision | Awaitable[Decision]"]
@@ -150,10 +167,12 @@ class Webhook(Generic[T]):
         return response(request.uid, decision)
 
     async def _decision(self, request: AdmissionRequest) -> Decision:
+        run = partial(threads.run_if_large, _size(request), large_bytes=LARGE_BYTES)
         try:
-            admission = admission_of(self._view, request)
+            admission = await run(partial(admission_of, self._view, request))
         except msgspec.DecodeError as error:
-            return Allowed() if _keeps_content(self._view, request) else _wrong_shape(self.gvk, error)
+            keeps_content = await run(partial(_keeps_content, self._view, request))
+            return Allowed() if keeps_content else _wrong_shape(self.gvk, error)
         decision = self._decide(admission)
         return await decision if inspect.isawaitable(decision) else decision
 
@@ -242,7 +261,7 @@ def _endpoint(path: str, judges: dict[tuple[str, str], Judge], metrics: Metrics 
 
 async def review(judges: dict[tuple[str, str], Judge], body: bytes) -> bytes:
     """The AdmissionReview that answers an AdmissionReview, both as JSON. Raises Malformed."""
-    request = question(body)
+    request = await threads.run_if_large(len(body), partial(question, body), large_bytes=LARGE_BYTES)
     judge = judges.get((request.kind.group, request.kind.kind))
     if judge is None:
         raise Malformed(f"no webhook here validates kind {request.kind.kind!r} of group {request.kind.group!r}")
@@ -283,6 +302,7 @@ def admission_of(view: View[T], request: AdmissionRequest) -> Admission[T]:
         new=new,
         old=old,
         corrected=corrected,
+        size=_size(request),
     )
 
 
@@ -303,6 +323,10 @@ def _status(denied: Denied) -> Status:
     reason = {403: "Forbidden", 422: "Invalid"}.get(denied.code, "")
     details = StatusDetails(causes=denied.causes)
     return Status(message=denied.message, reason=reason, code=denied.code, details=details)
+
+
+def _size(request: AdmissionRequest) -> int:
+    return memoryview(request.object).nbytes + memoryview(request.old_object).nbytes
 
 
 def _read(view: View[T], raw: msgspec.Raw) -> T | None:

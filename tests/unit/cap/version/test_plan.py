@@ -256,9 +256,10 @@ def test_a_deleted_version_is_not_used_by_a_tenant_that_has_another_one_of_the_s
         spec=msgspec.structs.replace(user.spec, version="1.0.0"),
         status=msgspec.structs.replace(user.status, current_version=other.metadata.name),
     )
-    assert not plan.uses(has_the_other, found, [found, other])
-    assert plan.uses(has_the_other, other, [found, other])
-    assert plan.uses(has_the_other, found, [found]), "what it has is of another number, so it follows"
+    both = plan.numbers_of([found, other])
+    assert not plan.uses(has_the_other, found, both)
+    assert plan.uses(has_the_other, other, both)
+    assert plan.uses(has_the_other, found, plan.numbers_of([found])), "what it has is of another number, so it follows"
 
 
 def test_the_status_of_a_new_version_is_empty() -> None:

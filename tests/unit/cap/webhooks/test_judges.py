@@ -75,7 +75,7 @@ async def test_the_correction_of_an_application_that_cannot_be_read_is_not_refus
     references: JsonObject = {"spec": {"domainRefs": [{"kind": "Domain", "name": "a"}]}}
     for corrected, expected in (({}, Allowed), (None, Denied), (references, Denied)):
         admission = Admission(operation="UPDATE", key=subject.key, user=NOTHING, new=subject, corrected=corrected)
-        assert isinstance(judges.application(admission), expected)
+        assert isinstance(await judges.application(admission), expected)
     kept = await decision(None, subject, corrected=references)
     assert len(kept.warnings) == 1, "references that can be read are not replaced"
 

@@ -11,11 +11,15 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.types.model import Unstructured
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, owner_of
+from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.targets import FindDomain, ServedDomain, Unroutable
 from stellwerk.operators.cap.watches import BY_OWNER, Caches
+
+MOST_HOSTS = 20_000
+"""Of the service exposures of an application: each has one in each domain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,8 @@ def routes(
     domains = targets.served_domains(application, find_domain, operator_namespace)
     if not domains or not version.spec.service_exposures:
         return {}  # before headers are read: annotations that cannot be read cost tenants nothing here
+    if problem := problem_of_size(version, len(domains)):
+        raise Unroutable(f"{version.ref}: {problem}")
     subdomains = [exposure.sub_domain for exposure in version.spec.service_exposures]
     kept = kept_objects(application, subdomains, domains, live)
     wanted: dict[Address, tuple[Desired, str]] = {}
@@ -76,6 +82,14 @@ def routes(
         desired = objects.of_exposure(application, exposure.sub_domain, spec, name)
         wanted[desired.address] = desired, virtual_services.spec_hash(spec)
     return wanted
+
+
+def problem_of_size(version: CAPApplicationVersion, domains: int) -> str:
+    """Why no routes are made of the service exposures of a version; empty where they are (pure)."""
+    hosts = domains * len(version.spec.service_exposures)
+    if hosts > MOST_HOSTS:
+        return f"spec.serviceExposures and {domains} domains make {hosts} hosts, more than {MOST_HOSTS}: use fewer"
+    return bounds.problem_of_routes(version)
 
 
 def address_of(live: Live) -> Address:
@@ -99,12 +113,10 @@ def kept_objects(
     candidates += [
         (subdomain, by_host.get(f"{subdomain}.{domain.host}")) for domain in domains for subdomain in subdomains
     ]
-    candidates += [
-        (subdomain, each)
-        for subdomain in subdomains
-        for each in live
-        if _first_host(each).partition(".")[0] == subdomain
-    ]
+    by_label: dict[str, list[Live]] = {}
+    for each in live:
+        by_label.setdefault(_first_host(each).partition(".")[0], []).append(each)
+    candidates += [(subdomain, each) for subdomain in subdomains for each in by_label.get(subdomain, ())]
     kept: dict[str, Live] = {}
     used: set[str] = set()
     for subdomain, found in candidates:

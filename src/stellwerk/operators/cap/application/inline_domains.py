@@ -21,6 +21,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef, InlineDomains
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, DNSMode, Domain, TLSMode
 
@@ -52,6 +53,8 @@ def conversion(
     inline, namespace = application.spec.domains, application.metadata.namespace
     if inline is None or inline.is_empty or application.spec.domain_refs:
         return None
+    if problem := bounds.problem_of_size(application):  # each host gets all labels
+        return DomainConversion((), (), problem)
     usable: list[AnyDomain] = [*cluster_domains]
     foreign: dict[str, Domain] = {}
     for domain in domains:

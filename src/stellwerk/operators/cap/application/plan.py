@@ -24,6 +24,7 @@ from stellwerk.operators.cap.application.refusals import Tried
 from stellwerk.operators.cap.application.waves import Wave, described, follows, has_failed_at_its_version, next_wave
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import (
     ALL_TENANTS_READY,
     LATEST_VERSION_READY,
@@ -194,6 +195,7 @@ def decide(seen: ApplicationSnapshot, now: datetime) -> Decision:
         return plan.held_secrets() or plan.deletion()
     return (
         plan.identity()
+        or plan.size()
         or plan.metadata()
         or plan.held_secrets()
         or plan.inline_domains()
@@ -224,6 +226,14 @@ class _Plan:
             f"{self.application.ref} has no spec.providerSubaccountId: set it to the id of the provider's subaccount"
         )
         return self._report(ApplicationState.ERROR, ApplicationReason.MissingProviderSubaccountId, message)
+
+    def size(self) -> Decision | None:
+        problem = bounds.problem_of_size(self.application)
+        if not problem:
+            return None
+        message = f"{self.application.ref}: {problem}"
+        notice = Notice(ApplicationReason.SpecTooLarge, message, Severity.WARNING, ApplicationReason.SpecTooLarge)
+        return self._report(ApplicationState.ERROR, ApplicationReason.SpecTooLarge, message, notice)
 
     def metadata(self) -> Decision | None:
         spec = self.application.spec
@@ -278,7 +288,8 @@ class _Plan:
     def domains(self) -> Decision | None:
         reason, domains = ApplicationReason.ProcessingDomainReferences, self.seen.domains
         missing = [each for each in self.application.spec.domain_refs if each not in domains]
-        if absent := [each for each in missing if each not in self.seen.hidden_domains]:
+        hidden = {*self.seen.hidden_domains}
+        if absent := [each for each in missing if each not in hidden]:
             message = f"waiting for domains: {', '.join(map(_domain_name, absent))}"
             notice = Notice(ApplicationReason.MissingDomainReferences, message, Severity.WARNING, reason)
             return self._report(ApplicationState.PROCESSING, reason, message, notice)

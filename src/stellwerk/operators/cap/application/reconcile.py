@@ -121,7 +121,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         held = await self._held_secrets(namespace)
         # From here on nothing is awaited: what is decided about tenants and Secrets is about those that are there now.
         tenants = caches.tenants.store.by(BY_APPLICATION, str(application.key))
-        cache, references = caches.secrets(namespace), application.spec.domain_refs
+        cache, references = caches.secrets(namespace), application.spec.served_refs
         secrets, provider = cache.store, subscription_objects.provider_tenant(application, tenants)
         if not cache.has_synced:
             provider = None  # what became of its Secret since the watch ended is not known

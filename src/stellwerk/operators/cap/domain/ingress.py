@@ -12,6 +12,7 @@ from stellwerk.kube.types.model import HasMetadata
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds.bounds import MOST_LABELS
 from stellwerk.operators.cap.kinds.domain import DomainState
 
 GRACE_SECONDS = 60.0
@@ -25,6 +26,11 @@ def selector(domain: AnyDomain) -> str:
         raise DomainProblem(
             f"spec.ingressSelector of {domain.ref} is empty: name the labels of the ingress gateway's pods"
         )
+    if len(wanted) > MOST_LABELS:
+        raise DomainProblem(
+            f"spec.ingressSelector of {domain.ref} has {len(wanted)} labels, more than the {MOST_LABELS} that are "
+            "possible: name fewer"
+        )
     complaints = [*name_validation.complaints("v1", {"name": "pod", "labels": dict(wanted)})]
     if complaints:
         raise DomainProblem(f"spec.ingressSelector of {domain.ref}: {complaints[0]}")
@@ -32,7 +38,9 @@ def selector(domain: AnyDomain) -> str:
 
 
 def selector_text(domain: AnyDomain) -> str:
-    """The labels as a selector, whatever they are."""
+    """The labels as a selector, whatever they are; empty where they are too many for one."""
+    if len(domain.spec.ingress_selector) > MOST_LABELS:
+        return ""
     return ",".join(f"{key}={value}" for key, value in sorted(domain.spec.ingress_selector.items()))
 
 

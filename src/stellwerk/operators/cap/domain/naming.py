@@ -37,11 +37,11 @@ def created(obj: CAPApplication | AnyDomain) -> str:
 
 
 def referenced_by(application: CAPApplication) -> Iterable[str]:
-    """The owner ids of the domains that an application refers to."""
+    """The owner ids of the domains that an application refers to; of too many, the first."""
     namespace = application.metadata.namespace
     return {
         f"Domain.{namespace}.{reference.name}" if reference.kind == "Domain" else f"{reference.kind}.{reference.name}"
-        for reference in application.spec.domain_refs
+        for reference in application.spec.served_refs
     }
 
 

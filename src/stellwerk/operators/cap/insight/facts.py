@@ -37,6 +37,7 @@ APPLICATION: Mapping[ApplicationReason, ReasonFacts[ApplicationState]] = {
     ApplicationReason.SecretsAvailable: ReasonFacts(ApplicationState.CONSISTENT),
     ApplicationReason.SecretBeingDeleted: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
     ApplicationReason.TenantChangeRefused: ReasonFacts(ApplicationState.ERROR, only_user_can_fix=True),
+    ApplicationReason.SpecTooLarge: ReasonFacts(ApplicationState.ERROR, only_user_can_fix=True),
     ApplicationReason.RecoveredPanic: ReasonFacts(ApplicationState.ERROR),
 }
 APPLICATION_TURNS = {

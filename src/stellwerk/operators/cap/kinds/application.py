@@ -13,6 +13,8 @@ from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record, always_written
 from stellwerk.operators.cap.kinds.status import API_VERSION, GROUP, TimedStatus
 
+MOST_DOMAINS = 1_024
+"""References of an application to domains. With more it is in state Error."""
 LATEST_VERSION_READY = "LatestVersionReady"
 ALL_TENANTS_READY = "AllTenantsReady"
 SECRETS_AVAILABLE = "SecretsAvailable"
@@ -243,6 +245,11 @@ class ApplicationSpec(Record, frozen=True, kw_only=True):
         JobRetry | None,
         documented("How often failed Jobs of tenants, and failed content jobs, run again.", otherwise="never"),
     ] = None
+
+    @property
+    def served_refs(self) -> tuple[DomainRef, ...]:
+        """The references by which the application is reached: of too many, the first."""
+        return self.domain_refs[:MOST_DOMAINS]
 
     crd_rules: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(

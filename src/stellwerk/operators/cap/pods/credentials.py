@@ -234,4 +234,5 @@ def is_named_for(name: str, prefix: str) -> bool:
 def consumed(application: CAPApplication, workload: Workload, namespace: str) -> Sequence[ObjectKey]:
     """The binding Secrets of the services that a workload consumes, by name."""
     services = application.spec.btp.services
-    return sorted({ObjectKey(namespace, each.secret) for each in services if each.name in workload.consumed_services})
+    names_used = {*workload.consumed_services}
+    return sorted({ObjectKey(namespace, each.secret) for each in services if each.name in names_used})

@@ -61,7 +61,8 @@ def variable(services: Iterable[ServiceInfo], consumed: Collection[str], secrets
 
     `secrets` has the data of every Secret of a consumed service. Raises CredentialsUnusable.
     """
-    used = [service for service in services if service.name in consumed]
+    names_used = {*consumed}
+    used = [service for service in services if service.name in names_used]
     budget = _Budget(used)
     by_class: dict[str, list[JsonValue]] = {}
     for service in used:

@@ -19,7 +19,6 @@ from stellwerk.operators.cap.kinds.version import (
     DeploymentType,
     HttpCookie,
     StickinessHash,
-    Workload,
     WorkloadPort,
 )
 
@@ -92,12 +91,11 @@ def router_of(version: CAPApplicationVersion) -> RouterVersion | None:
     return None
 
 
-def is_exposed(version: CAPApplicationVersion, workload: Workload) -> bool:
-    """Whether the ingress gateway may reach the pods of a workload."""
-    if workload.deployment is not None and workload.deployment.type == DeploymentType.ROUTER:
-        return True
+def exposed_workloads(version: CAPApplicationVersion) -> frozenset[str]:
+    """The names of the workloads whose pods the ingress gateway may reach."""
+    routers = (each.name for each, details in version.spec.deployments if details.type == DeploymentType.ROUTER)
     exposures = version.spec.service_exposures
-    return any(route.workload_name == workload.name for exposure in exposures for route in exposure.routes)
+    return frozenset((*routers, *(route.workload_name for exposure in exposures for route in exposure.routes)))
 
 
 def served_domains(application: CAPApplication, find: FindDomain, operator_namespace: str) -> tuple[ServedDomain, ...]:
@@ -105,7 +103,7 @@ def served_domains(application: CAPApplication, find: FindDomain, operator_names
 
     A domain without a gateway so far is left out.
     """
-    references = application.spec.domain_refs
+    references = application.spec.served_refs
     return tuple(
         ServedDomain(domain.spec.domain, gateway)
         for kind in (DomainKind.DOMAIN, DomainKind.CLUSTER_DOMAIN)
@@ -131,7 +129,7 @@ def check_subdomain(subdomain: str, owner: str) -> None:
 def unready_domain(application: CAPApplication, find: FindDomain) -> str:
     """What keeps the domains of an application from being ready, for people; empty where all are."""
     namespace = application.metadata.namespace
-    found = (unready(application, each, find(namespace, each)) for each in application.spec.domain_refs)
+    found = (unready(application, each, find(namespace, each)) for each in application.spec.served_refs)
     return next(filter(None, found), "")
 
 

@@ -58,7 +58,7 @@ class TenantNetworking:
         is: without the host of that domain, clients could not reach the tenant. Raises NetworkingFailed, ApiError.
         """
         caches = self.caches
-        if any(caches.is_hidden(tenant.metadata.namespace, each) for each in application.spec.domain_refs):
+        if any(caches.is_hidden(tenant.metadata.namespace, each) for each in application.spec.served_refs):
             return ""
         live = caches.virtual_services.store.get(tenant.key)
         if (why := unrouted(application, version)) and live is not None and is_kept(tenant, live):
@@ -157,7 +157,7 @@ def routed_hosts(
         gateway = naming.gateway_reference(domain, operator_namespace) if domain is not None else ""
         return "" if gateway and gateway in gateways else targets.unready(application, reference, domain)
 
-    waits = {each: why for each in application.spec.domain_refs if live is not None and (why := wait(each))}
+    waits = {each: why for each in application.spec.served_refs if live is not None and (why := wait(each))}
     domains = targets.served_domains(
         application, lambda _, each: None if each in waits else find_domain(namespace, each), operator_namespace
     )

@@ -108,5 +108,5 @@ def recorded_as(job_name: str) -> Sequence[str]:
 
 def _finished(version: CAPApplicationVersion) -> Sequence[str]:
     """The content jobs that are recorded as finished. Raises UnknownContentJob."""
-    recorded = version.status.finished_jobs
+    recorded = {*version.status.finished_jobs}
     return [name for name, _ in ordered(version) if any(each in recorded for each in recorded_as(name))]

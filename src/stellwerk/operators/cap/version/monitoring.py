@@ -20,7 +20,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, Deletio
 from stellwerk.operators.cap.routing.targets import service_name
 from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.order import latest_ready
-from stellwerk.operators.cap.version.plan import needs, uses
+from stellwerk.operators.cap.version.plan import needed_version
 
 DELETE, DRY_RUN = "true", "dry-run"
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -73,6 +73,8 @@ def candidates(
     if newest is None:
         return ()
     border, asked_for = precedence(newest.spec.version), {tenant.spec.version for tenant in users}
+    current = {tenant.status.current_version for tenant in users}
+    needed = {key for each in operations if (key := needed_version(each)) is not None}
     return [
         version
         for version in versions
@@ -80,8 +82,8 @@ def candidates(
         and not version.metadata.is_terminating
         and precedence(version.spec.version) <= border
         and version.spec.version not in asked_for
-        and not any(uses(tenant, version, versions) for tenant in users)
-        and not any(needs(operation, version) for operation in operations)
+        and version.metadata.name not in current
+        and version.key not in needed
     ]
 
 

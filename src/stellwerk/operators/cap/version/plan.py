@@ -7,7 +7,7 @@ tenants from being provisioned nor requests from being routed, and a status that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -282,20 +282,23 @@ def awaited(
     operations: Sequence[CAPTenantOperation],
 ) -> str:
     """Which tenants, or else which operations, a version that is being deleted waits for; empty where none uses it."""
-    if users := [tenant.metadata.name for tenant in tenants if uses(tenant, version, versions)]:
+    numbers = numbers_of(versions)
+    if users := [tenant.metadata.name for tenant in tenants if uses(tenant, version, numbers)]:
         return f"the version is deleted when no tenant uses it any more: {conditions.first_of(users)}"
-    if under_way := [each.metadata.name for each in operations if needs(each, version)]:
+    if under_way := [each.metadata.name for each in operations if needed_version(each) == version.key]:
         return f"the version is deleted when no operation runs its Jobs any more: {conditions.first_of(under_way)}"
     return ""
 
 
-def needs(operation: CAPTenantOperation, version: CAPApplicationVersion) -> bool:
-    """Whether an operation may have Jobs of a version to run. One without a controller has no tenant to run them for.
+def needed_version(operation: CAPTenantOperation) -> ObjectKey | None:
+    """The version of which an operation may have Jobs to run, or None. One without a controller has no tenant to run
+    them for.
 
     A tenant may have turned to another version meanwhile: its operation goes on all the same.
     """
-    is_same = operation.key.namespace == version.key.namespace and operation.spec.version_name == version.metadata.name
-    return is_same and operation.metadata.controller is not None and retries.is_under_way(operation)
+    if operation.metadata.controller is None or not retries.is_under_way(operation):
+        return None
+    return ObjectKey(operation.key.namespace, operation.spec.version_name)
 
 
 def _is_kept_up(seen: VersionSnapshot) -> bool:
@@ -307,16 +310,18 @@ def _is_kept_up(seen: VersionSnapshot) -> bool:
     return seen.application is not None and not seen.application.metadata.is_terminating and not goes_after_its_objects
 
 
-def uses(tenant: CAPTenant, version: CAPApplicationVersion, versions: Sequence[CAPApplicationVersion]) -> bool:
+def numbers_of(versions: Iterable[CAPApplicationVersion]) -> Mapping[str, str]:
+    """The numbers of versions of one application, by their names."""
+    return {each.metadata.name: each.spec.version for each in versions}
+
+
+def uses(tenant: CAPTenant, version: CAPApplicationVersion, numbers: Mapping[str, str]) -> bool:
     """Whether a tenant of the same application has the version, or follows to it.
 
-    It does not follow to one of `versions` that has the same number as the one that it has.
+    It does not follow to one that has the same number as the one that it has. `numbers`: those of all versions.
     """
-    current = tenant.status.current_version
-    if current == version.metadata.name:
-        return True
-    has_it = any((each.metadata.name, each.spec.version) == (current, tenant.spec.version) for each in versions)
-    return tenant.spec.version == version.spec.version and not has_it
+    current, wanted = tenant.status.current_version, tenant.spec.version
+    return current == version.metadata.name or (wanted == version.spec.version != numbers.get(current))
 
 
 # ---- the status

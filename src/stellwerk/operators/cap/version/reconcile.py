@@ -22,7 +22,7 @@ from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.routing.targets import unready_domain
-from stellwerk.operators.cap.version import content, plan
+from stellwerk.operators.cap.version import content, plan, resources
 from stellwerk.operators.cap.version.children import BelongsToAnother, VersionChildren
 from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.operators.cap.version.plan import Report, VersionSnapshot
@@ -161,6 +161,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         version, application = seen.version, seen.application
         assert application is not None
         with _failing(VersionReason.ErrorInContentDeploymentJob):
+            resources.check_size(version)
             decision = await self._content(seen, application)
         if isinstance(decision, Advance):
             return self._answer(seen, plan.record(decision.step.job_name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Service
@@ -15,6 +16,7 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, plain_json
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import (
     CAPApplicationVersion,
@@ -59,12 +61,22 @@ def check_number(version: CAPApplicationVersion) -> None:
         raise UnusableWorkload(f"{problem}. Create another CAPApplicationVersion instead")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def check_size(version: CAPApplicationVersion) -> None:
+    """Raise UnusableWorkload where a list or a text of a version is too long for anything to be made of it."""
+    if problem := bounds.problem_of_size(version):
+        raise UnusableWorkload(f"{problem}, in another CAPApplicationVersion")
+
+
+@dataclass(frozen=True, kw_only=True)
 class VersionObjects:
     """The objects of a version, without their owner reference."""
 
     application: CAPApplication
     version: CAPApplicationVersion
+
+    @cached_property
+    def _exposed(self) -> frozenset[str]:
+        return targets.exposed_workloads(self.version)
 
     # ---- workloads
 
@@ -200,7 +212,7 @@ class VersionObjects:
         details = _details(workload)
         own = self._marks(category, details.type, name or self.name(workload))
         own |= names.owner_labels(self.version.key, self.version.metadata.generation)
-        if category == _WORKLOAD and targets.is_exposed(self.version, workload):
+        if category == _WORKLOAD and workload.name in self._exposed:
             own[names.EXPOSED_LABEL] = "true"
         return {**(workload.labels or {}), **own}
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
+from stellwerk.apply.objects import name_validation
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import JsonPatch, add, remove
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -61,15 +63,19 @@ class Judges:
 
     # ---- validation
 
-    def application(self, admission: Admission[CAPApplication]) -> Decision:
+    async def application(self, admission: Admission[CAPApplication]) -> Decision:
         """May this application be created or changed?"""
         if admission.new is None:
             return Allowed()
         old, new = admission.old, admission.new
-        problem = rules.problem_of_application(
-            old, new, corrected=admission.corrected, allowed_headers=self.allowed_headers
+        judge = partial(
+            rules.problem_of_application,
+            old,
+            new,
+            corrected=admission.corrected,
+            allowed_headers=self.allowed_headers,
         )
-        return _decision(problem)
+        return _decision(await admission.judged(judge))
 
     async def version(self, admission: Admission[CAPApplicationVersion]) -> Decision:
         """May this version be created or changed?"""
@@ -77,12 +83,13 @@ class Judges:
         if new is None:
             return Allowed()
         if old is not None:
-            return _decision(version.problem_of_change(old, new))
+            return _decision(await admission.judged(partial(version.problem_of_change, old, new)))
         if admission.corrected is not None and (problem := version.problem_of_correction(admission.corrected, new)):
             return Denied(problem)
         application = await self._application(admission.key.namespace, new.spec.application)
-        problem = version.problem_of_new(new, application, derives_tenant_jobs=self.derives_tenant_jobs)
-        return _decision(problem)
+        derives = self.derives_tenant_jobs
+        judge = partial(version.problem_of_new, new, application, derives_tenant_jobs=derives)
+        return _decision(await admission.judged(judge))
 
     async def tenant(self, admission: Admission[CAPTenant]) -> Decision:
         """May this tenant be created, changed or deleted?"""
@@ -103,23 +110,27 @@ class Judges:
         """May this output be created or changed?"""
         if admission.new is None:
             return Allowed()
-        namespace = admission.key.namespace
-        known = [each for each in self.tenants.store.all() if each.metadata.namespace == namespace]
-        problem = rules.problem_of_output(admission.new, known)
-        if problem:
-            problem = rules.problem_of_output(admission.new, (await self.client.list(CAPTenant, namespace)).items)
+        new, namespace = admission.new, admission.key.namespace
+        known = (each for each in self.tenants.store.all() if each.metadata.namespace == namespace)
+        problem = rules.problem_of_output(new, known)
+        if problem and (selected := rules.tenant_selector(new)):
+            problem = rules.problem_of_output(
+                new, (await self.client.list(CAPTenant, namespace, labels=selected)).items
+            )
         return _decision(problem)
 
-    def domain(self, admission: Admission[Domain] | Admission[ClusterDomain]) -> Decision:
+    async def domain(self, admission: Admission[Domain] | Admission[ClusterDomain]) -> Decision:
         """May this domain be created or changed? Two at the same moment are found by their controller."""
         new = admission.new
         if new is None:
             return Allowed()
         others: Iterable[AnyDomain] = (*self.domains.store.all(), *self.cluster_domains.store.all())
-        return _decision(rules.problem_of_domain(admission.old, new, others))
+        return _decision(await admission.judged(partial(rules.problem_of_domain, admission.old, new, others)))
 
     async def _application(self, namespace: str, name: str) -> CAPApplication | None:
         shown = self.applications.store.get(ObjectKey(namespace, name))
+        if shown is None and not name_validation.is_subdomain(name):
+            return None  # no object has such a name
         return shown or await self.client.find(CAPApplication, name, namespace)
 
     # ---- mutation

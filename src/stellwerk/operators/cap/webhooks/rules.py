@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterable
 import msgspec
 from cryptography import x509
 
+from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.model import UNREADABLE, JsonObject
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import dns
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainSpec
 from stellwerk.operators.cap.kinds.status import READY
@@ -38,6 +40,8 @@ def problem_of_application(
     `corrected`: the former object, where it cannot be read. It may have had the domains already.
     `allowed_headers`: as of `headers.of_annotations`.
     """
+    if problem := bounds.problem_of_size(new, old):
+        return problem
     key = f"{new.metadata.namespace}.{new.metadata.name}"
     before = old.spec.provider if old is not None else None
     is_other = old is not None and new.spec.provider != before
@@ -77,6 +81,8 @@ def _additional_output(text: str, application: CAPApplication) -> str:
 
 def problem_of_new_tenant(tenant: CAPTenant, application: CAPApplication | None) -> str:
     """Why a new tenant is refused; empty where it is not."""
+    if problem := bounds.problem_of_size(tenant):
+        return problem
     if application is not None:
         return ""
     return f"no valid CAPApplication found for: {tenant.metadata.namespace}.{tenant.metadata.name}"
@@ -84,6 +90,8 @@ def problem_of_new_tenant(tenant: CAPTenant, application: CAPApplication | None)
 
 def problem_of_changed_tenant(old: CAPTenant | JsonObject, new: CAPTenant) -> str:
     """Why a change of a tenant is refused; empty where it is not. `old` is JSON where it cannot be read."""
+    if problem := bounds.problem_of_size(new, old if isinstance(old, CAPTenant) else new):
+        return problem
     instance = new.spec.cap_application_instance
     if isinstance(old, CAPTenant):
         is_other = old.spec.cap_application_instance != instance
@@ -121,8 +129,17 @@ def problem_of_output(output: CAPTenantOutput, tenants: Iterable[CAPTenant]) -> 
     )
 
 
+def tenant_selector(output: CAPTenantOutput) -> str:
+    """What selects the tenant that an output is for; empty where it names none, or no label can have that value."""
+    labels: JsonObject = {names.TENANT_ID_LABEL: output.metadata.labels.get(names.TENANT_ID_LABEL, "")}
+    is_usable = labels[names.TENANT_ID_LABEL] and not [*name_validation.complaints("v1", {"labels": labels})]
+    return f"{names.TENANT_ID_LABEL}={labels[names.TENANT_ID_LABEL]}" if is_usable else ""
+
+
 def problem_of_domain(old: AnyDomain | None, domain: AnyDomain, others: Iterable[AnyDomain]) -> str:
     """Why a domain is refused; empty where it is not. `others`: all domains of both kinds, itself included."""
+    if problem := bounds.problem_of_size(domain, old):
+        return problem
     former = old.spec if old is not None else None
     is_new_host = former is None or former.domain != domain.spec.domain
     if is_new_host and (problem := _taken_host(domain, others)):

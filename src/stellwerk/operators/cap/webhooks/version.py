@@ -14,6 +14,7 @@ import msgspec
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.application.plan import is_services_only
+from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import (
     CAPApplicationVersion,
@@ -53,6 +54,7 @@ _TEXTS = frozenset(
 """Maps from keys to texts: an empty map is the same as none, and a key with an empty text is there."""
 _PLAIN_OBJECTS = frozenset(("metadata", "resources"))
 """Objects whose absence Go cannot show. An empty object elsewhere has a meaning, as in `stickiness: {}`."""
+_SCALARS = (str, int, float, type(None))
 _TENANT_JOBS = (JobType.TENANT_OPERATION, JobType.CUSTOM_TENANT_OPERATION)
 
 
@@ -70,7 +72,7 @@ def problem_of_new(
 
 def problem_of_change(old: CAPApplicationVersion, new: CAPApplicationVersion) -> str:
     """Why a change is refused; empty where it is not. Labels, annotations and finalizers may change."""
-    if _plain(msgspec.to_builtins(old.spec)) == _plain(msgspec.to_builtins(new.spec)):
+    if old.spec == new.spec or _plain(msgspec.to_builtins(old.spec)) == _plain(msgspec.to_builtins(new.spec)):
         return ""
     return _fixed(new)
 
@@ -92,7 +94,7 @@ def _plain(value: JsonValue, field: str = "") -> JsonValue:
         parts = {key: _plain(part, key) for key, part in value.items()}
         return {key: part for key, part in parts.items() if field in _TEXTS or not _is_absent(key, part)}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [part if isinstance(part, _SCALARS) else _plain(part) for part in value]
     return value
 
 
@@ -112,6 +114,9 @@ class _Check:
 
     def problems(self) -> Iterator[str]:
         """In the order in which the rules are applied."""
+        if problem := bounds.problem_of_size(self.version):
+            yield problem
+            return  # what follows multiplies lists
         for workload in self.workloads:
             yield from self._workload(workload)
         for name in _repeated(workload.name for workload in self.workloads):
@@ -171,27 +176,29 @@ class _Check:
             if len(content) > 1:
                 yield "if there are more than one content job, contentJobs should be defined"
             return
+        known, given = {*content}, {*listed}
         for name in content:
-            if name not in listed:
+            if name not in given:
                 yield f"content job {name} is not specified as part of ContentJobs"
         for name in listed:
-            if name not in content:
+            if name not in known:
                 yield f"job {name} specified as part of ContentJobs is not a valid content job"
 
     def _exposures(self) -> Iterator[str]:
         exposures = self.version.spec.service_exposures
         for name in _repeated(exposure.sub_domain for exposure in exposures):
             yield f"duplicate subDomain {name} in service exposure"
-        deployments = {each.name: each.deployment for each in self.workloads if each.deployment is not None}
+        numbers = {
+            each.name: {port.port for port in ports_of(details)} for each, details in self.version.spec.deployments
+        }
         for exposure in exposures:
             for route in exposure.routes:
-                deployment = deployments.get(route.workload_name)
-                if deployment is None:
+                if (ports := numbers.get(route.workload_name)) is None:
                     yield (
                         f"workload name {route.workload_name} mentioned as part of routes in service exposure with "
                         f"subDomain {exposure.sub_domain} is not a valid workload."
                     )
-                elif route.port not in [port.port for port in ports_of(deployment)]:
+                elif route.port not in ports:
                     yield (
                         f"port {route.port} mentioned as part of routes for workload {route.workload_name} in service "
                         f"exposure with subDomain {exposure.sub_domain} is not a valid port in the workload."
