@@ -145,16 +145,16 @@ async def test_the_roles_are_those_of_the_operators_and_of_their_servers(chart: 
 
 
 async def test_two_replicas_are_protected_by_default(chart: Chart) -> None:
-    objects = await chart.render(ALL)
+    objects = await chart.render({**ALL, "capOperator": CAP})
 
-    for name in (COMPONENT_OPERATOR, "btp-manager-controller-manager"):
+    for name in (COMPONENT_OPERATOR, "btp-manager-controller-manager", "cap-operator-webhook"):
         assert dig(objects["Deployment", name], "spec", "replicas") == 2
         assert dig(objects["PodDisruptionBudget", name], "spec", "minAvailable") == 1
         assert ("NetworkPolicy", name) in objects
 
 
 async def test_without_leader_election_one_replica_acts_and_servers_keep_their_number(chart: Chart) -> None:
-    values: JsonObject = {**ALL, "capOperator": {**CAP, "webhook": {"replicas": 2}}, "leaderElection": False}
+    values: JsonObject = {**ALL, "capOperator": CAP, "leaderElection": False}
     objects = await chart.render(values)
 
     for (kind, name), body in objects.items():
@@ -514,7 +514,8 @@ async def test_the_values_file_of_the_original_gives_what_its_defaults_give(char
     objects = await chart.render({"capOperator": {**original, **CAP}})
 
     domain = {name: original["subscriptionServer"][name] for name in ("domain", "dnsTarget", "certificateConfig")}
-    assert objects == await chart.render({"capOperator": {**CAP, "subscriptionServer": domain}})
+    webhook: JsonObject = {"replicas": original["webhook"]["replicas"]}  # our default is two
+    assert objects == await chart.render({"capOperator": {**CAP, "subscriptionServer": domain, "webhook": webhook}})
 
 
 SERVER = "cap-operator-subscription-server"

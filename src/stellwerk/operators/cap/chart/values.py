@@ -18,6 +18,7 @@ def _process(
     key: str,
     name: str,
     *values: Value,
+    replicas: int = 1,
     resources: JsonObject = _SMALL,
     by_variable: bool = False,
     local_settings: tuple[str, ...] = (),
@@ -27,7 +28,7 @@ def _process(
     return ChartPart(
         key=key,
         suffix=name,
-        values=(Value("replicas", 1, COUNT, "Number of pods."), Value("resources", resources, OBJECT), *values),
+        values=(Value("replicas", replicas, COUNT, "Number of pods."), Value("resources", resources, OBJECT), *values),
         by_variable=by_variable,
         labels={f"{prefix}/app": "{name}", f"{prefix}/category": name, f"{prefix}/release": "{release}"},
         local_settings=local_settings,
@@ -165,7 +166,10 @@ SERVER = _process(
 """The subscription server, with the objects by which it is reached from outside."""
 
 WEBHOOK = _process(
-    "webhook", "webhook", Value("service.targetPort", 1443, PORT, "The port of the pods.", field="webhook_port")
+    "webhook",
+    "webhook",
+    Value("service.targetPort", 1443, PORT, "The port of the pods.", field="webhook_port"),
+    replicas=2,
 )
 
 CHART = OperatorChart(
