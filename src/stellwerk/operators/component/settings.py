@@ -94,7 +94,7 @@ class Settings:
     egress_allow_private: Permission = Permission.AUTO
     max_remote_clusters: int = 2_000
     max_remote_clusters_per_namespace: int = 500
-    max_remote_objects_mib: int = 512
+    max_remote_objects_mib: int = 128
     artifact_cache_dir: str = ""
     artifact_cache_mib: int = 512
 
