@@ -46,7 +46,7 @@ from stellwerk.runtime.process.process import Parts
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.processes.operator_process import OperatorProcess
-from stellwerk.testing.servers.registries import REGISTRY, UAA_DOMAIN, Registries
+from stellwerk.testing.servers.registries import ISSUER, REGISTRY, UAA_DOMAIN, Registries
 
 NAMESPACE = "bench"
 TENANTS = 100
@@ -252,6 +252,7 @@ async def install(client: Client) -> None:
     )
     await client.apply(Namespace, {"metadata": {"name": NAMESPACE}})
     registry = {"clientid": "sb-shop", "uaadomain": UAA_DOMAIN, "saas_registry_url": f"https://{REGISTRY}"}
+    registry |= {"clientsecret": "bench", "url": f"https://{ISSUER}"}
     for name, credentials in (("registry", registry), ("uaa", {"xsappname": "shop"})):
         content = base64.b64encode(json.dumps(credentials).encode()).decode()
         await client.apply(Secret, {"metadata": meta(name), "data": {"credentials": content}})

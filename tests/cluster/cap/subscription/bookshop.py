@@ -29,7 +29,7 @@ from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.testing.eventually import eventually
-from stellwerk.testing.scenarios.harness import OperatorHarness
+from stellwerk.testing.scenarios.harness import SETTLED_WITHIN_SECONDS, OperatorHarness
 from stellwerk.testing.servers.registries import CERTIFICATE_ISSUER, REGISTRY, UAA_DOMAIN, Registries
 from stellwerk.testing.servers.registries import ISSUER as UAA
 
@@ -68,6 +68,11 @@ class Serving(OperatorHarness):
         self._start()
         await self.leads()
         await eventually(lambda: self.parts.server.is_listening)
+
+    async def settled(self, client: Client, within: float = SETTLED_WITHIN_SECONDS) -> None:
+        """Also, each binding was tried to get a token with."""
+        await super().settled(client, within)
+        await eventually(lambda: not self.parts.proofs.is_busy, within=within, describe="issuers were asked for tokens")
 
     @property
     def parts(self) -> SubscriptionServer:

@@ -53,6 +53,8 @@ async def shop(
     made = Bookshop(admin, home, registries, http, lambda: serving.url)
     await made.open()
     await serving.settled(admin)
+    registries.tokens.clear()  # by which it has proved its identity
+    registries.asked.clear()
     return made
 
 

@@ -208,8 +208,9 @@ async def test_with_a_certificate_the_token_is_asked_for_without_a_secret(shop: 
     await shop.subscribe()
     await shop.shows("Ready")
     await shop.registries.received()
-    (call,) = shop.registries.tokens
-    assert (call.host, call.authorization) == (CERTIFICATE_ISSUER, "")
+    proof, call = shop.registries.tokens
+    for each in (proof, call):
+        assert (each.host, each.authorization) == (CERTIFICATE_ISSUER, "")
 
 
 @pytest.mark.req("R-307")

@@ -23,7 +23,7 @@ from stellwerk.operators.cap.subscription.callbacks.promise import Promise
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.operators.cap.subscription.server import TRY_AGAIN
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.testing.servers.registries import UAA_DOMAIN
+from stellwerk.testing.servers.registries import TOKEN, UAA_DOMAIN, Answers
 
 REFUSED = (406, "authorization check failed")
 
@@ -129,7 +129,8 @@ async def test_while_the_binding_of_an_application_is_absent_no_younger_one_gets
 ) -> None:
     await neighbour.apply(btpAppName=shop.namespace)
     older, younger = await by_age(shop, neighbour)
-    await younger.bind(clientid=f"sb-{older.namespace}")
+    shop.registries.behave(f"zone2.{UAA_DOMAIN}{TOKEN}", Answers(401))
+    await younger.bind(clientid=f"sb-{older.namespace}", url=f"https://zone2.{UAA_DOMAIN}")
     await younger.secret("uaa-binding", {"xsappname": older.app_name})
     await shop.client.delete(Secret, "registry-binding", older.namespace)
     await serving.settled(shop.client)
@@ -258,6 +259,11 @@ async def test_a_callback_stays_at_the_server_of_the_registry(shop: Bookshop, ca
 
 @pytest.mark.req("R-603")
 async def test_a_registry_with_a_private_address_gets_no_credentials(shop: Bookshop, serving: Serving) -> None:
+    await serving.stop()
+    serving.settings["serve_unproved"] = True
+    await serving.start()
+    await serving.settled(shop.client)
+    shop.registries.tokens.clear()
     await shop.bind(url="https://169.254.169.254", saas_registry_url="https://10.0.0.1")
     await serving.settled(shop.client)
     await shop.subscribe()

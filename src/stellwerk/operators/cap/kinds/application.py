@@ -18,7 +18,8 @@ MOST_DOMAINS = 1_024
 LATEST_VERSION_READY = "LatestVersionReady"
 ALL_TENANTS_READY = "AllTenantsReady"
 SECRETS_AVAILABLE = "SecretsAvailable"
-"""Types of further conditions; the last one is ours."""
+IDENTITY_PROVED = "IdentityProved"
+"""Types of further conditions; the last two are ours. The subscription server writes the last one."""
 
 
 class ApplicationState(StrEnum):

@@ -87,6 +87,10 @@ class Directory:
         """The applications that a request may mean."""
         return plan.named(self.applications.store.by(_BY_IDENTITY, app_name), provider, app_name, global_account)
 
+    def rivals(self, application: CAPApplication) -> list[CAPApplication]:
+        """The applications of other namespaces that a request for this one may mean as well."""
+        return plan.rivals(application, self.applications.store.by(_BY_IDENTITY, application.spec.btp_app_name))
+
     def hidden(self, provider: str, app_name: str, global_account: str = "") -> list[ObjectKey]:
         """The applications that cannot be decoded and may be the one that a request names."""
         unreadable = self.applications.unreadable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from prometheus_client import Counter, Gauge
 
@@ -13,11 +13,13 @@ SUBSCRIPTIONS = "cap_op_subscription_requests"
 SMS_SUBSCRIPTIONS = "cap_op_subscription_requests_sms"
 DEPENDENCIES = "cap_op_dependencies_requests"
 SMS_DEPENDENCIES = "cap_op_dependencies_requests_sms"
+IDENTITIES = "cap_op_subscription_identities"
 _METHODS = frozenset({"get", "put", "delete", "post", "patch", "head", "options", "connect", "trace"})
 
 
 class RequestMetrics:
-    """Requests by route: how many have been answered, and how many are being answered."""
+    """Requests by route: how many have been answered, and how many are being answered; and applications that do not
+    answer."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._total: dict[str, Counter] = {}
@@ -27,6 +29,14 @@ class RequestMetrics:
             self._running[name] = Gauge(f"{name}_in_flight", "Requests that are being answered", registry=None)
             metrics.register(self._total[name])
             metrics.register(self._running[name])
+        self._silent = Gauge(
+            IDENTITIES, "CAPApplications that do not answer their registry", ("reason",), registry=None
+        )
+        metrics.register(self._silent)
+
+    def count_silent(self, reason: str, count: Callable[[], int]) -> None:
+        """Show how many applications do not answer for a reason."""
+        self._silent.labels(reason).set_function(count)
 
     async def counted(self, route: str, method: str, answer: Awaitable[Response]) -> Response:
         """The answer to a request, which is counted."""

@@ -60,8 +60,30 @@ def named(
             return spec.provider_subaccount_id == provider_subaccount_id
         return bool(spec.global_account_id) and spec.global_account_id == global_account_id
 
+    return _oldest_of_each_namespace(filter(is_meant, candidates))
+
+
+def rivals(application: CAPApplication, candidates: Iterable[CAPApplication]) -> list[CAPApplication]:
+    """The applications of other namespaces that a request for this one may mean as well, and that are to stay."""
+    own = application.spec
+
+    def is_rival(other: CAPApplication) -> bool:
+        spec = other.spec
+        if other.metadata.namespace == application.metadata.namespace or other.metadata.is_terminating:
+            return False
+        if spec.btp_app_name != own.btp_app_name:
+            return False
+        if spec.provider_subaccount_id and own.provider_subaccount_id:
+            return spec.provider_subaccount_id == own.provider_subaccount_id
+        # A request has both ids: with one application it agrees in the one, with another in the other.
+        return not (spec.global_account_id and own.global_account_id) or spec.global_account_id == own.global_account_id
+
+    return _oldest_of_each_namespace(filter(is_rival, candidates))
+
+
+def _oldest_of_each_namespace(applications: Iterable[CAPApplication]) -> list[CAPApplication]:
     by_namespace: dict[str, CAPApplication] = {}
-    for each in sorted(filter(is_meant, candidates), key=_age):
+    for each in sorted(applications, key=_age):
         by_namespace.setdefault(each.metadata.namespace, each)
     return [*by_namespace.values()]
 

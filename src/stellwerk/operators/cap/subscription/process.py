@@ -26,7 +26,9 @@ from stellwerk.operators.cap.subscription.callers.authorities import Authorities
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.callers.gateway import Gateway, GatewayPod
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
+from stellwerk.operators.cap.subscription.callers.proofs import Proofs
 from stellwerk.operators.cap.subscription.directory import Directory
+from stellwerk.operators.cap.subscription.identity import Identities, IdentityReport
 from stellwerk.operators.cap.subscription.installation import INSTALLATION, LEASE_NAME
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.cap.subscription.outgoing import LOOPBACK, LoopbackResolver, Outgoing
@@ -70,6 +72,7 @@ class SubscriptionServer:
     callbacks: Controller[PromiseSecret, NoStatus]
     certificates: tls.MountedCertificates | None
     """What the server presents; None without TLS."""
+    proofs: Proofs
 
 
 def launch(process: ProcessSettings, settings: ServerSettings, environment: Mapping[str, str]) -> Launch:
@@ -110,17 +113,21 @@ def install(
         lambda namespace: manager.informer(metadata_of(Secret), namespace=namespace),
         manager.release,
     )
+    proofs = Proofs(bindings, outgoing, manager.clock, directory.applications)
+    identities = Identities(directory, bindings, proofs, settings.serve_unproved)
     subscriptions = Subscriptions(requests.with_field_manager(COMPONENT).for_tenants_by_namespace(), directory)
     keys = IssuerKeys(outgoing, manager.clock, bindings.origin)
+    counts = RequestMetrics(manager.metrics)
     routes = SubscriptionRoutes(
         directory=directory,
         bindings=bindings,
+        identities=identities,
         subscriptions=subscriptions,
         keys=keys,
         gateway=_gateway(manager, settings),
         authorities=Authorities(settings.sms_client_ca, manager.clock).current,
         clock=manager.clock,
-        counts=RequestMetrics(manager.metrics),
+        counts=counts,
         client_limit=_limit(manager, settings.client_requests_per_second, 2),
         tenant_limit=_limit(manager, settings.tenant_requests_per_second, _AT_ONCE_OF_A_TENANT),
         standard_status_codes=settings.standard_status_codes,
@@ -128,6 +135,8 @@ def install(
     manager.add_server("outgoing calls", Closing(outgoing.close))
     manager.add_server("keys of issuers", keys)
     manager.add_server("bindings", bindings)
+    manager.add_server("proofs of identity", proofs)
+    manager.add_server("conditions about identities", _report(manager, identities, counts, recorder))
     certificates = None
     if settings.tls_enabled:
         certificates = tls.MountedCertificates(
@@ -150,7 +159,8 @@ def install(
     manager.add_server("subscriptions", presented)
     if not settings.sms_client_ca:
         _log.info("requests of the Subscription Management Service are refused: SMS_CLIENT_CA is not set")
-    return SubscriptionServer(server, subscriptions, _callbacks(manager, directory, outgoing, recorder), certificates)
+    callbacks = _callbacks(manager, directory, outgoing, recorder)
+    return SubscriptionServer(server, subscriptions, callbacks, certificates, proofs)
 
 
 def _gateway(manager: Manager, settings: ServerSettings) -> Gateway:
@@ -159,6 +169,17 @@ def _gateway(manager: Manager, settings: ServerSettings) -> Gateway:
         return Gateway(networks)
     namespace, labels = settings.gateway_namespace, settings.gateway_labels
     return Gateway(networks, manager.informer(GatewayPod, namespace=namespace, labels=labels))
+
+
+def _report(
+    manager: Manager, identities: Identities, counts: RequestMetrics, recorder: EventSink | None
+) -> IdentityReport:
+    client = manager.client.with_field_manager(COMPONENT).for_tenants_by_namespace()
+    writer = StatusWriter(client=client, clock=manager.clock)
+    report = IdentityReport(identities, writer, manager.clock, lambda: manager.leads, recorder)
+    report.count_in(counts)
+    identities.proofs.on_change = report.changed
+    return report
 
 
 def _limit(manager: Manager, per_second: int, seconds: int) -> RateLimit:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import secrets
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from enum import StrEnum
 
 import msgspec
 
-from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue, dig
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue, dig, encode_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
@@ -42,6 +44,19 @@ _OF_CALLBACKS = (
     *("url", "certurl", "clientid", "clientsecret", "credential-type", "certificate", "key"),
     *_URLS.values(),
 )
+_OF_PROOFS = (
+    *("uaadomain", "xsappname", "url", "certurl", "clientid", "clientsecret"),
+    *("credential-type", "certificate", "key"),
+)
+
+
+_VERSION_KEY = secrets.token_bytes(32)
+
+
+def version_of(entry: JsonObject) -> bytes:
+    """What changes with the credentials by which a service gets tokens, and shows nothing of them."""
+    texts = _texts(entry, _OF_PROOFS)
+    return hashlib.blake2b(encode_json(texts), key=_VERSION_KEY, digest_size=16).digest()
 
 
 def service_of(application: CAPApplication, protocol: Protocol) -> ServiceInfo | None:
@@ -114,6 +129,11 @@ def text(credentials: JsonObject, key: str) -> str:
 def texts_for_callers(entry: JsonObject) -> JsonObject:
     """The texts of a service that decide who may call. Raises CredentialsUnusable where they are too long."""
     return _texts(entry, _OF_CALLERS)
+
+
+def texts_for_proofs(entry: JsonObject) -> JsonObject:
+    """The texts of a registry by which its binding gets a token. Raises CredentialsUnusable where they are too long."""
+    return _texts(entry, _OF_PROOFS)
 
 
 def texts_for_callbacks(entry: JsonObject) -> JsonObject:

@@ -13,6 +13,13 @@ GRANTS = (
     grant(GROUP, "capapplications domains clusterdomains", "list watch", "no application and no domain is found"),
     grant(
         GROUP,
+        "capapplications/status",
+        "update",
+        "no condition shows that an application does not answer its registry",
+        update="the identity of an application is not proved, or two have it",
+    ),
+    grant(
+        GROUP,
         "captenants",
         "get list watch create patch delete",
         "subscriptions make no tenants, and their ends delete none",

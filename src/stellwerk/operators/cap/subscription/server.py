@@ -13,7 +13,6 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
 
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -32,6 +31,7 @@ from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
 from stellwerk.operators.cap.subscription.callers.tokens import Claims, TokenRefused
 from stellwerk.operators.cap.subscription.callers.verification import PEER_TIMES, Verifier
 from stellwerk.operators.cap.subscription.directory import Directory
+from stellwerk.operators.cap.subscription.identity import Caller, Identities
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.cap.subscription.payloads import PayloadInvalid, Subscription
 from stellwerk.operators.cap.subscription.plan import Authorization
@@ -51,8 +51,6 @@ TRY_AGAIN = "the request cannot be served now: try again"
 MOST_REQUESTS = 192
 """That are being answered, each peer at most three quarters of them. Fewer than the HTTP server takes, which does not
 look at peers."""
-
-Caller: TypeAlias = Claims | ClientCertificate
 
 _log = logging.getLogger(__name__)
 
@@ -101,6 +99,7 @@ class SubscriptionRoutes:
 
     directory: Directory
     bindings: Bindings
+    identities: Identities
     subscriptions: Subscriptions
     keys: IssuerKeys
     gateway: Gateway
@@ -243,16 +242,16 @@ class SubscriptionRoutes:
         """
         guid, tenant_id = asked.guid, asked.tenant_id
         found = self.directory.subscribed(guid, tenant_id)
-        await self.bindings.read_of(filter(None, map(self.directory.application_of, found)))
+        await self.identities.settled(filter(None, map(self.directory.application_of, found)))
         if not any(self._is_allowed(asked.caller, each) for each in found):
             found = await self.subscriptions.live_subscribed(guid, tenant_id)
-            await self.bindings.read_of(filter(None, map(self.directory.application_of, found)))
+            await self.identities.settled(filter(None, map(self.directory.application_of, found)))
         if allowed := [each for each in found if self._is_allowed(asked.caller, each)]:
             return plan.oldest(allowed)
         if asked.subscription is None:
             _refuse_unreadable(found, self.directory.applications.hidden)
             applications = filter(None, map(self.directory.application_of, found))
-            if any(self._authorization(asked.caller, each) is Authorization.UNKNOWN for each in applications):
+            if any(self.identities.authorization(asked.caller, each) is Authorization.UNKNOWN for each in applications):
                 raise Undecided
             if found:
                 raise NotAuthorized(406, NOT_AUTHORIZED)
@@ -411,38 +410,29 @@ class SubscriptionRoutes:
 
     def _is_allowed(self, caller: Caller, tenant: CAPTenant) -> bool:
         application = self.directory.application_of(tenant)
-        return application is not None and self._authorization(caller, application) is Authorization.GRANTED
-
-    def _authorization(self, caller: Caller, application: CAPApplication) -> Authorization:
-        trust = self.bindings.of(application)
-        if isinstance(caller, Claims):
-            protocol, is_granted = Protocol.SAAS, trust.token is not None and tokens.is_for(caller, trust.token)
-        else:
-            rules = trust.certificate
-            protocol, is_granted = Protocol.SMS, rules is not None and client_certificates.is_for(caller, rules)
-        if is_granted:
-            return Authorization.GRANTED
-        return Authorization.REFUSED if self.bindings.are_known(application, protocol) else Authorization.UNKNOWN
+        return application is not None and self.identities.authorization(caller, application) is Authorization.GRANTED
 
     def _authorize(self, caller: Caller, application: CAPApplication) -> None:
         """Raises NotAuthorized where the caller may not act for the application, Undecided where that is unknown."""
-        match self._authorization(caller, application):
+        match self.identities.authorization(caller, application):
             case Authorization.GRANTED:
                 return
             case Authorization.REFUSED:
                 _log.info("a caller may not act for CAPApplication %s", application.key)
                 raise NotAuthorized(406, NOT_AUTHORIZED)
             case Authorization.UNKNOWN:
-                _log.warning(
-                    "a request is put off: the credentials of CAPApplication %s are not known", application.key
+                _, why = self.identities.finding(application) or (
+                    "",
+                    "its bindings are not known, or not proved for this audience",
                 )
+                _log.warning("a request for CAPApplication %s is put off: %s", application.key, why)
                 raise Undecided
 
     # ---- small things
 
     async def _meant(self, caller: Caller, named: Sequence[CAPApplication]) -> CAPApplication | None:
-        await self.bindings.read_of(named)
-        return plan.meant(named, partial(self._authorization, caller))
+        await self.identities.settled(named)
+        return plan.meant(named, partial(self.identities.authorization, caller))
 
     async def _application(self, caller: Caller, subscription: Subscription) -> CAPApplication | None:
         """The application that a request names. Raises Refused where it may be one that cannot be read.
@@ -454,7 +444,7 @@ class SubscriptionRoutes:
             subscription.provider_subaccount_id, subscription.app_name, subscription.global_account_id
         )
         application = await self._meant(caller, named)
-        is_allowed = application and self._authorization(caller, application) is Authorization.GRANTED
+        is_allowed = application and self.identities.authorization(caller, application) is Authorization.GRANTED
         if not is_allowed and (hidden := self._hidden(subscription)):
             raise _unreadable(hidden)
         return application

@@ -22,6 +22,7 @@ class ServerSettings:
     tls_cert: str = ""
     tls_key: str = ""
     standard_status_codes: bool = False
+    serve_unproved: bool = False
     client_requests_per_second: int = 500
     tenant_requests_per_second: int = 10
     gateway_namespace: str = "istio-system"
@@ -70,6 +71,11 @@ TABLE = SettingsTable(
         _switch(
             "standard_status_codes",
             "Answer 401 without valid credentials, and 403 with those of another application, instead of 406.",
+        ),
+        _switch(
+            "serve_unproved",
+            "Answer for an application whose binding has got no token from its issuer yet, if no other one claims its "
+            "identity.",
         ),
         variable("client_requests_per_second", "Requests of one client; twice as many at once. 0: no limit.", _rate),
         variable(

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import unquote
 
-import msgspec
 from yarl import URL
 
-from stellwerk.kube.types.model import UNREADABLE, JsonObject
-from stellwerk.operators.cap.subscription import registries
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.cap.subscription import client_credentials, registries
 from stellwerk.operators.cap.subscription.outgoing import NoAnswer, Outgoing
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.render.errors import EgressRefused
 from stellwerk.render.sources.egress import parsed
 from stellwerk.render.sources.http import OriginCredentials, origin_of
 
-TOKEN_PATH = "/oauth/token"  # noqa: S105  # a path
 LONGEST_PATH = 2_048
 _PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
 _SEPARATORS = re.compile(r"[/\\;]")
@@ -114,7 +112,7 @@ class RegistryClient:
             is_final = not isinstance(error, RegistryUnusable)
             return Attempt(Delivery.REFUSED if is_final else Delivery.AGAIN, str(error))
         try:
-            token = await self._token(credentials)
+            token = await client_credentials.token(self.outgoing, credentials)
         except NoAnswer as error:
             return Attempt(Delivery.AGAIN, f"no token: {error}")
         try:
@@ -126,29 +124,3 @@ class RegistryClient:
             return Attempt(Delivery.DELIVERED)
         final = Delivery.REFUSED if answer.status in _FINAL and is_promised else Delivery.AGAIN
         return Attempt(final, f"the registry: HTTP {answer.status}")
-
-    async def _token(self, credentials: JsonObject) -> str:
-        """A token of the registry's issuer. Raises NoAnswer."""
-        client = registries.text(credentials, "clientid")
-        form = {"client_id": client, "grant_type": "client_credentials"}
-        if registries.text(credentials, "credential-type") == "x509":
-            url = registries.text(credentials, "certurl").rstrip("/") + TOKEN_PATH
-            pem = [registries.text(credentials, name).encode() for name in ("certificate", "key")]
-            shown = self.outgoing.presenting(url, *pem)
-        else:
-            url = registries.text(credentials, "url").rstrip("/") + TOKEN_PATH
-            shown = OriginCredentials.basic(url, client, registries.text(credentials, "clientsecret"))
-        answer = await self.outgoing.call("POST", url, shown, form=form)
-        if answer.status != 200:
-            raise NoAnswer(f"HTTP {answer.status}")
-        try:
-            token = msgspec.json.decode(answer.body, type=_Token).access_token
-        except UNREADABLE:
-            token = ""
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise NoAnswer("the answer has none")
-        return token
-
-
-class _Token(msgspec.Struct):
-    access_token: str = ""

@@ -6,5 +6,6 @@ verification          signatures are verified off the event loop, in shares
 client_certificates   which client certificates are good (pure)
 authorities           who may issue them: a file
 gateway               which peers may send the header with a client certificate
+proofs                which bindings have got a token from their issuer
 bindings              what callers of each application have to show: read from its binding Secrets
 """

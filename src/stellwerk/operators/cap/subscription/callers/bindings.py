@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -59,6 +59,16 @@ class Trust:
     """How long a registry waits for the end of what it has asked for."""
     registry_urls: Mapping[Protocol, str] = field(default_factory=dict)
     """Where the end is reported to."""
+    versions: Mapping[Protocol, bytes] = field(default_factory=dict)
+    """Of the credentials by which bindings get tokens: that of the registry, and for tokens also that of the XSUAA."""
+
+
+@dataclass(frozen=True, slots=True)
+class UaaFacts:
+    """What is read of the credentials of an XSUAA."""
+
+    texts: JsonObject
+    version: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,7 @@ class RegistryFacts:
 
     texts: JsonObject
     timeout: timedelta
+    version: bytes = b""
 
 
 class Turns:
@@ -84,9 +95,12 @@ class Turns:
         if key in self:
             self._namespaces[key.namespace].move_to_end(key, last=False)
 
-    def take(self) -> ObjectKey:
-        """The next one, which waits no longer."""
-        namespace, keys = self._namespaces.popitem(last=False)
+    def take(self, busy: Collection[str] = ()) -> ObjectKey | None:
+        """The next one, which waits no longer; None if there is none outside of busy namespaces."""
+        namespace = next((each for each in self._namespaces if each not in busy), None)
+        if namespace is None:
+            return None
+        keys = self._namespaces.pop(namespace)
         key, _ = keys.popitem(last=False)
         if keys:
             self._namespaces[namespace] = keys
@@ -112,6 +126,8 @@ class Bindings:
     secrets: Callable[[str], Informer[PartialObjectMetadata]]
     """The metadata of the Secrets of a namespace; watched from the first call until they are released."""
     release: Callable[[Informer[PartialObjectMetadata]], None]
+    on_read: Callable[[ObjectKey], None] = lambda _: None
+    """Called when an application was read, or is gone."""
     _trust: dict[ObjectKey, Trust] = field(default_factory=dict)
     _stale: Turns = field(default_factory=Turns)
     _reading: ObjectKey | None = None
@@ -153,10 +169,15 @@ class Bindings:
         return Origin(next(around, Counter[str]()).keys())
 
     @property
+    def is_reading(self) -> bool:
+        """Whether something that has changed has not been read yet."""
+        return bool(self._stale or self._reading)
+
+    @property
     def are_current(self) -> bool:
         """Whether the Secrets of all applications have been read as they are now: otherwise, what no application names
         may be in those that have not been."""
-        return not (self._stale or self._reading or self._failed)
+        return not (self.is_reading or self._failed)
 
     @property
     def retry_seconds(self) -> float:
@@ -172,7 +193,7 @@ class Bindings:
 
     async def all_read(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         """Wait until everything that has changed has been read, or for what is enough; return after two seconds."""
-        await self._until(lambda: not (self._stale or self._reading) or is_enough())
+        await self._until(lambda: not self.is_reading or is_enough())
 
     async def read_of(self, applications: Iterable[CAPApplication]) -> None:
         """Wait until these have been read as they are now; return after two seconds at most."""
@@ -203,10 +224,10 @@ class Bindings:
 
     async def _read_all(self) -> None:
         while True:
-            while not self._stale:
+            while (taken := self._stale.take()) is None:
                 self._more.clear()
                 await self._more.wait()
-            self._reading = self._stale.take()
+            self._reading = taken
             await self._refresh(self._reading)
             if self._first is not None:
                 self._first.discard(self._reading)
@@ -250,6 +271,7 @@ class Bindings:
                 _count(self._issuers, host, key.namespace, change)
         if trust is not None:
             self._trust[key] = trust
+        self.on_read(key)
 
     async def _read(self, application: CAPApplication) -> Trust:
         found = {
@@ -259,8 +281,12 @@ class Bindings:
             and (facts := await self.read(application, service, partial(_facts, protocol))) is not None
         }
         xsuaa = registries.xsuaa_of(application)
-        uaa = await self.read(application, xsuaa, registries.texts_for_callers) if xsuaa is not None else None
-        return trust_of(found, uaa)
+        uaa = await self.read(application, xsuaa, _uaa_facts) if xsuaa is not None else None
+        versions = {
+            protocol: facts.version + (uaa.version if uaa is not None and protocol is Protocol.SAAS else b"")
+            for protocol, facts in found.items()
+        }
+        return replace(trust_of(found, uaa.texts if uaa is not None else None), versions=versions)
 
     async def read(
         self, application: CAPApplication, service: ServiceInfo, take: Callable[[JsonObject], R]
@@ -292,7 +318,11 @@ class Bindings:
 
 def _facts(protocol: Protocol, entry: JsonObject) -> RegistryFacts:
     timeout = registries.callback_timeout(protocol, registries.credentials_in(entry))
-    return RegistryFacts(registries.texts_for_callers(entry), timeout)
+    return RegistryFacts(registries.texts_for_callers(entry), timeout, registries.version_of(entry))
+
+
+def _uaa_facts(entry: JsonObject) -> UaaFacts:
+    return UaaFacts(registries.texts_for_callers(entry), registries.version_of(entry))
 
 
 def trust_of(registry: Mapping[Protocol, RegistryFacts], xsuaa: JsonObject | None) -> Trust:

@@ -123,6 +123,8 @@ class TokenRules:
     """Of the application's instance of the SaaS registry."""
     app_name: str
     """The xsappname of its XSUAA."""
+    counts_app_name: bool = True
+    """Whether a token may also name that as its audience, instead of the client."""
 
 
 # ---- the header
@@ -291,7 +293,7 @@ def _has_signed(token: str, header: TokenHeader, key: IssuerKey) -> bool:
 
 def is_for(claims: Claims, rules: TokenRules) -> bool:
     """Whether a token is for an application: its issuer, its audience and its scope."""
-    expected = [name for name in (rules.client_id, rules.app_name) if name]
+    expected = [name for name in (rules.client_id, rules.app_name if rules.counts_app_name else "") if name]
     audiences = _audiences(claims)
     return (
         is_within(claims.issuer, rules.uaa_domain)
