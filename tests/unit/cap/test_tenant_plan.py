@@ -12,7 +12,7 @@ from tests.unit.cap import given
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig
-from stellwerk.operators.cap import retries
+from stellwerk.operators.cap import duplicates, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, TenantState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
@@ -26,6 +26,7 @@ from stellwerk.operators.cap.tenant.plan import (
     Refuse,
     Release,
     Rest,
+    ShowDuplicate,
     ShowFailure,
     ShowReady,
     Start,
@@ -545,3 +546,89 @@ def test_a_failure_shows_its_cause_and_how_to_run_it_again() -> None:
 
     assert message.startswith("CAPTenantOperation shop.op-upgrade-1 failed: the cause.")
     assert "stellwerk cap retry ctop/op-upgrade-1 -n shop" in message
+
+
+# ---- two tenants with the same data
+
+
+def one_of_two(age: int, *, current: str = "bookshop-v1", deleted: bool = False, label: str = "acme-id") -> CAPTenant:
+    """A tenant of two with one id; `age` is the second in which it was created."""
+    tenant, name = a_tenant("1.0.0", current, deleted=deleted), f"acme-{age}"
+    moment = datetime(2026, 1, 1, 0, 0, age, tzinfo=UTC)
+    labels = {**tenant.metadata.labels, "sme.sap.com/btp-tenant-id": label}
+    metadata = msgspec.structs.replace(tenant.metadata, name=name, uid=name, creation_timestamp=moment, labels=labels)
+    return msgspec.structs.replace(tenant, metadata=metadata)
+
+
+def decided_with(tenant: CAPTenant, other: CAPTenant) -> plan.Decision:
+    application = given.application()
+    found = duplicates.of_tenant(tenant, (tenant, other), {application.key: application}.get)
+    return plan.decide(TenantSnapshot(tenant=tenant, application=application, versions=(V1, V2), duplicates=found))
+
+
+@pytest.mark.req("R-918")
+def test_of_two_tenants_with_one_id_the_younger_runs_no_job_and_names_the_older() -> None:
+    older, younger = one_of_two(1), one_of_two(2)
+    for current in ("", "bookshop-v1"):
+        decision = decided_with(one_of_two(2, current=current), older)
+        assert decision == ShowDuplicate(older)
+    status = plan.duplicate(younger, older, NOW)
+    assert status.state == TenantState.PROVISIONING_ERROR
+    assert status.current_version == "bookshop-v1"
+    assert "CAPTenant shop/acme-1 is older" in status.conditions[0].message
+    assert "kubectl delete cat acme-2 -n shop" in status.conditions[0].message
+    assert decided_with(older, younger) == Rest()
+    assert isinstance(decided_with(one_of_two(1, current=""), younger), Start)
+
+
+@pytest.mark.req("R-918")
+def test_the_deletion_of_one_of_two_tenants_never_deprovisions_what_the_other_uses() -> None:
+    older, younger = one_of_two(1), one_of_two(2)
+    assert decided_with(one_of_two(2, deleted=True), older) == Release()
+    assert decided_with(one_of_two(2, deleted=True), one_of_two(1, deleted=True)) == Release()
+    assert decided_with(one_of_two(1, deleted=True), younger) == Release(), "the younger one takes over"
+    unused = one_of_two(2, current="")
+    for other in (unused, one_of_two(2, deleted=True)):
+        decision = decided_with(one_of_two(1, deleted=True), other)
+        assert isinstance(decision, Start)
+        assert decision.operation == Operation.DEPROVISIONING
+
+
+@pytest.mark.req("R-918")
+def test_a_younger_tenant_takes_over_when_the_older_is_gone() -> None:
+    taken_over = msgspec.structs.replace(one_of_two(2), status=plan.duplicate(one_of_two(2), one_of_two(1), NOW))
+    assert decided(taken_over) == ShowReady()
+
+
+@pytest.mark.req("R-918")
+def test_an_older_tenant_whose_id_was_changed_to_that_of_another_counts_as_the_younger() -> None:
+    changed, other = one_of_two(1, label="former-id"), one_of_two(2)
+    assert decided_with(changed, other) == ShowDuplicate(other)
+    assert decided_with(other, changed) == Rest()
+    assert decided_with(one_of_two(1, label="former-id", deleted=True), other) == Release()
+
+
+@pytest.mark.req("R-918")
+def test_tenants_are_duplicates_only_with_one_id_one_provider_and_one_namespace() -> None:
+    tenant = one_of_two(1)
+    applications = {each.key: each for each in (given.application(),)}
+
+    def duplicate_of(application: CAPApplication, **spec: Any) -> bool:
+        key = application.key
+        spec = {"cap_application_instance": key.name, **spec}
+        other = msgspec.structs.replace(one_of_two(2), spec=msgspec.structs.replace(tenant.spec, **spec))
+        metadata = msgspec.structs.replace(other.metadata, namespace=key.namespace)
+        other = msgspec.structs.replace(other, metadata=metadata)
+        return bool(duplicates.of_tenant(tenant, (tenant, other), {**applications, key: application}.get))
+
+    def named(name: str, namespace: str = "shop", **spec: Any) -> CAPApplication:
+        found = given.application(**spec)
+        metadata = msgspec.structs.replace(found.metadata, name=name, namespace=namespace)
+        return msgspec.structs.replace(found, metadata=metadata)
+
+    assert duplicate_of(given.application())
+    assert duplicate_of(named("second"))
+    assert not duplicate_of(given.application(), tenant_id="other-id")
+    assert not duplicate_of(named("second", providerSubaccountId="another"))
+    assert not duplicate_of(named("second", btpAppName="another"))
+    assert not duplicate_of(named("bookshop", namespace="elsewhere"))

@@ -37,6 +37,8 @@ class TenantReason(StrEnum):
     RecoveredPanic = "RecoveredPanic"
     InvalidReference = "InvalidReference"
     """On Events only."""
+    DuplicateTenant = "DuplicateTenant"
+    """Ours."""
 
 
 class ApplicationReason(StrEnum):

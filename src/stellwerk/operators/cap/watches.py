@@ -11,20 +11,22 @@ from stellwerk.api.core import Secret, Service
 from stellwerk.api.istio import DestinationRule, VirtualService
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
-from stellwerk.apply.set.model.confirmation import live_view
+from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.delivery.children import controller_uid, owners
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
-from stellwerk.operators.cap import names
+from stellwerk.operators.cap import duplicates, names
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.watches import BY_DOMAIN
+from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.kinds.bounds import MOST_SERVICES
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, is_offered, may_be_of
+from stellwerk.operators.cap.routing import claims
 from stellwerk.runtime import conditions
 from stellwerk.runtime.cache.informer import Delta, Informer
 from stellwerk.runtime.control.controller import Controller, only_status_changed
@@ -62,6 +64,12 @@ BY_FINALIZER = "finalizer"
 
 BY_TENANT_ID = "tenant id"
 """Index of outputs of tenants: namespace and tenant id."""
+
+BY_HOST = "host"
+"""Index of VirtualServices: their hosts."""
+
+BY_FIRST_LABEL = "first label"
+"""Index of tenants and versions: what the hosts of their subdomains begin with."""
 
 BY_VERSION = "version"
 """Index of operations: namespace and name of the CAPApplicationVersion."""
@@ -109,13 +117,17 @@ class Caches:
         for informer in (self.jobs, self.content_jobs, self.deployments):
             informer.store.add_index(BY_OWNER, controller_uid)
         self.virtual_services.store.add_index(BY_OWNER, controller_uid)
+        self.virtual_services.store.add_index(BY_HOST, claims.hosts_of)
         self.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
         self.operations.store.add_index(BY_OWNER, controller_uid)
         self.operations.store.add_index(
             BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"]
         )
         self.tenants.store.add_index(BY_APPLICATION, lambda each: [str(each.application_key)])
+        self.tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
+        self.tenants.store.add_index(BY_FIRST_LABEL, lambda each: [claims.first_label(each.spec.sub_domain)])
         self.versions.store.add_index(BY_APPLICATION, lambda each: [str(each.application_key)])
+        self.versions.store.add_index(BY_FIRST_LABEL, _first_labels)
 
     def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
         """The domain of a reference in a namespace."""
@@ -231,6 +243,10 @@ def _secrets_of(application: CAPApplication) -> Sequence[str]:
     return [f"{namespace}/{name}" for name in named]
 
 
+def _first_labels(version: CAPApplicationVersion) -> Collection[str]:
+    return {claims.first_label(exposure.sub_domain) for exposure in version.spec.service_exposures}
+
+
 def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
     metadata = output.metadata
     return (f"{metadata.namespace}/{metadata.labels.get(names.TENANT_ID_LABEL, '')}",)
@@ -239,10 +255,24 @@ def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
 # ---- what a change wakes
 
 
+def _labels_of_other_hosts(delta: Delta[Live]) -> Collection[str]:
+    """What the hosts begin with that a VirtualService has got or given up."""
+    former, present = ({*claims.hosts_of(each)} if each is not None else set() for each in (delta.old, delta.new))
+    return {claims.first_label(host) for host in former ^ present}
+
+
 def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches) -> None:
     """An application goes on when its tenants, versions, domains, exposures or Secrets change."""
     seen.secrets_wake(controller, lambda application: [application])
     controller.watches(seen.virtual_services, owners(CAPApplication.resource))
+    controller.watches(
+        seen.virtual_services,
+        lambda delta: {
+            version.application_key
+            for label in _labels_of_other_hosts(delta)
+            for version in seen.versions.store.by(BY_FIRST_LABEL, label)
+        },
+    )
     _served_wakes_all(seen.virtual_services, controller)
     controller.watches(seen.tenants, _applications_of)
     for odd in (seen.tenants, seen.versions, seen.domains, seen.cluster_domains):
@@ -365,8 +395,24 @@ def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Cache
 
 def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     """A tenant goes on when its operations, its application, its versions, its domains or its routes change."""
+
+    def of_duplicate(delta: Delta[CAPTenant]) -> Collection[ObjectKey]:
+        ids = {id for each in (delta.old, delta.new) if each is not None for id in duplicates.by_tenant_id(each)}
+        found = (tenant.key for id in ids for tenant in seen.tenants.store.by(BY_SPEC_ID, id))
+        return {key for key in found if key != delta.key}
+
+    controller.watches(seen.tenants, of_duplicate)
     controller.watches(seen.operations, owners(CAPTenant.resource))
     controller.watches(seen.virtual_services, owners(CAPTenant.resource))
+    controller.watches(
+        seen.virtual_services,
+        lambda delta: {
+            tenant.key
+            for label in _labels_of_other_hosts(delta)
+            for tenant in seen.tenants.store.by(BY_FIRST_LABEL, label)
+            if tenant.key != delta.key
+        },
+    )
     _served_wakes_all(seen.virtual_services, controller)
     _wire_surroundings(controller, seen)
     controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))

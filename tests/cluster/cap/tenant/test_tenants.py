@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 
 import pytest
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, ready, router
 
-from stellwerk.api.core import Namespace
+from stellwerk.api.core import Namespace, Secret
 from stellwerk.api.events import Event
 from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
@@ -597,3 +598,35 @@ async def test_a_change_that_needs_nothing_is_shown_as_seen(running: Running, sh
 
     tenant = await shop.tenant_shows("ProvisioningCompleted")
     assert tenant.status.observed_generation == changed.metadata.generation
+
+
+@pytest.mark.req("R-918")
+async def test_a_second_tenant_with_the_same_id_runs_no_job_and_takes_over_when_the_first_is_gone(
+    running: Running, shop: Shop, audit: AuditLog
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await running.settled(shop.client)
+    audit.mark()
+    tenant: JsonObject = {"capApplicationInstance": "shop", "subDomain": "twin", "tenantId": "acme-id"}
+    marks: JsonObject = {names.CONTEXT_SECRET_ANNOTATION: "twin-context"}
+    metadata: JsonObject = {"name": "twin", "namespace": shop.namespace, "annotations": marks}
+    payload: JsonObject = {names.CONTEXT_KEY: base64.b64encode(b"{}").decode()}
+    context: JsonObject = {"name": "twin-context", "namespace": shop.namespace}
+    await shop.client.apply(Secret, {"metadata": context, "data": payload})
+    kind = {"apiVersion": CAPTenant.resource.api_version, "kind": "CAPTenant"}
+    await shop.client.create(CAPTenant, {**kind, "metadata": metadata, "spec": tenant})
+    await shop.tenant_shows("DuplicateTenant", state="ProvisioningError", name="twin", saying="/acme is older")
+    await running.settled(shop.client)
+    assert not [entry for entry in shop.requests(audit) if entry.verb == "create" and entry.resource == "jobs"]
+
+    await shop.client.delete(metadata_of(CAPTenant), "twin", shop.namespace)
+    await shop.is_gone(CAPTenant, "twin")
+    await shop.client.create(CAPTenant, {**kind, "metadata": metadata, "spec": tenant})
+    await shop.tenant_shows("DuplicateTenant", state="ProvisioningError", name="twin")
+    assert not [entry for entry in shop.requests(audit) if entry.verb == "create" and entry.resource == "jobs"]
+    await shop.tenant_shows("ProvisioningCompleted")
+
+    await shop.client.delete(metadata_of(CAPTenant), "acme", shop.namespace)
+    await shop.is_gone(CAPTenant, "acme")
+    await shop.tenant_shows("ProvisioningCompleted", name="twin")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 from tests.unit.cap import given
 
 from stellwerk.api.admission import AdmissionRequest
@@ -14,11 +17,14 @@ from stellwerk.kube.types.errors import Status
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.watch.watch_states import Synced
+from stellwerk.operators.cap import duplicates
+from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.webhooks.judges import Judges
 from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.serving.webhook import Admission, Allowed, Denied
+from stellwerk.runtime.serving.webhook import Admission, Allowed, Decision, Denied
 
 NOTHING: Any = None
 HOST = "shop.example.com"
@@ -88,3 +94,33 @@ async def test_a_correction_moves_no_tenant_or_version_to_another_application() 
     of_version = Admission(operation="UPDATE", key=version.key, user=NOTHING, new=version, corrected=former)
     assert isinstance(await judges.tenant(of_tenant), Denied)
     assert isinstance(await judges.version(of_version), Denied)
+
+
+@pytest.mark.req("R-918")
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_second_tenant_with_the_tenant_id_of_a_provider_is_refused(is_deleted: bool) -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    tenants, applications = manager.informer(CAPTenant), manager.informer(CAPApplication)
+    tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
+    judges = Judges(
+        client=NOTHING, applications=applications, tenants=tenants, domains=NOTHING, cluster_domains=NOTHING
+    )
+    first, second = given.tenant("acme"), given.tenant("other")
+    if is_deleted:
+        moment = datetime(2026, 1, 1, tzinfo=UTC)
+        first = replace(first, metadata=replace(first.metadata, deletion_timestamp=moment))
+    applications.take(Synced((given.application(),), "1"))
+    tenants.take(Synced((first,), "1"))
+    same = replace(second, spec=replace(second.spec, tenant_id="acme-id"))
+
+    async def decided(old: CAPTenant | None, new: CAPTenant) -> Decision:
+        return await judges.tenant(Admission(operation="CREATE", key=new.key, user=NOTHING, old=old, new=new))
+
+    assert await decided(None, second) == Allowed()
+    assert await decided(first, first) == Allowed()
+    assert await decided(same, same) == Allowed(), "a tenant that is a duplicate already may be changed"
+    for old in (None, second):
+        denied = await decided(old, same)
+        assert isinstance(denied, Denied)
+        assert "CAPTenant shop/acme has the tenantId acme-id of shop.other" in denied.message
+        assert ("wait until it is gone" in denied.message) == is_deleted

@@ -14,9 +14,9 @@ from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, owner
 from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
+from stellwerk.operators.cap.routing import claims, headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.targets import FindDomain, ServedDomain, Unroutable
-from stellwerk.operators.cap.watches import BY_OWNER, Caches
+from stellwerk.operators.cap.watches import BY_HOST, BY_OWNER, Caches
 
 MOST_HOSTS = 20_000
 """Of the service exposures of an application: each has one in each domain."""
@@ -40,6 +40,14 @@ class ServiceNetworking:
         """
         live = self.caches.virtual_services.store.by(BY_OWNER, application.metadata.uid)
         wanted = routes(application, version, live, self.caches.domain, self.operator_namespace, self.allowed_headers)
+        problems: list[str] = []
+        for address, route in [*wanted.items()]:
+            mine = self.caches.virtual_services.store.get(address.key)
+            if taken := claims.taken(route[0], mine, self._with_host, of_tenant=False):
+                problems.append(claims.message(route[0], taken))
+                del wanted[address]
+                if (allowed := claims.without(route, taken)) is not None:
+                    wanted[address] = allowed
         shown = {address: each for each in live if (address := address_of(each)) in wanted}
         written = Written()
         memory.keep_only(wanted)
@@ -48,9 +56,13 @@ class ServiceNetworking:
             if address_of(each) not in wanted:
                 written.is_changed = True
                 await self.objects.delete(address_of(each), each)
-        if written.problems:
-            raise Unroutable("; ".join(written.problems))
+        problems += written.problems
+        if problems:
+            raise Unroutable("; ".join(problems))
         return written
+
+    def _with_host(self, host: str) -> Sequence[Live]:
+        return self.caches.virtual_services.store.by(BY_HOST, host)
 
 
 def routes(

@@ -88,6 +88,7 @@ TENANT: Mapping[TenantReason, ReasonFacts[TenantState]] = {
     TenantReason.DeprovisioningFailed: ReasonFacts(TenantState.DELETING, only_user_can_fix=True),
     TenantReason.TenantNetworkingModified: ReasonFacts(TenantState.READY),
     TenantReason.RecoveredPanic: ReasonFacts(TenantState.UNKNOWN),
+    TenantReason.DuplicateTenant: ReasonFacts(TenantState.PROVISIONING_ERROR, only_user_can_fix=True),
 }
 """Two reasons leave the state as it is: a tenant that is in use stays so, and does not count as failed in a wave."""
 

@@ -23,10 +23,10 @@ from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import TenantReason
-from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
+from stellwerk.operators.cap.routing import claims, headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.targets import FindDomain, ServedDomain, Unroutable
 from stellwerk.operators.cap.tenant.plan import TenantFailed
-from stellwerk.operators.cap.watches import Caches
+from stellwerk.operators.cap.watches import BY_HOST, Caches
 
 NETWORKING = "ReconcileTenantNetworking"
 """The action of Events about routes."""
@@ -69,14 +69,25 @@ class TenantNetworking:
         if found is None:
             return ""
         desired, _ = found
+        taken = claims.taken(
+            desired, live, lambda host: caches.virtual_services.store.by(BY_HOST, host), of_tenant=True
+        )
+        allowed = claims.without(found, taken) if taken else found
+        if allowed is None:
+            if live is not None and is_kept(tenant, live):
+                await self.objects.delete(Address(VirtualService.resource, live.key), live)
+            raise NetworkingFailed(claims.message(desired, taken))
+        desired, _ = allowed
         written = Written()
         shown = {desired.address: live} if live is not None else {}
-        await self.objects.apply(owner_of(tenant), {desired.address: found}, shown, memory, written)
+        await self.objects.apply(owner_of(tenant), {desired.address: allowed}, shown, memory, written)
         is_ours = live is not None and owner_of(tenant).standing(live.metadata) is Standing.OURS
         # The end of one that is not ours wakes no tenant.
         if unmet := written.unmet or ([] if is_ours or written.is_changed else written.waits):
             cause = f"invalid owner reference found for {desired.ref}: " if Obstacle.OWNED in written.obstacles else ""
             raise NetworkingFailed(cause + "; ".join(unmet))
+        if taken:
+            raise NetworkingFailed(claims.message(desired, taken))
         if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
             await self._complete(live, lacking)
         return f"VirtualService {desired.address.key} leads to the current version" if written.is_changed else ""

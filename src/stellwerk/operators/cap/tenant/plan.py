@@ -7,6 +7,8 @@ one. So no operation is started twice, and none is forgotten.
 | the tenant | needs |
 | --- | --- |
 | is being deleted, and never had a version | nothing: it is released |
+| is being deleted, and a duplicate has or takes over its data | nothing: it is released |
+| has the data of an older tenant | to be shown as a duplicate |
 | is being deleted | deprovisioning of its current version |
 | has no current version | provisioning |
 | has another version than it should have, and follows versions | an upgrade |
@@ -30,7 +32,7 @@ from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, owner_reference
 from stellwerk.kube.types.object_meta import kubernetes_time
-from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap import duplicates, names, preparation, retries
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
 from stellwerk.operators.cap.kinds.status import READY, condition, observed, see_why
 from stellwerk.operators.cap.kinds.tenant import (
@@ -72,6 +74,8 @@ class TenantSnapshot:
     """Versions that could not be read so far and may be of the application."""
     operations: Sequence[CAPTenantOperation] = ()
     """The operations that the tenant controls."""
+    duplicates: Sequence[CAPTenant] = ()
+    """Other tenants that stand for the same data."""
 
     def version_named(self, name: str) -> CAPApplicationVersion | None:
         """The version object of this name; None where there is none."""
@@ -107,6 +111,7 @@ FAILED: Mapping[str, Phase] = {
     Operation.DEPROVISIONING: Phase(TenantState.DELETING, False, TenantReason.DeprovisioningFailed),
 }
 """A tenant stays ready during an upgrade and after a failed one: it uses its former version."""
+DUPLICATE = Phase(TenantState.PROVISIONING_ERROR, False, TenantReason.DuplicateTenant)
 
 
 # ---- what may be decided
@@ -183,8 +188,25 @@ class Release:
     operation: CAPTenantOperation | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ShowDuplicate:
+    """An older tenant has the data: this one runs no Job."""
+
+    older: CAPTenant
+
+
 Decision: TypeAlias = (
-    Rest | Refuse | Prepare | AwaitVersion | AwaitOperation | Record | ShowFailure | ShowReady | Start | Release
+    Rest
+    | Refuse
+    | Prepare
+    | AwaitVersion
+    | AwaitOperation
+    | Record
+    | ShowFailure
+    | ShowReady
+    | Start
+    | Release
+    | ShowDuplicate
 )
 
 
@@ -201,8 +223,12 @@ def decide(seen: TenantSnapshot) -> Decision:
             return Prepare(lacking, _first_version(seen))
     if (active := newest(each for each in seen.operations if retries.is_under_way(each))) is not None:
         return AwaitOperation(active)
+    older = duplicates.oldest(tenant, seen.duplicates)
     if is_deleted:
-        return _deprovision(seen)
+        uses_data = older is tenant and duplicates.heir(tenant, seen.duplicates) is None
+        return _deprovision(seen) if uses_data else Release()
+    if older is not tenant:
+        return ShowDuplicate(older)
     if not tenant.status.current_version:
         return _bring_to_version(seen, Operation.PROVISIONING)
     wanted = _wanted_version(seen)
@@ -436,6 +462,21 @@ def status_of(tenant: CAPTenant, phase: Phase, message: str, now: datetime) -> T
 def under_way(tenant: CAPTenant, operation: CAPTenantOperation, now: datetime) -> TenantStatus:
     """The status while an operation is under way."""
     return status_of(tenant, UNDER_WAY[operation.spec.operation], waiting_message(operation), now)
+
+
+def duplicate(tenant: CAPTenant, older: CAPTenant, now: datetime) -> TenantStatus:
+    """The status of a tenant whose data an older one has. Its versions stay: it may take over."""
+    return status_of(tenant, DUPLICATE, duplicate_message(tenant, older), now)
+
+
+def duplicate_message(tenant: CAPTenant, older: CAPTenant) -> str:
+    """The message of a tenant whose data an older one has."""
+    key = tenant.key
+    return (
+        f"{older.ref} is older, and has the tenant id {tenant.spec.tenant_id} of the same provider, so no Job runs for "
+        f"{tenant.ref}: its deletion leaves the data alone. Delete it with: "
+        f"kubectl delete cat {key.name} -n {key.namespace}"
+    )
 
 
 def recorded(

@@ -12,7 +12,8 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import REFUSED, AlreadyExists
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import Condition
-from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap import duplicates, names, preparation, retries
+from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.status import READY, condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput, Operation, TenantStatus
 from stellwerk.operators.cap.operation.jobs import NoTenantOperation
@@ -92,6 +93,8 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 return await self._start(seen, start)
             case plan.Release(operation):
                 return await self._release(tenant, operation)
+            case plan.ShowDuplicate(older):
+                return self._show_duplicate(tenant, older)
 
     def report(self, tenant: CAPTenant, failure: ReconcileError) -> TenantStatus:
         """The failure as the message of Ready; state and versions stay as they are."""
@@ -111,6 +114,11 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             versions=caches.versions.store.by(BY_APPLICATION, str(application)),
             hidden_versions=caches.hidden_versions(application),
             operations=caches.operations.store.by(BY_OWNER, tenant.metadata.uid),
+            duplicates=duplicates.of_tenant(
+                tenant,
+                caches.tenants.store.by(BY_SPEC_ID, *duplicates.by_tenant_id(tenant)),
+                caches.applications.store.get,
+            ),
         )
 
     async def _prepare(self, tenant: CAPTenant, lacking: JsonObject, version: str) -> Answer:
@@ -177,6 +185,13 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         if (shown.reason, shown.message) != (phase.reason, conditions.truncated(message)):
             notices = [_event(phase, message, Severity.WARNING), *notices]
         return answer.with_events(*notices)
+
+    def _show_duplicate(self, tenant: CAPTenant, older: CAPTenant) -> Answer:
+        message = plan.duplicate_message(tenant, older)
+        answer = Next.done(plan.duplicate(tenant, older, self.clock.now())).without_event()
+        if _ready_of(tenant).message == conditions.truncated(message):
+            return answer
+        return answer.with_events(_event(plan.DUPLICATE, message, Severity.WARNING))
 
     async def _show_ready(self, seen: TenantSnapshot) -> Answer:
         notices = await self._keep_routes(seen)

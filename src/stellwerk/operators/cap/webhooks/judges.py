@@ -17,14 +17,17 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import JsonPatch, add, remove
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata
+from stellwerk.operators.cap import duplicates
 from stellwerk.operators.cap.application import inline_domains
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.webhooks import rules, version
+from stellwerk.operators.cap.webhooks.former import has_changed
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.serving.webhook import Admission, Allowed, Decide, Decision, Denied, Judge, Patched, Webhook
 
@@ -95,7 +98,9 @@ class Judges:
         """May this tenant be created, changed or deleted?"""
         old, new = admission.old, admission.new
         if old is not None and new is not None:
-            return _decision(rules.problem_of_changed_tenant(old, new))
+            problem = rules.problem_of_changed_tenant(old, new)
+            is_same = old.spec.tenant_id == new.spec.tenant_id
+            return _decision(problem or ("" if is_same else self._duplicate(new)))
         subject, former = new or old, admission.corrected
         if subject is None:
             return Allowed()
@@ -103,8 +108,15 @@ class Judges:
             return Denied(problem)
         application = await self._application(admission.key.namespace, subject.spec.cap_application_instance)
         if new is not None:
-            return _decision(rules.problem_of_new_tenant(new, application))
+            problem = rules.problem_of_new_tenant(new, application)
+            is_same = former is not None and not has_changed(former, "tenantId", new.spec.tenant_id)
+            return _decision(problem or ("" if is_same else self._duplicate(new)))
         return _decision(rules.problem_of_deleted_tenant(subject, application))
+
+    def _duplicate(self, tenant: CAPTenant) -> str:
+        """Why a tenant id is refused. Two tenants at the same moment are found by their controller."""
+        others = self.tenants.store.by(BY_SPEC_ID, *duplicates.by_tenant_id(tenant))
+        return rules.problem_of_duplicate_tenant(tenant, others, self.applications.store.get)
 
     async def output(self, admission: Admission[CAPTenantOutput]) -> Decision:
         """May this output be created or changed?"""

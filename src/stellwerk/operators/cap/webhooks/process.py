@@ -9,6 +9,8 @@ from pathlib import Path
 from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
+from stellwerk.operators.cap import duplicates
+from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -58,10 +60,12 @@ def install(
     allowed_headers: Collection[str] = (),
 ) -> AdmissionServer:
     """Serve the webhooks at an address with a certificate."""
+    tenants = manager.informer(CAPTenant, required=True)
+    tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
     judges = Judges(
         client=manager.client,
         applications=manager.informer(CAPApplication, required=True),
-        tenants=manager.informer(CAPTenant, required=True),
+        tenants=tenants,
         domains=manager.informer(Domain, required=True),
         cluster_domains=manager.informer(ClusterDomain, required=True),
         derives_tenant_jobs=derives_tenant_jobs,

@@ -14,9 +14,10 @@ from cryptography import x509
 
 from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.model import UNREADABLE, JsonObject
-from stellwerk.operators.cap import names
+from stellwerk.operators.cap import duplicates, names
 from stellwerk.operators.cap.domain import dns
 from stellwerk.operators.cap.domain.naming import AnyDomain
+from stellwerk.operators.cap.duplicates import FindApplication
 from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainSpec
@@ -86,6 +87,21 @@ def problem_of_new_tenant(tenant: CAPTenant, application: CAPApplication | None)
     if application is not None:
         return ""
     return f"no valid CAPApplication found for: {tenant.metadata.namespace}.{tenant.metadata.name}"
+
+
+def problem_of_duplicate_tenant(
+    tenant: CAPTenant, others: Iterable[CAPTenant], find_application: FindApplication
+) -> str:
+    """Why a tenant with a tenant id that is new to it is refused; empty where it is not. `others`: those with the id.
+
+    Jobs of both would act on the same data.
+    """
+    found = duplicates.of_tenant(tenant, others, find_application)
+    if not found:
+        return ""
+    key = f"{tenant.metadata.namespace}.{tenant.metadata.name}"
+    ends = ", and is being deleted: wait until it is gone" if found[0].metadata.is_terminating else ""
+    return f"{found[0].ref} has the tenantId {tenant.spec.tenant_id} of {key}, of the same provider{ends}"
 
 
 def problem_of_changed_tenant(old: CAPTenant | JsonObject, new: CAPTenant) -> str:

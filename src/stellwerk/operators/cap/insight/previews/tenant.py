@@ -15,10 +15,11 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
-from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap import duplicates, names, preparation, retries
 from stellwerk.operators.cap.hashed_objects import ORIGINAL, is_written, owner_of
 from stellwerk.operators.cap.insight.previews import surroundings
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome, Surroundings
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
 from stellwerk.operators.cap.operation.jobs import NoTenantOperation
 from stellwerk.operators.cap.tenant import networking, plan
@@ -32,6 +33,9 @@ async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
     namespace = subject.metadata.namespace
     found = await surroundings.around(client, namespace, subject.spec.cap_application_instance)
     operations = await surroundings.listed(client, CAPTenantOperation, namespace)
+    tenants = await surroundings.listed(client, CAPTenant, namespace)
+    applications = await surroundings.listed(client, CAPApplication, namespace)
+    known = {each.key: each for each in applications}
     owned = [each for each in operations if each.metadata.is_controlled_by(subject.metadata)]
     seen = TenantSnapshot(
         tenant=subject,
@@ -39,6 +43,7 @@ async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
         versions=found.versions,
         hidden_versions=found.hidden_versions,
         operations=owned,
+        duplicates=duplicates.of_tenant(subject, tenants, known.get),
     )
     decision = plan.decide(seen)
     if isinstance(decision, plan.Prepare):
@@ -61,6 +66,8 @@ async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
 async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision: plan.Decision) -> None:
     tenant = seen.tenant
     match decision:
+        case plan.ShowDuplicate(older):
+            outcome.warnings.append(plan.duplicate_message(tenant, older))
         case plan.Refuse(message) | plan.AwaitVersion(message):
             outcome.warnings.append(message)
         case plan.AwaitOperation(operation):
