@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from tests.cluster.apply.object_sets import CONFIG_MAPS, Place, R, annotated
+from tests.cluster.apply.object_sets import CONFIG_MAPS, Place, R, annotated, joined
 from tests.cluster.apply.sets import CONFIG, SECRET
 
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import unstructured
+from stellwerk.testing.eventually import eventually
 
 NEWER = CONFIG.replace('A: "1"', 'A: "9"')
 
@@ -240,3 +243,82 @@ async def test_a_secret_that_somebody_changed_is_reverted_unread_when_it_is_due(
     kept.passes(3601)
     await kept.rolled_out(SECRET)
     assert (await place.body("Secret", "secret")).at("data", "password") == "aHVudGVyMg=="
+
+
+# ---- what the API server has set by itself
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+spec:
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec: {containers: [{name: a, image: example.com/a:1}]}
+"""
+STATEFUL_SET = DEPLOYMENT.replace("Deployment", "StatefulSet").replace(
+    "spec:\n  sel", "spec:\n  serviceName: shop\n  sel"
+)
+
+
+@pytest.mark.parametrize("policy", ["ssa-override", "ssa-merge", "replace"])
+@pytest.mark.parametrize(
+    ("kind", "manifest", "strategy"),
+    [
+        ("Deployment", DEPLOYMENT, "strategy: {type: Recreate}"),
+        ("Deployment", DEPLOYMENT, "strategy: {type: Recreate, rollingUpdate: null}"),
+        ("StatefulSet", STATEFUL_SET, "updateStrategy: {type: OnDelete}"),
+        ("DaemonSet", DEPLOYMENT.replace("Deployment", "DaemonSet"), "updateStrategy: {type: OnDelete}"),
+    ],
+)
+async def test_a_default_of_the_server_does_not_hinder_another_strategy(
+    place: Place, policy: str, kind: str, manifest: str, strategy: str
+) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(annotated(manifest, update_policy=policy))
+    changed = manifest.replace("spec:\n  s", f"spec:\n  {strategy}\n  s", 1)
+    await kept.rolled_out(annotated(changed, update_policy=policy))
+    found = await place.body(kind, "shop")
+    word, _, rest = strategy.partition(":")
+    kind_of_strategy = "Recreate" if "Recreate" in rest else "OnDelete"
+    assert found.at("spec", word, "type") == kind_of_strategy
+    if kind != "DaemonSet":
+        assert found.at("spec", word, "rollingUpdate") is None
+    place.audit.mark()
+    await kept.rolled_out(annotated(changed, update_policy=policy))
+    assert not [asked for asked in place.asked() if asked.startswith(("patch", "update"))]
+
+
+AGGREGATED = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: NAMESPACE-all, labels: {version: one}}
+aggregationRule: {clusterRoleSelectors: [{matchLabels: {all: NAMESPACE}}]}
+rules: []
+"""
+PART = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: NAMESPACE-part, labels: {all: NAMESPACE}}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+"""
+
+
+@pytest.mark.parametrize("policy", ["ssa-override", "ssa-merge", "replace"])
+async def test_the_rules_of_an_aggregated_role_belong_to_the_control_plane(place: Place, policy: str) -> None:
+    kept, name = place.new_set(), f"{place.namespace}-all"
+    await kept.rolled_out(joined(annotated(AGGREGATED, update_policy=policy), PART))
+
+    async def rules() -> bool:
+        return bool((await place.body("ClusterRole", name, namespace="")).at("rules"))
+
+    await eventually(rules, describe="rules that the control plane has collected")
+    changed = annotated(AGGREGATED.replace("one", "two"), update_policy=policy)
+    progress = await kept.rolled_out(joined(changed, PART))
+    assert await rules()
+    assert not progress.drifted
+    found = json.loads(place.kubectl("get", "clusterrole", name, "-o", "json", "--show-managed-fields"))
+    assert found["metadata"]["labels"]["version"] == "two"
+    owners = {entry["manager"] for entry in found["metadata"]["managedFields"] if "f:rules" in entry["fieldsV1"]}
+    assert owners == {"clusterrole-aggregation-controller"}

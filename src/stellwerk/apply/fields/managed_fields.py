@@ -27,7 +27,14 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.kube.types.object_meta import FieldManager
 
 CONTROL_PLANE = frozenset(
-    {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "cloud-controller-manager", "kubelet"}
+    {
+        "cloud-controller-manager",
+        "clusterrole-aggregation-controller",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kubelet",
+    }
 )
 
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -101,6 +108,14 @@ def reclaimed(entries: JsonValue | Sequence[JsonValue], ours: str, claims: Claim
             first, second = (taken, mine) if mine is None or _is_ours(who, ours) else (mine, taken)
             mine = _joined(first, second, ours)
     return kept if mine is None else [mine, *kept]
+
+
+def with_owned(entries: Sequence[JsonObject], ours: str, fields: JsonObject) -> list[JsonObject]:
+    """managedFields with these fields in our own apply entry as well: an apply that does not name them removes them."""
+    return [
+        _joined(entry, {"fieldsV1": fields}, ours) if _is_ours(msgspec.convert(entry, FieldManager), ours) else entry
+        for entry in entries
+    ]
 
 
 def _divided(

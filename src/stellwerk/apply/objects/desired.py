@@ -193,7 +193,18 @@ def _normalised(body: JsonObject) -> JsonObject:
     assert isinstance(metadata, dict)  # _complaints has seen to it
     kept: JsonObject = {key: value for key, value in metadata.items() if key not in SERVER_OWNED and value is not None}
     lean: JsonObject = {**json_edit.without(body, "status"), "metadata": kept}
+    if is_aggregated(lean):
+        return json_edit.without(lean, "rules")
     return _folded(lean) if lean["kind"] == "Secret" and lean["apiVersion"] == "v1" else lean
+
+
+def is_aggregated(body: JsonObject) -> bool:
+    """Whether the rules of a ClusterRole belong to the control plane, which replaces what a manifest has there.
+
+    A write of them takes the rights away from every subject of the role until the control plane writes them again.
+    """
+    is_role = body.get("kind") == "ClusterRole" and str(body.get("apiVersion")).startswith("rbac.authorization.k8s.io/")
+    return is_role and body.get("aggregationRule") is not None
 
 
 def _folded(secret: JsonObject) -> JsonObject:

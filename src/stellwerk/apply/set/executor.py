@@ -19,10 +19,10 @@ from http import HTTPStatus
 
 from stellwerk.apply.errors import Obstacle, WriteFailure
 from stellwerk.apply.failures import failure_of
-from stellwerk.apply.fields import managed_fields
+from stellwerk.apply.fields import defaulted_unions, managed_fields
 from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects import json_edit
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.apply.objects.desired import Address, Desired, is_aggregated
 from stellwerk.apply.set import server_warnings
 from stellwerk.apply.set.model.confirmation import Confirmation, Live, confirm, live_view
 from stellwerk.apply.set.model.desired_set import is_definition
@@ -163,7 +163,7 @@ class Executor:
     async def _update(self, action: Update) -> ActionResult:
         if action.marks_only:
             answer = await self._mark(action)
-        elif action.update is UpdatePolicy.REPLACE:
+        elif action.update is UpdatePolicy.REPLACE and not is_aggregated(action.desired.body):
             answer = await self._replace(action)
         else:
             answer = await self._override(action)
@@ -173,7 +173,14 @@ class Executor:
         version = action.resource_version
         if action.claimed:
             version = await self._take_over(action, action.uid, version)
-        answer = await self._force(action.desired, action.uid, version)
+        try:
+            answer = await self._force(action.desired, action.uid, version)
+        except Invalid as error:
+            if not (defaulted := defaulted_unions.hindering(action.desired, error)):
+                raise
+            version = await self._take_over(action, action.uid, version, defaulted)
+            desired = replaced(action.desired, body=defaulted_unions.without_null(action.desired))
+            answer = await self._force(desired, action.uid, version)
         return await self._recorded(action, answer) if action.update is UpdatePolicy.SSA_OVERRIDE else answer
 
     async def _recorded(self, action: Create | Update, answer: Live) -> Live:
@@ -216,8 +223,11 @@ class Executor:
             body = json_edit.with_value(body, finalizers, "metadata", "finalizers")
         return await self.client.update(live_view(action.address.resource), body, field_manager=self.field_manager)
 
-    async def _take_over(self, action: Create | Update, uid: str, version: str) -> str:
-        """Fold the fields that we claim into our own entry. Returns the resourceVersion after that.
+    async def _take_over(
+        self, action: Create | Update, uid: str, version: str, defaulted: JsonObject | None = None
+    ) -> str:
+        """Fold the fields that we claim, and those that the server has set by default, into our own entry. Returns the
+        resourceVersion after that.
 
         Caches do not keep field lists, so they are read here, and nothing else with them. Until the apply that has to
         follow, nothing else shows that fields have to go: the object loses its digest, so that it is written even if
@@ -230,9 +240,12 @@ class Executor:
             raise _NotAsSeen
         claims = action.update.claims(self.field_manager, self.reclaims)
         entries = dig(found, "metadata", "managedFields")
+        owned = managed_fields.reclaimed(entries, self.field_manager, claims)
+        if defaulted is not None:
+            owned = managed_fields.with_owned(owned, self.field_manager, defaulted)
         operations = [
             test("/metadata/uid", uid),
-            replace("/metadata/managedFields", [*managed_fields.reclaimed(entries, self.field_manager, claims)]),
+            replace("/metadata/managedFields", [*owned]),
             replace("/metadata/resourceVersion", version),
         ]
         digest = ("metadata", "annotations", self.owner.digest_key)
