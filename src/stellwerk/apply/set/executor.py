@@ -26,7 +26,7 @@ from stellwerk.apply.objects.desired import Address, Desired, is_aggregated
 from stellwerk.apply.set import server_warnings
 from stellwerk.apply.set.model.confirmation import Confirmation, Live, confirm, live_view
 from stellwerk.apply.set.model.desired_set import is_definition
-from stellwerk.apply.set.model.owner import Ownership
+from stellwerk.apply.set.model.owner import Ownership, Standing
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.actions import Action, Create, LookUp, Remove, RemoveFinalizer, Update
 from stellwerk.kube.client.client import Client, Deletion
@@ -302,10 +302,11 @@ class Executor:
         return ActionResult(action, found)
 
     async def _is_witnessed(self, address: Address) -> bool:
-        """Whether the object exists. An identity without rights must not keep a set for ever that it never wrote."""
+        """Whether an object of ours exists. An identity without rights must not keep a set that it never wrote."""
         assert self.witness is not None
         key = address.key
-        return await self.witness.find(metadata_of(address.resource), key.name, key.namespace) is not None
+        found = await self.witness.find(metadata_of(address.resource), key.name, key.namespace)
+        return found is not None and self.owner.standing(found.metadata) is Standing.OURS
 
     async def _is_there(self, address: Address) -> bool:
         key = address.key
