@@ -31,7 +31,8 @@ def test_the_namespaces_of_ingress_gateways_reach_the_domains() -> None:
         (" , ", NO_NAMESPACE),
         (" ", NO_NAMESPACE),
         ("a," * MAX_VALUE_CHARACTERS, NO_NAMESPACE),
-        ("", ()),
+        ("", ("istio-system", "istio-ingress")),
+        ("*", ("*",)),
     ],
 )
 def test_a_mistake_in_the_namespaces_of_ingress_gateways_does_not_allow_all(text: str, names: tuple[str, ...]) -> None:
@@ -39,6 +40,14 @@ def test_a_mistake_in_the_namespaces_of_ingress_gateways_does_not_allow_all(text
     assert found.settings.ingress_namespaces == names
     shown = "; ".join(map(str, found.rejections))
     assert ("counts as <none>: expected" in shown) is (names == NO_NAMESPACE)
+
+
+@pytest.mark.req("R-912")
+def test_only_issuers_that_an_administrator_names_reach_the_domains() -> None:
+    assert TABLE.from_environment({}).settings.of_domains("cap-system").certificate_issuers == ()
+    found = TABLE.from_environment({"CERTIFICATE_ISSUERS": "ClusterIssuer/letsencrypt, AWSIssuer.example.com/pca"})
+    named = ("ClusterIssuer/letsencrypt", "AWSIssuer.example.com/pca")
+    assert found.settings.of_domains("cap-system").certificate_issuers == named
 
 
 def test_a_flag_without_the_name_of_a_namespace_is_refused() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from stellwerk.kube.types import duration
+from stellwerk.operators.cap.domain import ingress
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings
 from stellwerk.operators.cap.variables import ALLOWED_ROUTE_HEADERS, POD_NAMESPACE, switch, variable
 from stellwerk.runtime.settings import parsers
@@ -27,7 +28,8 @@ class Settings:
     cert_manager: CertManager = CertManager.GARDENER
     dns_manager: DnsManager = DnsManager.GARDENER
     dns_target: str = ""
-    ingress_namespaces: tuple[str, ...] = ()
+    ingress_namespaces: tuple[str, ...] = ingress.NAMESPACES
+    certificate_issuers: tuple[str, ...] = ()
     max_concurrent_reconciles_cap_application: int = 1
     max_concurrent_reconciles_cap_application_version: int = 3
     max_concurrent_reconciles_cap_tenant: int = 10
@@ -53,6 +55,7 @@ class Settings:
             dns_manager=self.dns_manager,
             dns_target=self.dns_target,
             ingress_namespaces=self.ingress_namespaces,
+            certificate_issuers=self.certificate_issuers,
         )
 
 
@@ -70,6 +73,12 @@ def _namespaces(text: str) -> tuple[str, ...]:
     # What is no name is the name of no namespace: a mistake must not allow all of them.
     if not (found := tuple(dict.fromkeys(re.findall(r"[^\s,]+", text)))):
         raise ValueError("expected names of namespaces")
+    return found
+
+
+def _issuers(text: str) -> tuple[str, ...]:
+    if not (found := tuple(dict.fromkeys(re.findall(r"[^\s,]+", text)))):
+        raise ValueError("expected issuers such as ClusterIssuer/letsencrypt")
     return found
 
 
@@ -111,11 +120,18 @@ TABLE = SettingsTable(
             variable(
                 "ingress_namespaces",
                 "Namespaces in which pods of ingress gateways count, and certificates are written, separated by commas "
-                "or blanks. Absent or empty: all but those of the system. A text without a name allows none.",
+                "or blanks. `*`: all but those of the system. A text without a name allows none.",
                 _namespaces,
                 ",".join,
             ),
             of_unreadable=NO_NAMESPACE,
+        ),
+        variable(
+            "certificate_issuers",
+            "Issuers of cert-manager that a Domain may name besides the ClusterIssuer cluster-ca, separated by commas "
+            "or blanks, such as `ClusterIssuer/letsencrypt`, or `Kind.group/name`. `*`: all.",
+            _issuers,
+            ",".join,
         ),
         _workers("cap_application", "CAPApplications"),
         _workers("cap_application_version", "CAPApplicationVersions"),

@@ -7,7 +7,7 @@ import sys
 
 from stellwerk.delivery.rendering import add_renderer
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import controllers
+from stellwerk.operators.cap.domain import controllers, ingress
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.runtime.process import process
@@ -23,7 +23,7 @@ def main(port: str, namespace: str) -> None:
         renderer = add_renderer(parts, settings)
         controllers.install(
             parts.manager,
-            DomainSettings(namespace=namespace),
+            DomainSettings(namespace=namespace, ingress_namespaces=(ingress.ALL,)),
             renderer=renderer,
             counts=CapMetrics(parts.manager.metrics, detailed=False),
             recorder=parts.recorder,

@@ -9,7 +9,7 @@ from typing import Any
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import controllers
+from stellwerk.operators.cap.domain import controllers, ingress
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.render.worker.renderer import Renderer
@@ -42,7 +42,7 @@ class RunningDomains(OperatorHarness):
         manager.add_server("renderer", Closing(renderer.close))
         self._domains = controllers.install(
             manager,
-            DomainSettings(namespace=self.namespace, **settings),
+            DomainSettings(namespace=self.namespace, **{"ingress_namespaces": (ingress.ALL,), **settings}),
             renderer=renderer,
             counts=CapMetrics(manager.metrics, detailed=False),
             recorder=self.recorder,

@@ -156,7 +156,10 @@ async def test_given_a_referenced_domain_is_deleted_then_it_stays_with_its_objec
 async def test_given_cert_manager_then_the_certificate_is_next_to_the_gateway_and_another_issuer_changes_it_in_place(
     given: Given, then: Then, running: RunningDomains
 ) -> None:
-    await running.start(cert_manager=CertManager.CERT_MANAGER, dns_manager=DnsManager.KUBERNETES)
+    issuers = ("Issuer/first", "Issuer/second")
+    await running.start(
+        cert_manager=CertManager.CERT_MANAGER, dns_manager=DnsManager.KUBERNETES, certificate_issuers=issuers
+    )
     issuer: JsonObject = {"issuerRef": {"name": "first", "kind": "Issuer", "group": "cert-manager.io"}}
     domain = await given.a_domain("cm.example.com", dnsMode="Wildcard", certConfig={"certManager": issuer})
     await given.patched(domain, {"metadata": {"annotations": {names.COMMON_NAME_ANNOTATION: "cm.example.com"}}})
@@ -176,6 +179,48 @@ async def test_given_cert_manager_then_the_certificate_is_next_to_the_gateway_an
     await then.becomes(domain, "Error", "ProcessingError", "no such issuer")
     await given.issued(domain)
     await then.becomes(domain, "Ready", "Ready")
+    assert await then.objects(domain, DnsEntry.resource) == []
+
+
+@pytest.mark.req("R-912")
+async def test_a_tenants_pod_with_the_gateways_labels_gets_no_key_and_stops_no_domain_of_others(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await given.a_gateway_pod(given.namespace, "decoy")
+    await running.start(ingress_namespaces=(given.ingress,))
+    domain = await given.a_domain("keys.example.com", dnsMode="Wildcard")
+    await given.is_ready(domain)
+    (certificate,) = await then.objects(domain, GardenerCertificate.resource)
+    assert certificate.at("spec", "secretRef", "namespace") == given.ingress
+    await running.stop()
+    await running.start(ingress_namespaces=("istio-system",))
+    alone = await given.a_domain("alone.example.com", name="alone")
+    await then.becomes(alone, "Error", "ProcessingError", "not allowed for ingress gateways (allowed: istio-system)")
+    assert await then.objects(alone, GardenerCertificate.resource) == []
+
+
+@pytest.mark.req("R-912")
+async def test_an_issuer_that_no_administrator_named_issues_nothing_for_a_domain(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start(cert_manager=CertManager.CERT_MANAGER, dns_manager=DnsManager.KUBERNETES)
+    reference: JsonObject = {"name": "internal", "kind": "ClusterIssuer"}
+    domain = await given.a_domain("issuer.example.com", certConfig={"certManager": {"issuerRef": reference}})
+    await then.becomes(domain, "Error", "ProcessingError", "add ClusterIssuer/internal to CERTIFICATE_ISSUERS")
+    assert await then.objects(domain, CertManagerCertificate.resource) == []
+    await given.changed(domain, certConfig=None)
+    await then.the(domain, CertManagerCertificate.resource, lambda obj: obj.at("spec", "issuerRef") is not None)
+
+
+@pytest.mark.req("R-913")
+async def test_a_template_whose_rendered_name_belongs_to_another_domain_makes_no_entry(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    name = '{{ printf "victim.%s" (trimPrefix "mine." .domain) }}'
+    templates: list[JsonValue] = [{"name": name, "target": "{{ .dnsTarget }}"}]
+    domain = await given.a_domain("mine.example.com", dnsMode="Custom", dnsTemplates=templates)
+    await then.becomes(domain, "Error", "ProcessingError", "makes 'victim.example.com', which is neither")
     assert await then.objects(domain, DnsEntry.resource) == []
 
 
@@ -206,7 +251,7 @@ async def test_given_templates_with_subdomains_then_each_has_an_entry_while_it_i
     await running.start()
     templates: list[JsonValue] = [
         {"name": "{{.subDomain}}.{{.domain}}", "target": "{{.dnsTarget}}"},
-        {"name": 'fixed-{{ .domain | replace "." "-" }}.example.com', "target": "x.{{.dnsTarget}}"},
+        {"name": 'fixed-{{ .domain | replace "." "-" }}.{{ .domain }}', "target": "x.{{.dnsTarget}}"},
     ]
     domain = await given.a_domain("dns.example.com", dnsMode="Custom", dnsTemplates=templates)
     application = await given.an_application(domain)
@@ -214,7 +259,7 @@ async def test_given_templates_with_subdomains_then_each_has_an_entry_while_it_i
     entries = await then.count(domain, DnsEntry.resource, 3)
     fixed, one, two = sorted(entries, key=lambda entry: str(entry.at("spec", "dnsName")))
     assert values([fixed, one, two], "spec", "dnsName") == [
-        "fixed-dns-example-com.example.com",
+        "fixed-dns-example-com.dns.example.com",
         "one.dns.example.com",
         "two.dns.example.com",
     ]

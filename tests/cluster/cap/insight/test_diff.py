@@ -198,7 +198,8 @@ async def test_a_domain_shows_its_objects_or_what_keeps_it_from_having_any(
     shop: Shop, stellwerk: Stellwerk, has_target: bool
 ) -> None:
     label = f"gateway-of-{shop.namespace}"
-    pod = {"metadata": {"name": "gateway", "namespace": shop.namespace, "labels": {"istio": label}}}
+    pod = {"metadata": {"name": label, "namespace": "istio-system", "labels": {"istio": label}}}
+    await shop.client.apply(Namespace, {"metadata": {"name": "istio-system"}})
     await shop.client.create(Pod, {**pod, "spec": {"containers": [{"name": "main", "image": "gateway:1"}]}})  # type: ignore[dict-item]
     host = f"{shop.namespace}.example.com"
     spec = {"domain": host, "ingressSelector": {"istio": label}, "tlsMode": "Simple", "dnsMode": "Wildcard"}
@@ -231,6 +232,7 @@ async def test_a_domain_shows_what_the_settings_of_the_running_operator_make_of_
     variables = [
         {"name": "DNS_MANAGER", "value": "kubernetes"},
         {"name": "DNS_TARGET", "value": "lb.example.com"},
+        {"name": "INGRESS_NAMESPACES", "value": shop.namespace},
     ]
     container = {"name": "main", "image": "stellwerk:1", "command": ["stellwerk", "run", "cap"], "env": variables}
     labels = {"app": "cap"}

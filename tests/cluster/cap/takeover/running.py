@@ -11,6 +11,7 @@ from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.cap import controllers, names
 from stellwerk.operators.cap.controllers import ApplicationControllers
 from stellwerk.operators.cap.domain import controllers as domain_controllers
+from stellwerk.operators.cap.domain import ingress
 from stellwerk.operators.cap.domain.plan import DomainSettings
 from stellwerk.operators.cap.installation import NAMESPACE
 from stellwerk.operators.cap.metrics import CapMetrics
@@ -45,7 +46,7 @@ class WholeOperator(OperatorHarness):
         counts = CapMetrics(manager.metrics, detailed=False)
         self._domains = domain_controllers.install(
             manager,
-            DomainSettings(namespace=NAMESPACE, dns_target=self.dns_target),
+            DomainSettings(namespace=NAMESPACE, dns_target=self.dns_target, ingress_namespaces=(ingress.ALL,)),
             renderer=renderer,
             counts=counts,
             recorder=self.recorder,

@@ -46,7 +46,7 @@ def test_a_mode_decides_which_records_there_are() -> None:
 
 
 def test_a_template_with_the_subdomain_in_its_name_makes_a_record_for_each_one() -> None:
-    templates = custom(("{{.subDomain}}.x", "a"), ("fixed.x", "{{.subDomain}}"))
+    templates = custom(("{{.subDomain}}.app.example.com", "a"), (f"fixed.{HOST}", "{{.subDomain}}"))
     owner, assigned = (
         domain(dns_mode="Custom", dns_templates=templates),
         dns.subdomains(HOST, [reference("a", "s", "one")]),
@@ -59,14 +59,12 @@ def test_a_template_with_the_subdomain_in_its_name_makes_a_record_for_each_one()
         for row in texts.rows
     ]
     assert dns.custom_records(owner, assigned, executed) == (
-        DnsRecord("one.x", "a", "uid-a"),
-        DnsRecord("fixed.x", "x"),
+        DnsRecord(f"one.{HOST}", "a", "uid-a"),
+        DnsRecord(f"fixed.{HOST}", "x"),
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "target"), [("not a name", "lb"), ("a" * 254, "lb"), ("fine", ""), ("fine", "x" * 254)]
-)
+@pytest.mark.parametrize(("name", "target"), [("not a name", "lb"), ("a" * 254, "lb"), (HOST, ""), (HOST, "x" * 254)])
 def test_a_text_that_is_no_record_is_refused_and_its_template_named(name: str, target: str) -> None:
     owner = domain(dns_mode="Custom", dns_templates=custom(("a", "b")))
     row = {"dnsTemplates[0].name": name, "dnsTemplates[0].target": target}
@@ -74,8 +72,50 @@ def test_a_text_that_is_no_record_is_refused_and_its_template_named(name: str, t
         dns.custom_records(owner, NOBODY, [row])
 
 
+@pytest.mark.req("R-913")
+@pytest.mark.parametrize(
+    ("name", "is_of_the_domain"),
+    [
+        (HOST, True),
+        (f"*.{HOST}", True),
+        (f"a.b.{HOST}", True),
+        (f"xn--bcher-kva.{HOST}", True),
+        ("victim.example.com", False),
+        ("*.example.com", False),
+        ("example.com", False),
+        ("com", False),
+        (f"evil{HOST}", False),
+        (f"{HOST}.evil.example.com", False),
+        (f"*.*.{HOST}", False),
+        (f"a.*.{HOST}", False),
+        (f"{HOST}.", False),
+        (f"a..{HOST}", False),
+        (f".{HOST}", False),
+        (f"A.{HOST.upper()}", False),
+        (f"b\u00fccher.{HOST}", False),
+        (f"a\u3002{HOST}", False),
+        (f"evil.com\x00.{HOST}", False),
+        (f"evil.com/.{HOST}", False),
+        (f"evil.com\n.{HOST}", False),
+        (f"a.{HOST}\n", False),
+    ],
+)
+def test_a_record_is_the_domain_or_below_it_by_its_labels_before_and_after_rendering(
+    name: str, is_of_the_domain: bool
+) -> None:
+    owner = domain(dns_mode="Custom", dns_templates=custom((name, "lb")))
+    row = {"dnsTemplates[0].name": name, "dnsTemplates[0].target": "lb"}
+    if is_of_the_domain:
+        assert dns.custom_records(owner, NOBODY, [row]) == (DnsRecord(name, "lb"),)
+        assert dns.problem_of_templates(owner) == ""
+        return
+    with pytest.raises(DomainProblem, match=r"spec.dnsTemplates\[0\] makes"):
+        dns.custom_records(owner, NOBODY, [row])
+    assert dns.problem_of_templates(owner).startswith("spec.dnsTemplates[0] makes")
+
+
 def test_two_templates_must_not_lead_one_name_to_two_targets() -> None:
-    owner = domain(dns_mode="Custom", dns_templates=custom(("a", "b"), ("a", "c")))
+    owner = domain(dns_mode="Custom", dns_templates=custom((HOST, "b"), (HOST, "c")))
     texts = dns.texts(owner, "lb", ())
     assert texts is not None
     with pytest.raises(DomainProblem, match="different targets"):
@@ -83,11 +123,13 @@ def test_two_templates_must_not_lead_one_name_to_two_targets() -> None:
 
 
 def test_two_templates_may_lead_one_name_to_one_target_and_the_first_record_counts() -> None:
-    owner = domain(dns_mode="Custom", dns_templates=custom(("{{.subDomain}}.x", "lb"), ("one.x", "lb")))
+    owner = domain(
+        dns_mode="Custom", dns_templates=custom(("{{.subDomain}}.app.example.com", "lb"), (f"one.{HOST}", "lb"))
+    )
     assigned = dns.subdomains(HOST, [reference("a", "shop", "one")])
     labels = ("dnsTemplates[0].name", "dnsTemplates[0].target", "dnsTemplates[1].name", "dnsTemplates[1].target")
-    row = dict(zip(labels, ("one.x", "lb", "one.x", "lb"), strict=True))
-    assert dns.custom_records(owner, assigned, [row, row]) == (DnsRecord("one.x", "lb", "uid-a"),)
+    row = dict(zip(labels, (f"one.{HOST}", "lb", f"one.{HOST}", "lb"), strict=True))
+    assert dns.custom_records(owner, assigned, [row, row]) == (DnsRecord(f"one.{HOST}", "lb", "uid-a"),)
 
 
 @pytest.mark.parametrize("host", ["a..b", "-a.example.com", "example.com.", "a" * 254])
@@ -112,7 +154,8 @@ def test_templates_and_records_are_bounded_before_the_work() -> None:
     [
         ("{{.subDomain}}.{{ .domain }}", "{{.dnsTarget}}", ""),
         ("*.{{.domain}}", "lb.example.com", ""),
-        ("fixed.example.com", "{{.dnsTarget}}", ""),
+        ("fixed.app.example.com", "{{.dnsTarget}}", ""),
+        ("fixed.example.com", "lb", "spec.dnsTemplates[0] makes 'fixed.example.com', which is neither"),
         ('{{ .subDomain | trunc 3 }}.{{ printf "x.%s" .domain }}', '{{ "}}" }}', ""),
         ("{{if .subDomain}}{{.other}}{{end}}", "{{.dnsTarget}}", ""),
         ("{{.subDomain}.{{.domain", "lb", "spec.dnsTemplates[0].name has {{ without }}"),

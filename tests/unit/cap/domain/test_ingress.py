@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.cap.domain.given import domain
+from tests.unit.cap.domain.given import SETTINGS, domain
 
 from stellwerk.api.core import ObjectReference, Service, ServiceSpec
 from stellwerk.api.discovery import SERVICE_NAME_LABEL, Endpoint, EndpointSlice
@@ -13,6 +13,7 @@ from stellwerk.operators.cap.domain import ingress
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 
 NAMES = "dns.gardener.cloud/dnsnames"
+ANYWHERE = (ingress.ALL,)
 
 
 def pod(namespace: str = "istio-system", name: str = "gateway") -> PartialObjectMetadata:
@@ -42,20 +43,34 @@ def test_a_selector_that_is_none_is_refused(labels: dict[str, str]) -> None:
 
 
 def test_the_pods_must_be_in_one_namespace() -> None:
-    assert ingress.namespace(domain(), [pod(), pod(name="second")], ()) == "istio-system"
+    assert ingress.namespace(domain(), [pod(), pod(name="second")], ANYWHERE) == "istio-system"
     with pytest.raises(IngressProblem, match=r"no matching ingress gateway pods found .* Domain\.shop"):
-        ingress.namespace(domain(), [], ())
+        ingress.namespace(domain(), [], ANYWHERE)
     with pytest.raises(IngressProblem, match="more than one matching ingress gateway namespace found"):
-        ingress.namespace(domain(), [pod(), pod("other")], ())
+        ingress.namespace(domain(), [pod(), pod("other")], ANYWHERE)
 
 
 @pytest.mark.req("R-506")
 @pytest.mark.parametrize("system", ["kube-system", "kube-public", "kube-node-lease"])
 def test_pods_in_a_namespace_of_the_system_lead_no_certificate_there(system: str) -> None:
     with pytest.raises(IngressProblem, match=rf"its pods are in namespace {system}, which is not allowed"):
-        ingress.namespace(domain(), [pod(system)], ())
-    assert ingress.namespace(domain(), [pod(system), pod()], ()) == "istio-system"
+        ingress.namespace(domain(), [pod(system)], ANYWHERE)
+    assert ingress.namespace(domain(), [pod(system), pod()], ANYWHERE) == "istio-system"
     assert ingress.namespace(domain(), [pod(system), pod()], (system,)) == system
+    assert ingress.is_allowed(system, (ingress.ALL, system))
+
+
+@pytest.mark.req("R-912")
+def test_a_pod_of_a_tenant_with_the_labels_of_the_gateway_neither_gets_keys_nor_stops_the_domains_of_others() -> None:
+    allowed = SETTINGS.ingress_namespaces
+    decoys = [pod("evil"), pod("shop")]
+    assert ingress.namespace(domain(), [*decoys, pod()], allowed) == "istio-system"
+    with pytest.raises(IngressProblem) as refused:
+        ingress.namespace(domain(), decoys, allowed)
+    shown = str(refused.value)
+    assert "its pods are in namespace evil, shop, which is not allowed" in shown
+    assert "(allowed: istio-system, istio-ingress)" in shown
+    assert "INGRESS_NAMESPACES (the chart's controller.ingressNamespaces)" in shown
 
 
 @pytest.mark.req("R-506")

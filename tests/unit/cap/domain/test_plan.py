@@ -36,7 +36,7 @@ from stellwerk.operators.cap.domain.plan import (
 )
 from stellwerk.operators.cap.domain.readiness import Progress
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
-from stellwerk.operators.cap.kinds.domain import CertificateConfig, Domain, DomainStatus
+from stellwerk.operators.cap.kinds.domain import CertificateConfig, CertManagerConfig, Domain, DomainStatus, IssuerRef
 
 CREDENTIAL = resources.credential(domain(), "gardener", "cap-system", "istio-system")
 KEY = ObjectKey("shop", "primary--one-x7k2p")
@@ -123,6 +123,22 @@ def test_of_two_domains_with_one_secret_the_younger_gets_no_certificate_and_lose
         "istio-system/shop--primary--one-gardener: create one of the two under another name",
     )
     assert plan.plan(world(old, namesakes=(young,))).problems == ()
+
+
+@pytest.mark.req("R-912")
+def test_a_domain_whose_issuer_is_refused_gets_no_certificate_and_loses_none() -> None:
+    named = CertificateConfig(cert_manager=CertManagerConfig(issuer_ref=IssuerRef(name="a", kind="ClusterIssuer")))
+    owner = domain(cert_config=named)
+    by_cert_manager = replace(SETTINGS, cert_manager=CertManager.CERT_MANAGER)
+    credential = resources.credential(owner, "cert-manager.io", "cap-system", "istio-system")
+    issued = live(owner, resources.cert_manager_certificate(owner, credential))
+    found = plan.plan(world(owner, issued, settings=by_cert_manager))
+    assert {each.address.resource for each in found.resources} == {Gateway.resource}
+    assert found.obsolete == ()
+    (problem,) = found.problems
+    assert "add ClusterIssuer/a to CERTIFICATE_ISSUERS (the chart's controller.certificateIssuers)" in problem
+    allowed = replace(by_cert_manager, certificate_issuers=("ClusterIssuer/a",))
+    assert plan.plan(world(owner, settings=allowed)).problems == ()
 
 
 def test_former_dns_entries_are_those_of_applications_of_the_domain_and_of_tenants() -> None:

@@ -88,6 +88,42 @@ def test_a_certificate_of_cert_manager_has_the_hash_of_name_and_issuer(
     assert dig(made.desired.body, "spec", "commonName") == "cn"
 
 
+@pytest.mark.req("R-912")
+@pytest.mark.parametrize(
+    ("reference", "allowed", "is_usable"),
+    [
+        (None, (), True),
+        (IssuerRef(name="cluster-ca", kind="ClusterIssuer"), (), True),
+        (IssuerRef(name="cluster-ca", kind="ClusterIssuer", group="cert-manager.io"), (), True),
+        (IssuerRef(name="cluster-ca"), (), False),
+        (IssuerRef(name="cluster-ca", kind="ClusterIssuer", group="example.com"), (), False),
+        (IssuerRef(name="public", kind="ClusterIssuer"), (), False),
+        (IssuerRef(name="public", kind="ClusterIssuer"), ("ClusterIssuer/public",), True),
+        (IssuerRef(name="public", kind="Issuer"), ("ClusterIssuer/public",), False),
+        (IssuerRef(name="public"), ("Issuer/public",), True),
+        (IssuerRef(name="pca", kind="AWSIssuer", group="example.com"), ("AWSIssuer/pca",), False),
+        (IssuerRef(name="pca", kind="AWSIssuer", group="example.com"), ("AWSIssuer.example.com/pca",), True),
+        (IssuerRef(name="any", kind="Any", group="any"), ("*",), True),
+    ],
+)
+def test_a_domain_uses_the_issuers_that_an_administrator_names(
+    reference: IssuerRef | None, allowed: tuple[str, ...], is_usable: bool
+) -> None:
+    config = CertificateConfig(cert_manager=CertManagerConfig(issuer_ref=reference)) if reference else None
+    assert resources.may_use(domain(cert_config=config), "istio-system", allowed) is is_usable
+    assert resources.may_use(cluster_domain(cert_config=config), "istio-system", allowed)
+
+
+@pytest.mark.req("R-912")
+def test_an_issuer_of_the_domains_own_namespace_needs_no_administrator() -> None:
+    def using(kind: str) -> CertificateConfig:
+        return CertificateConfig(cert_manager=CertManagerConfig(issuer_ref=IssuerRef(name="own", kind=kind)))
+
+    assert resources.may_use(domain(cert_config=using("Issuer")), "shop", ())
+    assert not resources.may_use(domain(cert_config=using("Issuer")), "istio-system", ())
+    assert not resources.may_use(domain(cert_config=using("ClusterIssuer")), "shop", ())
+
+
 def test_a_name_that_is_cut_at_a_dash_is_one_that_kubernetes_accepts() -> None:
     long = domain(meta={"name": f"{'a' * 56}-b"})
     credential = resources.credential(long, "cert-manager.io", "cap-system", "istio-system")

@@ -188,6 +188,15 @@ def test_dns_templates_are_looked_at_where_they_are_new_or_another() -> None:
     assert rules.problem_of_domain(bad, labelled, []) == ""
 
 
+@pytest.mark.req("R-913")
+def test_another_host_is_refused_while_templates_make_names_of_the_former_one() -> None:
+    fixed = custom("a.example.com")
+    elsewhere = msgspec.structs.replace(fixed, spec=msgspec.structs.replace(fixed.spec, domain="example.org"))
+    assert rules.problem_of_domain(None, fixed, []) == ""
+    problem = rules.problem_of_domain(fixed, elsewhere, [])
+    assert "makes 'a.example.com', which is neither example.org nor below it" in problem
+
+
 def test_a_host_belongs_to_one_domain_of_both_kinds() -> None:
     domain = msgspec.convert(body("a", NAMESPACE), Domain)
     cluster_wide = msgspec.convert(body("a"), ClusterDomain)

@@ -64,8 +64,17 @@ CONTROLLER = _process(
         "ingressNamespaces",
         "",
         TEXT,
-        "Namespaces of ingress gateways, separated by commas or blanks. Empty: all but those of the system.",
+        "Namespaces of ingress gateways, separated by commas or blanks. Empty: istio-system and istio-ingress. "
+        "*: all but those of the system.",
         field="ingress_namespaces",
+    ),
+    Value(
+        "certificateIssuers",
+        "",
+        TEXT,
+        "Issuers of cert-manager that a Domain may name besides the ClusterIssuer cluster-ca, separated by commas or "
+        "blanks, such as ClusterIssuer/letsencrypt. *: all.",
+        field="certificate_issuers",
     ),
     Value(
         "detailedOperationalMetrics",

@@ -2,6 +2,7 @@
 
 reasons       reasons of conditions and Events
 errors        what prevents a domain from becoming Ready
+hosts         whose a host is                                               pure
 naming        names, owner ids and labels of a domain's objects                 pure
 resources     the objects as they should be, with their hashes                  pure
 dns           DNS names, from modes and templates                               pure

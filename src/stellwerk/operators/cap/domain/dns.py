@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stellwerk.apply.objects import name_validation
-from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain import hosts, naming
 from stellwerk.operators.cap.domain.errors import DomainProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.reasons import DomainEvent
@@ -109,7 +109,7 @@ def custom_records(
             texts_of_row = rows[subdomain]
             uid = assigned.owners[subdomain].metadata.uid if is_expanded else ""
             record = DnsRecord(texts_of_row[_label(number, "name")], texts_of_row[_label(number, "target")], uid)
-            _check(record, number)
+            _check(record, number, domain)
             if found.setdefault(record.name, record).target != record.target:  # whose subdomain it is changes nothing
                 raise DomainProblem(
                     f"spec.dnsTemplates make {record.name} with different targets: make the names differ"
@@ -135,7 +135,7 @@ def problem_of_templates(domain: AnyDomain) -> str:
             record = DnsRecord(
                 domain.spec.domain if name is None else name, _SAMPLE_TARGET if target is None else target
             )
-            _check(record, number)
+            _check(record, number, domain)
     except DomainProblem as problem:
         return str(problem)
     return ""
@@ -166,11 +166,21 @@ def _check_count(count: int, domain: AnyDomain) -> None:
         )
 
 
-def _check(record: DnsRecord, number: int) -> None:
-    """Raise DomainProblem where the record of a template is no DNS name or has no target."""
+def _check(record: DnsRecord, number: int, domain: AnyDomain) -> None:
+    """Raise DomainProblem where the record of a template is no DNS name, is not of the domain or has no target.
+
+    Names without the domain's own at the end belong to others, and the operator's rights would write them.
+    """
     made = f"spec.dnsTemplates[{number}] makes"
-    if len(record.name) > LONGEST_NAME or not name_validation.is_subdomain(record.name.removeprefix("*.")):
+    name = record.name.removeprefix("*.")
+    if len(record.name) > LONGEST_NAME or not name_validation.is_subdomain(name):
         raise DomainProblem(f"{made} {_shown(record.name)}, which is not a DNS name")
+    host = domain.spec.domain
+    if not hosts.is_within(name, host):
+        raise DomainProblem(
+            f"{made} {_shown(record.name)}, which is neither {host} nor below it: end the name with .{{{{.domain}}}}, "
+            "or create a Domain with that host"
+        )
     if not 0 < len(record.target) <= LONGEST_NAME:
         raise DomainProblem(f"{made} the target {_shown(record.target)}: it must have 1 to {LONGEST_NAME} characters")
 

@@ -15,6 +15,10 @@ from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.bounds import MOST_LABELS
 from stellwerk.operators.cap.kinds.domain import DomainState
 
+NAMESPACES = ("istio-system", "istio-ingress")
+"""Where ingress gateways are unless the settings name other namespaces: where Istio's own guides install them."""
+ALL = "*"
+"""In the settings: all namespaces but those of the system."""
 GRACE_SECONDS = 60.0
 """How long a Ready domain stays Ready without the pods of its ingress gateway, or without its DNS target."""
 
@@ -47,19 +51,20 @@ def selector_text(domain: AnyDomain) -> str:
 def namespace(domain: AnyDomain, pods: Iterable[HasMetadata], allowed: Collection[str]) -> str:
     """The namespace of the gateway's pods. Raises IngressProblem unless there is exactly one.
 
-    The selector decides where certificates and CA Secrets are written, with rights that its author may lack: pods count
-    only in the `allowed` namespaces; where none is named, in all but those of the system.
+    The selector decides where certificates and CA Secrets are written, with rights that its author may lack, and users
+    may give their own pod the labels of a gateway: pods count only in the `allowed` namespaces.
     """
     selected = {pod.metadata.namespace for pod in pods}
-    namespaces = {each for each in selected if (each in allowed if allowed else each not in SYSTEM_NAMESPACES)}
+    namespaces = {each for each in selected if is_allowed(each, allowed)}
     if not selected:
         why = f"no matching ingress gateway pods found matching selector from {naming.owner_id(domain)}"
         raise _problem(domain, why)
     if not namespaces:
         raise _problem(
             domain,
-            f"its pods are in namespace {', '.join(sorted(selected)[:5])}, which is not allowed for ingress gateways: "
-            "correct spec.ingressSelector, or have an administrator name the namespace in INGRESS_NAMESPACES",
+            f"its pods are in namespace {', '.join(sorted(selected)[:5])}, which is not allowed for ingress gateways "
+            f"(allowed: {', '.join(allowed)}): correct spec.ingressSelector, or have an administrator name the "
+            "namespace in INGRESS_NAMESPACES (the chart's controller.ingressNamespaces)",
         )
     if len(namespaces) > 1:
         raise _problem(
@@ -68,6 +73,11 @@ def namespace(domain: AnyDomain, pods: Iterable[HasMetadata], allowed: Collectio
             f"{naming.owner_id(domain)}: {', '.join(sorted(namespaces)[:5])}",
         )
     return namespaces.pop()
+
+
+def is_allowed(namespace: str, allowed: Collection[str]) -> bool:
+    """Whether pods in a namespace may be an ingress gateway."""
+    return namespace in allowed or (ALL in allowed and namespace not in SYSTEM_NAMESPACES)
 
 
 def grace_left(domain: AnyDomain, missing_seconds: float) -> float:

@@ -26,7 +26,7 @@ from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import naming, readiness, resources
+from stellwerk.operators.cap.domain import ingress, naming, readiness, resources
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainReason
@@ -71,8 +71,10 @@ class DomainSettings:
     dns_manager: DnsManager = DnsManager.GARDENER
     dns_target: str = ""
     """The DNS target of domains that set none; empty: that of the load balancer."""
-    ingress_namespaces: tuple[str, ...] = ()
-    """Where ingress gateways may be; empty: in all namespaces but those of the system."""
+    ingress_namespaces: tuple[str, ...] = ingress.NAMESPACES
+    """Where ingress gateways may be."""
+    certificate_issuers: tuple[str, ...] = ()
+    """The issuers of cert-manager that a Domain may name besides the default one, as of `resources.may_use`."""
 
     @property
     def certificate_kind(self) -> Resource:
@@ -252,7 +254,9 @@ def plan(world: World) -> DomainPlan:
             f"{credential}: create one of the two under another name"
         )
     else:
-        if served(settings.certificate_kind):
+        if refused := _refused_issuer(world):
+            problems.append(refused)
+        elif served(settings.certificate_kind):
             wanted.append(_certificate(world, credential))
         wanted += resources.ca_secrets(domain, credential)
     is_issued = _is_issued(world, wanted)
@@ -384,6 +388,21 @@ def _older(world: World) -> AnyDomain | None:
     return None if oldest is domain else oldest
 
 
+def _refused_issuer(world: World) -> str:
+    """Why the domain may not use the issuer that it names; empty where it may."""
+    domain, settings = world.snapshot.domain, world.settings
+    if settings.cert_manager is not CertManager.CERT_MANAGER:
+        return ""
+    if resources.may_use(domain, world.ingress_namespace, settings.certificate_issuers):
+        return ""
+    issuer = resources.issuer_text(domain)
+    return (
+        f"spec.certConfig.certManager.issuerRef of {domain.ref} is {issuer}, which Domains of namespace "
+        f"{domain.metadata.namespace} may not use: leave it out, or have an administrator add {issuer} to "
+        "CERTIFICATE_ISSUERS (the chart's controller.certificateIssuers)"
+    )
+
+
 def _certificate(world: World, credential: ObjectKey) -> DomainResource:
     domain = world.snapshot.domain
     if world.settings.cert_manager is CertManager.CERT_MANAGER:
@@ -421,7 +440,8 @@ def _obsolete(world: World, wanted: Iterable[DomainResource], *, is_issued: bool
     kept = {resource.address for resource in wanted}
     home = _home(world)
     unknown: set[Resource] = set()
-    if _older(world) is not None:  # with a certificate its Secret would go, and that is in use
+    # With a certificate its Secret would go, and that is in use.
+    if _older(world) is not None or _refused_issuer(world):
         unknown |= _WITHOUT_OWNER
     if world.records is None or world.snapshot.hidden:
         unknown.add(DnsEntry.resource)

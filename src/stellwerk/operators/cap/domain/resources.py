@@ -7,7 +7,7 @@ object as an annotation: an object of the original that carries the same hash is
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from stellwerk.api import cert_manager
@@ -27,6 +27,10 @@ from stellwerk.operators.cap.names import go_json, sha1, sha256
 
 DEFAULT_ISSUER = cert_manager.IssuerReference(name="cluster-ca", kind="ClusterIssuer")
 """The issuer of cert-manager's certificates where the domain names none."""
+DEFAULT_KIND = "Issuer"
+"""The kind of an issuer that names none; set by cert-manager."""
+ANY_ISSUER = "*"
+"""In the settings: every issuer."""
 CA_KEY = "ca.crt"
 
 _TTL_SECONDS = 600
@@ -162,6 +166,27 @@ def dns_entry(domain: AnyDomain, key: ObjectKey, record: DnsRecord) -> DomainRes
         labels={names.DNS_NAME_HASH_LABEL: sha1(record.name)},
         annotations={names.DNS_CLASS_ANNOTATION: "garden"},
     )
+
+
+def issuer_text(domain: AnyDomain) -> str:
+    """The issuer of a domain as the settings name it: `ClusterIssuer/letsencrypt`, or `Kind.group/name`."""
+    issuer = _issuer(domain)
+    group = f".{issuer.group}" if issuer.group not in ("", CertManagerCertificate.resource.group) else ""
+    return f"{issuer.kind or DEFAULT_KIND}{group}/{issuer.name}"
+
+
+def may_use(domain: AnyDomain, ingress_namespace: str, allowed: Collection[str]) -> bool:
+    """Whether a domain may have certificates of the issuer that it names.
+
+    The Certificate is in the namespace of the ingress gateway, where a user of a Domain may not create any: so the
+    issuer is the default one, one of the `allowed`, or one in the Domain's own namespace. `*` allows all. Who creates a
+    ClusterDomain is an administrator, and names any.
+    """
+    if not isinstance(domain, Domain) or ANY_ISSUER in allowed:
+        return True
+    issuer = issuer_text(domain)
+    is_own = domain.metadata.namespace == ingress_namespace and issuer.startswith(f"{DEFAULT_KIND}/")
+    return is_own or issuer in allowed or issuer == f"{DEFAULT_ISSUER.kind}/{DEFAULT_ISSUER.name}"
 
 
 def _issuer(domain: AnyDomain) -> cert_manager.IssuerReference:

@@ -166,7 +166,7 @@ def problem_of_domain(old: AnyDomain | None, domain: AnyDomain, others: Iterable
             x509.load_pem_x509_certificates(pem.encode())
         except (ValueError, UnicodeEncodeError):
             return "spec.certConfig.additionalCACertificate must be certificates in PEM"
-    if former is None or _templates(former) != _templates(domain.spec):
+    if is_new_host or former is None or _templates(former) != _templates(domain.spec):
         return dns.problem_of_templates(domain)
     return ""
 
