@@ -49,7 +49,7 @@ class MemoryBudget:
     """The claims under way, and how many bytes they may be together."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
+        self.most_bytes = most_bytes
         self._claims: set[Claim] = set()
 
     @property
@@ -79,7 +79,7 @@ class MemoryBudget:
     def make_room(self) -> None:
         """End the largest claim if all that go on are too many."""
         going_on = [claim for claim in self._claims if not claim.gave_way]
-        if sum(claim.bytes for claim in going_on) <= self._most:
+        if sum(claim.bytes for claim in going_on) <= self.most_bytes:
             return
         largest = max((claim for claim in going_on if claim.may_give_way), key=lambda claim: claim.bytes, default=None)
         if largest is not None:

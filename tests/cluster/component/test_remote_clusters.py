@@ -361,7 +361,7 @@ async def test_a_cluster_that_is_gone_for_an_hour_loses_nothing_and_holds_up_nob
     assert await remote.find(metadata_of(ConfigMap), "two", then.namespace) is not None
 
 
-PAGE_BYTES = 3 << 20
+PAGE_BYTES = 1 << 20
 
 
 def endless_page(objects: int = 8) -> bytes:

@@ -129,7 +129,8 @@ class Reads(Calls):
                 if not claim.gave_way:
                     raise
                 about = f"list {view_of(target).resource.group_resource}"
-                raise AnswerTooLarge(f"cannot {about}: the list was the largest of too many at once") from error
+                why = f"all answers of such servers take more than {budget.most_bytes >> 20} MiB of memory at once"
+                raise AnswerTooLarge(f"cannot {about}: {why}, and this list is the largest") from error
 
     async def _list(self, target: Target[T], namespace: str, chosen: ListSelection, claim: Claim | None) -> Listing[T]:
         try:
