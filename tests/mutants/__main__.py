@@ -29,6 +29,7 @@ _COPIED = (
     "docs",
     "CHANGELOG.md",
     "pyproject.toml",
+    "requirements.lock",
     "Makefile",
     "README.md",
 )
