@@ -15,7 +15,7 @@ from cryptography import x509
 from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.model import UNREADABLE, JsonObject
 from stellwerk.operators.cap import duplicates, names
-from stellwerk.operators.cap.domain import dns
+from stellwerk.operators.cap.domain import dns, hosts
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.duplicates import FindApplication
 from stellwerk.operators.cap.kinds import bounds
@@ -158,7 +158,7 @@ def problem_of_domain(old: AnyDomain | None, domain: AnyDomain, others: Iterable
         return problem
     former = old.spec if old is not None else None
     is_new_host = former is None or former.domain != domain.spec.domain
-    if is_new_host and (problem := _taken_host(domain, others)):
+    if is_new_host and (problem := hosts.problem_of_suffix(domain) or _taken_host(domain, others)):
         return problem
     pem = _authority(domain.spec)
     if pem and (former is None or _authority(former) != pem):
