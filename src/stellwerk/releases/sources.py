@@ -1,12 +1,17 @@
 """What a person names on the command line, as the objects of a release.
 
-A folder with Chart.yaml is a chart, any other folder a kustomization, a file is manifests as they are. The objects of
-all sources are one set, in the order in which they were named.
+A folder with Chart.yaml is a chart, any other folder a kustomization, and a file is a folder with this file alone:
+values reach every source. The objects of all sources are one set, in the order in which they were named.
+
+A kustomization may list folders and files outside of its own folder. They are read with it, at their places below the
+first folder that holds all of them, as in an artifact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +45,8 @@ class ReleaseSource:
     path: Path
     files: Files
     generator: Generator
+    folder: str = ""
+    """Of the source among the files."""
 
 
 def read(paths: Sequence[Path]) -> list[ReleaseSource]:
@@ -49,16 +56,56 @@ def read(paths: Sequence[Path]) -> list[ReleaseSource]:
 
 def _read(path: Path) -> ReleaseSource:
     if path == local_files.STDIN:
-        return ReleaseSource(path, Files.of({"stdin.yaml": local_files.content(path)}), "manifests")
+        return ReleaseSource(path, Files.of({"stdin.yaml": local_files.content(path)}), "kustomize")
     if path.is_dir():
-        files = local_files.read(path)
-        if not len(files):
-            raise ReleaseSourceUnusable(f"the folder {path} is empty")
-        return ReleaseSource(path, files, "auto")
+        return _folder(path)
     if not path.is_file():
         raise ReleaseSourceUnusable(f"there is no file or folder {path}")
-    name = path.name if path.suffix in (".yaml", ".yml", ".json") else f"{path.name}.yaml"
-    return ReleaseSource(path, Files.of({name: path.read_bytes()}), "manifests")
+    shown = path.name.lstrip(".")  # a hidden file would be no resource
+    name = shown if path.suffix in (".yaml", ".yml") else f"{shown}.yaml"
+    return ReleaseSource(path, Files.of({name: path.read_bytes()}), "kustomize")
+
+
+_LISTS = ("kustomization.yaml", "kustomization.yml", "Kustomization", ".component-config.yaml")
+_ABOVE = re.compile(rb"(?:\.\./)+[^\s\"',\[\]{}#]+")
+"""A path that leads out of a folder. Such a file may be a template, so that it is not read as YAML."""
+
+
+def _folder(path: Path) -> ReleaseSource:
+    files = local_files.read(path)
+    if not len(files):
+        raise ReleaseSourceUnusable(f"the folder {path} is empty")
+    own = path.resolve()
+    read: dict[Path, Mapping[str, bytes]] = {own: files}
+    waiting = [] if "Chart.yaml" in files else [own]
+    while waiting:
+        folder = waiting.pop()
+        for place in _outside(folder, read[folder]):
+            if any(place.is_relative_to(known) for known in read):
+                continue
+            if place.is_dir():
+                read[place] = local_files.read(place)
+                waiting.append(place)
+            elif place.is_file():
+                read[place.parent] = {**read.get(place.parent, {}), place.name: place.read_bytes()}
+    if len(read) == 1:
+        return ReleaseSource(path, files, "auto")
+    root = Path(os.path.commonpath(read))
+    found = {
+        str((folder / name).relative_to(root)): text for folder, held in read.items() for name, text in held.items()
+    }
+    return ReleaseSource(path, Files.of(found), "auto", str(own.relative_to(root)))
+
+
+def _outside(folder: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
+    """The places outside of a folder that its kustomizations list."""
+    for name, content in files.items():
+        file = folder / name
+        if file.name in _LISTS:
+            for entry in _ABOVE.findall(content):
+                place = (file.parent / os.fsdecode(entry)).resolve()
+                if not place.is_relative_to(folder) and not folder.is_relative_to(place):
+                    yield place
 
 
 def layers(paths: Sequence[Path]) -> list[Layer]:
@@ -100,7 +147,9 @@ async def rendered(
 
 
 def _origin(source: ReleaseSource, origin: str) -> str:
-    return f"{source.path}/{origin}" if source.path.is_dir() and origin else str(source.path)
+    if not source.path.is_dir() or not origin:
+        return str(source.path)
+    return os.path.normpath(source.path / os.path.relpath(origin, source.folder or "."))
 
 
 def _request(
@@ -109,6 +158,7 @@ def _request(
     return RenderRequest(
         delete_hooks=delete_hooks,
         files=source.files,
+        path=source.folder,
         generator=source.generator,
         prefix=RECONCILER,
         release=RenderedAs(release.key.name, release.key.namespace, RECONCILER, release.revision),
