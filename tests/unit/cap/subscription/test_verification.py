@@ -6,10 +6,11 @@ import asyncio
 import threading
 
 import pytest
+from joserfc.jwk import RSAKey
 from tests.unit.cap.subscription.issuer import DOMAIN, HOST, NOW, document, rsa, token
 
 from stellwerk.operators.cap.subscription.callers import tokens, verification
-from stellwerk.operators.cap.subscription.callers.tokens import ShareUsedUp
+from stellwerk.operators.cap.subscription.callers.tokens import ShareUsedUp, TokenRefused
 from stellwerk.operators.cap.subscription.callers.verification import Verifier
 
 GOOD = token()
@@ -48,3 +49,25 @@ async def test_tokens_of_one_namespace_leave_places_for_those_of_another_at_the_
     assert claims.issuer == HOST
     outcomes = await asyncio.gather(*flood, return_exceptions=True)
     assert sum(isinstance(each, ShareUsedUp) for each in outcomes) == 1_000 - verification.PLACES // 2
+
+
+@pytest.mark.req("R-921", "R-703")
+async def test_a_good_signature_is_verified_once_for_one_set_of_keys_and_its_times_always() -> None:
+    verifier = Verifier()
+    await verifier.claims(GOOD, HEADER, KEYS, NOW, peer="one", share="home")
+    again = asyncio.create_task(verifier.claims(GOOD, HEADER, KEYS, NOW, peer="one", share="home"))
+    await asyncio.sleep(0)
+    assert again.done(), "it waits for no thread"
+    with pytest.raises(TokenRefused, match="ended"):
+        await verifier.claims(GOOD, HEADER, KEYS, NOW + 7_200, peer="one", share="home")
+    others = tokens.keys_of(document(RSAKey.generate_key(2048, {"kid": "one"}, private=True)))
+    with pytest.raises(TokenRefused, match="signature"):
+        await verifier.claims(GOOD, HEADER, others, NOW, peer="one", share="home")
+
+
+@pytest.mark.req("R-921")
+async def test_a_signature_that_is_not_good_is_not_remembered() -> None:
+    verifier = Verifier()
+    for _ in range(2):
+        with pytest.raises(TokenRefused, match="signature"):
+            await verifier.claims(GOOD[:-8] + "AAAAAAAA", HEADER, KEYS, NOW, peer="one", share="home")

@@ -260,8 +260,18 @@ _registry = _Registry(algorithms=list(_KEY_TYPES), strict_check_header=False)
 
 def claims_of(token: str, header: TokenHeader, keys: Iterable[IssuerKey], now: float) -> Claims:
     """The content of a token that one of the keys has signed and that is valid now. Raises TokenRefused."""
+    verify(token, header, keys)
+    return content_of(token, header, now)
+
+
+def verify(token: str, header: TokenHeader, keys: Iterable[IssuerKey]) -> None:
+    """Raises TokenRefused if none of the keys has signed a token."""
     if not any(_has_signed(token, header, key) for key in fitting(header, keys)):
         raise TokenRefused("its signature is not good")
+
+
+def content_of(token: str, header: TokenHeader, now: float) -> Claims:
+    """The content of a token whose signature is good, if it is valid now. Raises TokenRefused."""
     content = _object(token.split(".")[1], MOST_TOKEN_BYTES)
     expires, begins, issued = (_seconds(content, name) for name in ("exp", "nbf", "iat"))
     if expires is None:
