@@ -27,7 +27,8 @@ _MISTYPED_FIELD = re.compile(
 )
 """Server-side apply compares with the schema before validation does. What follows these words quotes the value."""
 _IMMUTABLE = re.compile(
-    r"field is immutable|may not be changed once|Forbidden: updates to \w+ spec for fields other than"
+    r"\bimmutable\b|may not (?:be changed|change)\b|cannot change roleRef|updates to \w+ are forbidden|"
+    r"Forbidden: updates to \w+ spec for fields other than"
 )
 _RESTORE = "restore the former value, or have the object recreated by update-policy: recreate"
 _ATTEMPTED = re.compile(r"^cannot \w+ [^:]+: ")

@@ -237,3 +237,55 @@ async def test_what_is_no_refusal_is_raised(ground: Ground) -> None:
         with pytest.raises(LostLeadership):
             await ground.set_of({}, client).apply([one])
     assert await ground.find(one.address) is None
+
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "before", "after"),
+    [
+        (
+            f"apiVersion: {RBAC}/v1\nkind: RoleBinding\nmetadata: {{name: rb}}\n"
+            f"roleRef: {{apiGroup: {RBAC}, kind: Role, name: r1}}\n",
+            "r1",
+            "r2",
+        ),
+        (
+            f"apiVersion: {RBAC}/v1\nkind: ClusterRoleBinding\nmetadata: {{name: NAMESPACE-rb}}\n"
+            f"roleRef: {{apiGroup: {RBAC}, kind: ClusterRole, name: r1}}\n",
+            "r1",
+            "r2",
+        ),
+        (
+            "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NAMESPACE-pc}\nvalue: 10\n",
+            "value: 10",
+            "value: 20",
+        ),
+        (
+            "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: NAMESPACE-pv}\n"
+            "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /a}}\n",
+            "/a",
+            "/b",
+        ),
+        (
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: pvc}\n"
+            "spec: {storageClassName: absent, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n",
+            "ReadWriteOnce",
+            "ReadWriteMany",
+        ),
+        (
+            "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NAMESPACE-sc}\n"
+            "provisioner: example.com/a\n",
+            "com/a",
+            "com/b",
+        ),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\nimmutable: true\ndata: {a: b}\n", "a: b", "a: c"),
+    ],
+)
+async def test_a_change_that_the_api_server_never_takes_comes_with_the_way_out(
+    ground: Ground, manifest: str, before: str, after: str
+) -> None:
+    await ground.keep(await ground.wanted(manifest))
+    found = await failure(ground, await ground.wanted(manifest.replace(before, after)))
+    assert "restore the former value, or have the object recreated by update-policy: recreate" in str(found)
