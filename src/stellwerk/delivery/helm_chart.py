@@ -331,6 +331,7 @@ def _described_option(spec: ProcessSpec, value: Value, row: Setting[Any], defaul
         "default": default,
         "file": value.file,
         "detected": [{"api": api, "value": text} for api, text in value.detected],
+        "derived": {"with": value.derived[0], "word": value.derived[1]} if value.derived[0] else {},
         "common": shared.value.path if shared else "",
         "isOpposite": shared is not None and shared.is_opposite,
     }

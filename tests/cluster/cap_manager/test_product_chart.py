@@ -9,13 +9,15 @@ import pytest
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.apps import Deployment
+from stellwerk.api.core import Secret
 from stellwerk.api.gardener import DnsEntry
-from stellwerk.api.istio import Gateway
+from stellwerk.api.istio import Gateway, VirtualService
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap_manager.api import OWNER_ID
+from stellwerk.testing.eventually import eventually
 from tests.cluster.cap_manager.conftest import Running
 from tests.cluster.cap_manager.scene import LABELS, NAME, Scene
 
@@ -58,6 +60,19 @@ async def container(scene: Scene, name: str) -> JsonObject:
     return first
 
 
+async def value_of_gateway(scene: Scene, server: str) -> str:
+    """The value that the VirtualService adds, which is that of the Secret."""
+    secret = await scene.client.get(Secret, f"{server}-gateway", scene.namespace)
+    routes = (await scene.client.get(VirtualService, server, scene.namespace)).spec.http
+    (headers,) = [each.headers for each in routes]
+    assert headers is not None
+    assert headers.request is not None
+    added = headers.request.set["x-stellwerk-gateway"]
+    assert secret.text("current") == added
+    return added
+
+
+@pytest.mark.req("R-951")
 @pytest.mark.timeout(300)
 async def test_the_sample_of_the_original_is_installed_with_it_and_leaves_nothing(
     own: Running, scene: Scene, admin: Client, manager_cluster: LocalCluster
@@ -78,6 +93,17 @@ async def test_the_sample_of_the_original_is_installed_with_it_and_leaves_nothin
     entry = await admin.get(unstructured(DnsEntry.resource), server, scene.namespace)
     assert entry.at("spec", "targets") == ["x.ingress.example.com"]
     assert (await container(scene, server))["image"] == IMAGE
+    first = await value_of_gateway(scene, server)
+    assert "--gateway-secret=cap-operator-subscription-server-gateway" in str((await container(scene, server))["args"])
+    revision = found.status.revision
+    await scene.annotates(note="the chart is rendered again")
+
+    async def is_installed_again() -> bool:
+        status = (await scene.capoperator()).status
+        return status.revision > revision and status.state == "Ready"
+
+    await eventually(is_installed_again, within=60)
+    assert await value_of_gateway(scene, server) == first, "the value is kept"
     await scene.deletes()
     await scene.is_gone()
     for kind in (ClusterRole, ClusterRoleBinding, CustomResourceDefinition):

@@ -14,7 +14,7 @@ from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import RendererMissing
 from stellwerk.render.files import local_files
-from stellwerk.render.request.request import ClusterApis, ReleaseInfo, RenderRequest
+from stellwerk.render.request.request import ClusterApis, Lookup, ReleaseInfo, RenderRequest
 from stellwerk.render.worker.pool import Shares
 from stellwerk.render.worker.renderer import Renderer
 
@@ -32,9 +32,16 @@ class Chart:
         self._renderer = renderer
 
     async def render(
-        self, values: JsonObject, namespace: str = NAMESPACE, *, apis: Sequence[str] = (), release: str = "stellwerk"
+        self,
+        values: JsonObject,
+        namespace: str = NAMESPACE,
+        *,
+        apis: Sequence[str] = (),
+        release: str = "stellwerk",
+        lookup: Lookup | None = None,
     ) -> Objects:
-        """The objects of a release with an image and these values, by kind and name. `apis`: served ones."""
+        """The objects of a release with an image and these values, by kind and name. `apis`: served ones; `lookup`
+        answers for the cluster."""
         image: JsonObject = {"repository": "example.com/stellwerk"}
         request = RenderRequest(
             files=self._files,
@@ -43,7 +50,7 @@ class Chart:
             values={"image": image, **values},
             cluster=ClusterApis({"gitVersion": "v1.36.3"}, tuple(apis)),
         )
-        objects = (await self._renderer.render(request)).objects
+        objects = (await self._renderer.render(request, lookup)).objects
         return {(str(body["kind"]), str(dig(body, "metadata", "name"))): body for body in objects}
 
 

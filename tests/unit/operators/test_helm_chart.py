@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -19,6 +20,7 @@ from tests.unit.operators import helm_charts
 from tests.unit.operators.helm_charts import ALL, BTP, CAP, COMPONENT, MATRIX, NAMESPACE, Chart, Objects
 
 from stellwerk import __version__
+from stellwerk.apply.objects import json_edit
 from stellwerk.assembly import OPERATORS, PROCESSES
 from stellwerk.cli.local import chart as cli_chart
 from stellwerk.cli.local.chart import ChartChoice
@@ -26,6 +28,7 @@ from stellwerk.delivery import helm_chart
 from stellwerk.delivery.operator_spec import ProcessSpec
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.render.errors import RenderError
+from stellwerk.render.request.request import Missing, TemplateQuery
 from stellwerk.runtime.serving.health import HealthChecks
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.settings.table import from_go
@@ -511,9 +514,12 @@ ORIGINAL_VALUES = Path(__file__).parents[4] / "shared" / "fixtures" / "cap" / "m
 @pytest.mark.skipif(not ORIGINAL_VALUES.exists(), reason="the values of the original are not beside this checkout")
 async def test_the_values_file_of_the_original_gives_what_its_defaults_give(chart: Chart) -> None:
     original = yaml.safe_load(ORIGINAL_VALUES.read_text())
-    objects = await chart.render({"capOperator": {**original, **CAP}})
+    secret: JsonObject = {"value": "p" * 32}  # otherwise each rendering has its own
+    given = {**original, "subscriptionServer": {**original["subscriptionServer"], "gatewaySecret": secret}}
+    objects = await chart.render({"capOperator": {**given, **CAP}})
 
     domain = {name: original["subscriptionServer"][name] for name in ("domain", "dnsTarget", "certificateConfig")}
+    domain["gatewaySecret"] = secret
     webhook: JsonObject = {"replicas": original["webhook"]["replicas"]}  # our default is two
     assert objects == await chart.render({"capOperator": {**CAP, "subscriptionServer": domain, "webhook": webhook}})
 
@@ -561,9 +567,12 @@ async def test_the_header_with_a_client_certificate_is_the_gateways_and_its_auth
     objects = await chart.render({"capOperator": {**CAP, "subscriptionServer": server}})
 
     (route,) = dig_list(objects["VirtualService", SERVER], "spec", "http")
-    assert dig(route, "headers", "request", "set") == {"x-forwarded-client-cert": "%DOWNSTREAM_PEER_CERT%"}
     deployment = objects["Deployment", SERVER]
     own, _ = settings(PROCESSES["cap-server"], deployment)
+    assert dig(route, "headers", "request", "set") == {
+        "x-forwarded-client-cert": "%DOWNSTREAM_PEER_CERT%",
+        "x-stellwerk-gateway": proofs(objects["Secret", own.gateway_secret])["current"],
+    }
     assert (own.gateway_namespace, own.gateway_labels) == ("mesh", "app=gateway,istio=mine")
     (mounted,) = [each for each in dig_list(manager(deployment), "volumeMounts") if dig(each, "name") == "files"]
     assert own.sms_client_ca == f"{dig(mounted, 'mountPath')}/client-ca.crt"
@@ -575,6 +584,70 @@ async def test_the_header_with_a_client_certificate_is_the_gateways_and_its_auth
     assert own.sms_client_ca == ""
     (gateway,) = dig_list(objects["Gateway", SERVER], "spec", "servers")
     assert dig(gateway, "tls", "mode") == "SIMPLE"
+
+
+def proofs(secret: JsonObject) -> dict[str, str]:
+    """The values of the Secret of the gateway."""
+    data = dig(secret, "data")
+    assert isinstance(data, dict)
+    return {key: b64decode(str(value)).decode() for key, value in data.items()}
+
+
+@pytest.mark.req("R-951")
+async def test_the_value_of_the_gateway_is_made_once_kept_over_upgrades_and_changed_where_that_is_asked_for(
+    chart: Chart,
+) -> None:
+    live: dict[str, JsonObject] = {}
+
+    async def look_up(query: TemplateQuery) -> JsonValue | Missing:
+        return live.get(query.name, Missing.OBJECT)
+
+    async def upgraded(**value: JsonValue) -> tuple[dict[str, str], JsonValue]:
+        """What the Secret has after an upgrade with these values, and what the route adds."""
+        server: JsonObject = {**DOMAIN, "gatewaySecret": value}
+        objects = await chart.render({"capOperator": {**CAP, "subscriptionServer": server}}, lookup=look_up)
+        own, _ = settings(PROCESSES["cap-server"], objects["Deployment", SERVER])
+        secret = live[own.gateway_secret] = objects["Secret", own.gateway_secret]
+        (route,) = dig_list(objects["VirtualService", SERVER], "spec", "http")
+        return proofs(secret), dig(route, "headers", "request", "set", "x-stellwerk-gateway")
+
+    def ask(when: str) -> None:
+        name, secret = next(iter(live.items()))
+        live[name] = json_edit.with_annotations(secret, {"sme.sap.com/rotate": when})
+
+    first, added = await upgraded()
+    assert (len(first["current"]), first["former"], added) == (48, "", first["current"])
+    assert await upgraded() == (first, added), "an upgrade keeps it"
+    ask("monday")
+    second, added = await upgraded()
+    assert added == second["current"] != first["current"]
+    assert second["former"] == first["current"], "requests by the former route count meanwhile"
+    ask("monday")  # the annotation stays, as it is not the chart's
+    third, added = await upgraded()
+    assert (third["current"], third["former"]) == (second["current"], ""), "then the former value counts no more"
+    ask("tuesday")
+    fourth, _ = await upgraded()
+    assert fourth["current"] not in (first["current"], second["current"])
+
+    live.clear()
+    given = "g" * 40
+    assert (await upgraded(value=given)) == ({"current": given, "former": "", "rotated": ""}, given)
+    assert (await upgraded(value=given, name=""))[0]["current"] == given
+    live.clear()
+    assert (await upgraded(name="ours"))[0]["current"] != given
+    assert [*live] == ["ours"]
+    with pytest.raises(RenderError, match="gatewaySecret"):
+        await upgraded(value="short")
+
+
+@pytest.mark.req("R-951")
+async def test_without_a_domain_the_secret_of_the_gateway_is_yours(chart: Chart) -> None:
+    for name in ("", "ours"):
+        server: JsonObject = {"gatewaySecret": {"name": name}}
+        objects = await chart.render({"capOperator": {**CAP, "subscriptionServer": server}})
+        own, _ = settings(PROCESSES["cap-server"], objects["Deployment", SERVER])
+        assert own.gateway_secret == name
+        assert all(kind != "Secret" for kind, _ in objects)
 
 
 async def test_cert_manager_certifies_the_domain_where_the_values_ask_for_it(chart: Chart) -> None:

@@ -180,6 +180,9 @@ app.kubernetes.io/part-of: stellwerk
 {{- if or (not .api) ($.root.Capabilities.APIVersions.Has .api) }}{{ $set = .value }}{{ end }}
 {{- end }}
 {{- end }}
+{{- if and (eq $set "") $option.derived }}
+{{- if include "stellwerk.at" (dict "values" $.values "path" $option.derived.with) }}{{ $set = printf "%s-%s" $.name $option.derived.word }}{{ end }}
+{{- end }}
 {{- if and $option.file (ne $set "") }}
 {{- $set = printf "/etc/stellwerk/files/%s" $option.file }}
 {{- end }}

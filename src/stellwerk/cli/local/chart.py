@@ -20,7 +20,7 @@ from stellwerk.render.binary import renderer_path
 from stellwerk.render.errors import RenderError, SourceError
 from stellwerk.render.files import local_files
 from stellwerk.render.request import offline_capabilities, values
-from stellwerk.render.request.request import ReleaseInfo, RenderRequest
+from stellwerk.render.request.request import Lookup, ReleaseInfo, RenderRequest
 from stellwerk.render.request.values import Layer
 from stellwerk.render.worker.renderer import Renderer
 
@@ -44,11 +44,14 @@ class ChartChoice:
     apis: Sequence[str] = ()
 
 
-async def rendered(operators: Sequence[OperatorSpec], choice: ChartChoice) -> list[JsonObject]:
+async def rendered(
+    operators: Sequence[OperatorSpec], choice: ChartChoice, lookup: Lookup | None = None
+) -> list[JsonObject]:
     """The objects of these operators with their namespaces, in the order in which they can be applied.
 
     Each operator is installed in its usual namespace, or all of them in that of `choice`. Objects of the user's own
-    are rendered once, with the first namespace. Raises Failure where the chart refuses the values, and where there is
+    are rendered once, with the first namespace. `lookup` answers for the cluster, if there is one: what the chart has
+    created by chance is kept. Raises ApiError, and Failure where the chart refuses the values, and where there is
     no renderer.
     """
     try:
@@ -57,7 +60,7 @@ async def rendered(operators: Sequence[OperatorSpec], choice: ChartChoice) -> li
             objects: list[JsonObject] = []
             for namespace, installed in _by_namespace(operators, choice.namespace).items():
                 own: JsonObject = {**chosen, "extraObjects": []} if objects else chosen
-                found = (await renderer.render(_request(installed, namespace, own, choice.apis))).objects
+                found = (await renderer.render(_request(installed, namespace, own, choice.apis), lookup)).objects
                 kept = [_as_helm(body) for body in found if _has_image(chosen) or body["kind"] in _WITHOUT_PODS]
                 objects += [_namespace(namespace), *sorted(kept, key=lambda body: body["kind"] not in _FIRST)]
             return objects

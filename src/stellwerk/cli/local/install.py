@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from stellwerk import assembly
@@ -31,6 +32,7 @@ from stellwerk.cli.shell import output, settings
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.delivery import helm_chart
 from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.delivery.template_lookup import answer
 from stellwerk.kube.types.errors import NotFound, NotServed
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, unstructured
@@ -55,7 +57,7 @@ async def _apply(
     deployments = await installations.deployments(cluster)
     _refuse_another(operators, deployments, choice.namespace)
     apis = {resource.api_version for resource in await cluster.client.mapper.all()}
-    objects = await chart.rendered(operators, replace(choice, apis=sorted(apis)))
+    objects = await chart.rendered(operators, replace(choice, apis=sorted(apis)), partial(answer, cluster.client))
     if failure := obstacles.original_in_place(operators, deployments, objects):
         raise failure
     for body, resource in await _resolved(cluster, objects):

@@ -28,6 +28,9 @@ class Value:
     """The name of a file with the text, whose path the setting then is; empty: the setting is the text."""
     detected: tuple[tuple[str, str], ...] = ()
     """APIs and values: an empty value is that of the first API that the cluster serves. An empty API is served."""
+    derived: tuple[str, str] = ("", "")
+    """Another value and a word: if that one is set, an empty value is the name of the process's objects with a dash
+    and the word."""
 
     @property
     def described(self) -> JsonObject:

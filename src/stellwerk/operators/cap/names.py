@@ -96,6 +96,8 @@ CLEANUP_ANNOTATION = f"{GROUP}/enable-cleanup-monitoring"
 AFFINITY_ANNOTATION = f"{GROUP}/enable-version-affinity"
 REQUEST_HEADERS_ANNOTATION = f"{GROUP}/vs-route-request-header-set"
 RESPONSE_HEADERS_ANNOTATION = f"{GROUP}/vs-route-response-header-set"
+GATEWAY_HEADER = "x-stellwerk-gateway"
+"""By its value the subscription server knows the VirtualService that leads to it; no annotation sets it."""
 GLOBAL_ACCOUNT_ANNOTATION = f"{GROUP}/global-account-id"
 
 # ---- domains

@@ -64,7 +64,7 @@ class Request:
 
     method: str
     path: str
-    headers: Headers
+    headers: Headers = field(repr=False)
     query: Fields = field(default_factory=lambda: Fields(()))
     body: bytes = field(default=b"", repr=False)
     remote: str = ""

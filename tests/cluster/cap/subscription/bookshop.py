@@ -44,6 +44,8 @@ class Serving(OperatorHarness):
     registries: Registries
     settings: dict[str, Any] = field(default_factory=dict)
     clock: Clock | None = None
+    home: str = "default"
+    """The namespace that it takes for its own."""
     _parts: SubscriptionServer | None = field(default=None, init=False)
 
     async def start(self) -> None:
@@ -56,6 +58,7 @@ class Serving(OperatorHarness):
         self._parts = process.install(
             manager,
             ServerSettings(**{"port": 0, "host": "127.0.0.1", **self.settings}),
+            home=self.home,
             requests=requests,
             outgoing=Outgoing(
                 networks=("127.0.0.0/8",),

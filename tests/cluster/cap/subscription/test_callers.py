@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import logging
 import statistics
 import time
 from pathlib import Path
@@ -295,24 +297,47 @@ async def test_status_codes_of_http_are_used_where_that_is_asked_for(shop: Books
 # ---- client certificates
 
 
+GATEWAY_SECRET, PROOF = "gateway", "p" * 48
+
+
+async def prove(shop: Bookshop, **values: str) -> None:
+    """Write the Secret whose value the routes of the gateway add."""
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
+    await shop.client.apply(
+        Secret, {"metadata": {"name": GATEWAY_SECRET, "namespace": shop.namespace}, "data": {**data}}
+    )
+
+
+def by_gateway(*pems: bytes) -> dict[str, str]:
+    """The headers that the route of the gateway adds for a client with these certificates."""
+    return {"X-Forwarded-Client-Cert": header(*pems), "X-Stellwerk-Gateway": PROOF}
+
+
 @pytest.fixture
 async def sms(shop: Bookshop, serving: Serving, tmp_path: Path) -> Authority:
-    """The authority of client certificates, which the server knows; requests come from the gateway's network."""
+    """The authority of client certificates, which the server knows; requests come from the gateway's network, and its
+    routes add the value of a Secret."""
     authority = Authority(now=SystemClock().now())
     file = tmp_path / "authority.pem"
     file.write_bytes(authority.pem)
     await serving.stop()
-    serving.settings |= {"sms_client_ca": str(file), "gateway_networks": ("127.0.0.0/8",)}
+    await prove(shop, current=PROOF)
+    serving.home = shop.namespace
+    serving.settings |= {
+        "sms_client_ca": str(file),
+        "gateway_networks": ("127.0.0.0/8",),
+        "gateway_secret": GATEWAY_SECRET,
+    }
     await serving.start()
     return authority
 
 
-async def put(shop: Bookshop, *pems: bytes, **options: Any) -> Reply:
+async def put(shop: Bookshop, *pems: bytes, headers: dict[str, str] | None = None, **options: Any) -> Reply:
     return await shop.send(
         path="/sms/provision/tenants/acme",
         json_body=shop.sms_payload(),
         token="",
-        headers={"X-Forwarded-Client-Cert": header(*pems)},
+        headers={**by_gateway(*pems), **(headers or {})},
         **options,
     )
 
@@ -332,7 +357,7 @@ async def test_the_management_service_subscribes_and_ends_with_its_certificate(s
             f"/sms/provision/tenants/acme{query}",
             token="",
             callback="/end",
-            headers={"X-Forwarded-Client-Cert": header(certificate)},
+            headers=by_gateway(certificate),
         )
         assert reply.status == status
     callbacks = await shop.registries.received(2)
@@ -354,8 +379,8 @@ async def test_another_certificate_subscribes_nothing(shop: Bookshop, sms: Autho
     assert not await shop.tenants()
 
 
-@pytest.mark.req("R-704")
-async def test_a_certificate_counts_only_from_the_gateway(
+@pytest.mark.req("R-704", "R-951")
+async def test_a_certificate_counts_only_from_a_pod_of_the_gateway_that_serves(
     shop: Bookshop, serving: Serving, sms: Authority, admin: Client
 ) -> None:
     await serving.stop()
@@ -368,9 +393,63 @@ async def test_a_certificate_counts_only_from_the_gateway(
         "spec": {"nodeName": "none", "containers": [{"name": "proxy", "image": "proxy"}]},
     }
     await admin.apply(Pod, pod)
-    patch = MergePatch({"status": {"podIPs": [{"ip": "127.0.0.1"}], "podIP": "127.0.0.1"}})
-    await admin.patch(Pod, "gateway", shop.namespace, patch, subresource="status")
-    await serving.settled(admin)
+
+    async def shows(phase: str, ready: str) -> None:
+        status: JsonObject = {
+            "phase": phase,
+            "podIP": "127.0.0.1",
+            "podIPs": [{"ip": "127.0.0.1"}],
+            "conditions": [{"type": "Ready", "status": ready}],
+        }
+        await admin.patch(Pod, "gateway", shop.namespace, MergePatch({"status": status}), subresource="status")
+        await serving.settled(admin)
+
+    await shows("Running", "False")
+    assert (await put(shop, sms.client(shop.namespace))).status == 406
+    await shows("Running", "True")
+    assert (await put(shop, sms.client(shop.namespace))).status == 202
+    await shows("Failed", "True")  # evicted: its address may be another pod's now
+    assert (await put(shop, sms.client(shop.namespace))).status == 406
+
+
+@pytest.mark.req("R-951")
+async def test_a_route_of_a_stranger_on_the_gateway_forges_no_certificate(
+    shop: Bookshop, serving: Serving, sms: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    certificate = sms.client(shop.namespace)
+    for forged in ("", "p" * 32, PROOF + "p"):
+        reply = await put(shop, certificate, headers={"X-Stellwerk-Gateway": forged})
+        assert (reply.status, reply.message) == REFUSED
+    assert not await shop.tenants()
+    assert (await put(shop, certificate)).status == 202
+
+    await prove(shop, current="q" * 48, former=PROOF)  # the routes of the gateway follow in a moment
+    await serving.settled(shop.client)
+    assert (await put(shop, certificate)).status == 202
+    assert (await put(shop, certificate, headers={"X-Stellwerk-Gateway": "q" * 48})).status == 202
+    await prove(shop, current="q" * 48)
+    await serving.settled(shop.client)
+    assert (await put(shop, certificate)).status == 406
+    assert PROOF not in caplog.text, "the value is in no log"
+    assert certificate.decode() not in caplog.text
+
+
+@pytest.mark.req("R-951")
+async def test_without_a_secret_of_the_gateway_certificates_count_only_where_a_setting_says_so(
+    shop: Bookshop, serving: Serving, sms: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    await serving.stop()
+    serving.settings["gateway_secret"] = ""
+    await serving.start()
+    assert (await put(shop, sms.client(shop.namespace))).status == 406
+    assert "client certificates are refused: set GATEWAY_SECRET" in caplog.text
+    assert "GATEWAY_BY_ADDRESS=true" in caplog.text
+    assert (await shop.subscribe()).status == 202, "tokens count as before"
+
+    await serving.stop()
+    serving.settings["gateway_by_address"] = True
+    await serving.start()
     assert (await put(shop, sms.client(shop.namespace))).status == 202
 
 
@@ -405,9 +484,7 @@ async def test_dependencies_are_listed_for_the_registry(shop: Bookshop, serving:
         reply = await shop.send("GET", path)
         assert (reply.status, reply.body, reply.headers["Content-Type"]) == (200, expected, "application/json")
     sms_path = f"/sms/dependencies/provider/{shop.namespace}/acme"
-    reply = await shop.send(
-        "GET", sms_path, token="", headers={"X-Forwarded-Client-Cert": header(sms.client(shop.namespace))}
-    )
+    reply = await shop.send("GET", sms_path, token="", headers=by_gateway(sms.client(shop.namespace)))
     assert (reply.status, reply.body) == (200, expected)
 
 

@@ -150,6 +150,23 @@ SERVER = _process(
         field="gateway_labels",
     ),
     Value(
+        "gatewaySecret.name",
+        "",
+        TEXT,
+        "The Secret with the value that the VirtualService adds to requests: by it the server knows them. With a "
+        "domain the chart creates it, and empty means the name of the server with `-gateway` after it. Without one, "
+        "the Secret and the VirtualService are yours; empty: client certificates are refused.",
+        field="gateway_secret",
+        derived=("domain", "gateway"),
+    ),
+    Value(
+        "gatewaySecret.value",
+        "",
+        {"type": "string", "pattern": "^([A-Za-z0-9_-]{32,})?$"},
+        "The value. Empty: the chart creates one and keeps it, for which it reads the cluster. Where manifests are "
+        "made without a cluster (`helm template`, Argo CD), set it, or each rendering has another one.",
+    ),
+    Value(
         "certificateManager",
         "Gardener",
         words("Gardener", "CertManager"),

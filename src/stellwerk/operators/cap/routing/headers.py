@@ -19,8 +19,6 @@ MOST_BYTES = 16 << 10
 """Of one annotation."""
 LONGEST_NAME = 256
 LONGEST_VALUE = 8 << 10
-GATEWAY_HEADER = "x-stellwerk-gateway"
-"""By its value the subscription server knows the gateway."""
 
 _NEVER = frozenset(
     {
@@ -35,7 +33,7 @@ _NEVER = frozenset(
         "transfer-encoding",
         "upgrade",
         "content-length",
-        GATEWAY_HEADER,
+        names.GATEWAY_HEADER,
     }
 )
 """What decides where a request goes, and where it ends."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from stellwerk.api.core import Secret
 from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
@@ -24,7 +25,13 @@ from stellwerk.operators.cap.subscription.callbacks.reconcile import CallbackRec
 from stellwerk.operators.cap.subscription.callbacks.registry import RegistryClient
 from stellwerk.operators.cap.subscription.callers.authorities import Authorities
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
-from stellwerk.operators.cap.subscription.callers.gateway import Gateway, GatewayPod
+from stellwerk.operators.cap.subscription.callers.gateway import (
+    ASK_FOR_SECRET,
+    BY_ADDRESS_ONLY,
+    Gateway,
+    GatewayPod,
+    GatewaySecret,
+)
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
 from stellwerk.operators.cap.subscription.callers.proofs import Proofs
 from stellwerk.operators.cap.subscription.directory import Directory
@@ -90,7 +97,8 @@ def launch(process: ProcessSettings, settings: ServerSettings, environment: Mapp
     def add(parts: Parts) -> None:
         client = parts.unfenced()
         parts.manager.add_server("client of requests", Closing(client.close))
-        install(parts.manager, settings, requests=client, outgoing=outgoing, recorder=parts.recorder)
+        home = identity.home(parts.manager.client.config)
+        install(parts.manager, settings, home=home, requests=client, outgoing=outgoing, recorder=parts.recorder)
 
     return Launch(identity, add)
 
@@ -99,12 +107,13 @@ def install(
     manager: Manager,
     settings: ServerSettings,
     *,
+    home: str = INSTALLATION.namespace,
     requests: Client,
     outgoing: Outgoing,
     recorder: EventSink | None = None,
 ) -> SubscriptionServer:
-    """Give the subscription server to a manager. `requests` is the client of HTTP requests, which every replica
-    answers; `outgoing` is closed at the end."""
+    """Give the subscription server to a manager. `home` is its namespace, `requests` the client of HTTP requests, which
+    every replica answers; `outgoing` is closed at the end."""
     directory = Directory.opened(manager)
     bindings = Bindings(
         ServiceReader(requests),
@@ -124,7 +133,7 @@ def install(
         identities=identities,
         subscriptions=subscriptions,
         keys=keys,
-        gateway=_gateway(manager, settings),
+        gateway=_gateway(manager, settings, home),
         authorities=Authorities(settings.sms_client_ca, manager.clock).current,
         clock=manager.clock,
         counts=counts,
@@ -159,16 +168,27 @@ def install(
     manager.add_server("subscriptions", presented)
     if not settings.sms_client_ca:
         _log.info("requests of the Subscription Management Service are refused: SMS_CLIENT_CA is not set")
+    elif not settings.gateway_secret:
+        if settings.gateway_by_address:
+            _log.warning("each user who may create a VirtualService can forge client certificates: %s", ASK_FOR_SECRET)
+        else:
+            _log.warning("client certificates are refused: %s; %s", ASK_FOR_SECRET, BY_ADDRESS_ONLY)
     callbacks = _callbacks(manager, directory, outgoing, recorder)
     return SubscriptionServer(server, subscriptions, callbacks, certificates, proofs)
 
 
-def _gateway(manager: Manager, settings: ServerSettings) -> Gateway:
-    networks = tuple(ip_network(each) for each in settings.gateway_networks)
-    if not settings.gateway_labels:
-        return Gateway(networks)
+def _gateway(manager: Manager, settings: ServerSettings, home: str) -> Gateway:
     namespace, labels = settings.gateway_namespace, settings.gateway_labels
-    return Gateway(networks, manager.informer(GatewayPod, namespace=namespace, labels=labels))
+    secret = None
+    if name := settings.gateway_secret:
+        watch = manager.informer(Secret, namespace=home, fields=f"metadata.name={name}")
+        secret = GatewaySecret(ObjectKey(home, name), watch)
+    return Gateway(
+        networks=tuple(ip_network(each) for each in settings.gateway_networks),
+        pods=manager.informer(GatewayPod, namespace=namespace, labels=labels) if labels else None,
+        secret=secret,
+        by_address=settings.gateway_by_address,
+    )
 
 
 def _report(

@@ -45,6 +45,7 @@ GRANTS = (
     *SECURE_METRICS,
 )
 HOME_GRANTS = (
+    grant("", "secrets", "list watch", "client certificates are refused"),
     grant("coordination.k8s.io", "leases", "get create patch", "replicas cannot agree on which sends callbacks"),
 )
 """In the namespace of the server."""

@@ -17,6 +17,7 @@ from functools import partial
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, encode_json
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo, SubscriptionDependency
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, Operation
 from stellwerk.operators.cap.subscription import dependencies, metrics, payloads, plan, registries
@@ -396,11 +397,14 @@ class SubscriptionRoutes:
         return found[0] if found else tokens.header_of(token, self.bindings.uaa_domains)
 
     async def _certificate(self, request: Request) -> ClientCertificate:
-        """The names of a valid client certificate. Raises NotAuthenticated."""
+        """The names of a valid client certificate. Raises NotAuthenticated, Undecided."""
         header = request.headers.all("X-Forwarded-Client-Cert")
+        if not self.gateway.is_known(request.remote):
+            _log.warning("a client certificate is put off: the pods or the Secret of the gateway cannot be read yet")
+            raise Undecided
         try:
-            if not self.gateway.sent(request.remote):
-                raise CertificateRefused("it does not come from the ingress gateway")
+            if problem := self.gateway.problem(request.remote, request.headers.all(names.GATEWAY_HEADER)):
+                raise CertificateRefused(problem)
             if len(header) != 1:
                 raise CertificateRefused("there is no header with one client certificate")
             return client_certificates.verified(header[0], self.authorities(), self.clock.now())
@@ -457,8 +461,9 @@ class SubscriptionRoutes:
     def _client(self, request: Request) -> str:
         """Whose requests are counted together: the address that the gateway has seen, or the peer."""
         remote = request.remote
-        forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-        if forwarded and len(forwarded) <= 64 and self.gateway.sent(remote):
+        listed = ",".join(request.headers.all("X-Forwarded-For"))
+        forwarded, proofs = listed.rpartition(",")[2].strip(), request.headers.all(names.GATEWAY_HEADER)
+        if forwarded and len(forwarded) <= 64 and self.gateway.sent(remote, proofs):
             return peer_of((forwarded,))
         return peer_of((remote,))
 

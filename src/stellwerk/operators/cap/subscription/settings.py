@@ -28,6 +28,8 @@ class ServerSettings:
     gateway_namespace: str = "istio-system"
     gateway_labels: str = "istio=ingressgateway"
     gateway_networks: tuple[str, ...] = ()
+    gateway_secret: str = ""
+    gateway_by_address: bool = False
     sms_client_ca: str = ""
     allowed_networks: tuple[str, ...] = ()
     outgoing_ca: str = ""
@@ -88,6 +90,17 @@ TABLE = SettingsTable(
         ),
         variable(
             "gateway_networks", "Further networks from which client certificates are accepted.", _networks, _joined
+        ),
+        variable(
+            "gateway_secret",
+            "Secret in the namespace of the server whose value the VirtualService in front of it adds as header "
+            "x-stellwerk-gateway. Without one, client certificates are refused, unless GATEWAY_BY_ADDRESS is true.",
+            parsers.name,
+        ),
+        _switch(
+            "gateway_by_address",
+            "Without GATEWAY_SECRET, accept client certificates from every request through the gateway: each user who "
+            "may create a VirtualService can then forge them.",
         ),
         variable(
             "sms_client_ca",
