@@ -185,14 +185,18 @@ def chart_values(spec: CAPOperatorSpec, domain: str, target: str) -> JsonObject:
     values = to_json_object(spec)
     for field in ("dnsTarget", "ingressGatewayLabels"):
         values.pop(field, None)
-    server = to_json_object(spec.subscription_server)
+    server, controller = _part(values, "subscriptionServer"), _part(values, "controller")
     server.pop("subDomain", None)
     server |= {"domain": domain, "dnsTarget": target}
     if labels := gateway_labels(spec):
         selector: dict[str, JsonValue] = dict.fromkeys(_DEFAULT_GATEWAY_LABELS)  # null deletes a default
         server["ingressGatewayLabels"] = {**selector, **labels}
-    controller = to_json_object(spec.controller) if spec.controller is not None else {}
     return {**values, "subscriptionServer": server, "controller": {**controller, "dnsTarget": target}}
+
+
+def _part(values: JsonObject, name: str) -> JsonObject:
+    found = values.get(name)
+    return {**found} if isinstance(found, dict) else {}
 
 
 # ---- what the status becomes
