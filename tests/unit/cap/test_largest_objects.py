@@ -18,7 +18,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import UNREADABLE, JsonObject, Kind, dig, view
 from stellwerk.kube.watch.watch_states import Synced
-from stellwerk.operators.cap import api
+from stellwerk.operators.cap import api, duplicates
 from stellwerk.operators.cap.application import exposures, inline_domains
 from stellwerk.operators.cap.application import plan as application_plan
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot
@@ -138,6 +138,7 @@ def judges() -> dict[tuple[str, str], Any]:
         domains=home.informer(Domain),
         cluster_domains=home.informer(ClusterDomain),
     )
+    found.tenants.store.add_index(duplicates.BY_SPEC_ID, duplicates.by_tenant_id)
     found.applications.take(Synced((APPLICATION,), "1"))
     found.tenants.take(Synced((given.tenant(),), "1"))
     found.domains.take(Synced((), "1"))
