@@ -2,7 +2,7 @@
 
 A list or a map that nothing bounds is as long as the request lets it be, and a text as well. Code that looks at each
 item once is done with it in milliseconds; code that looks for each item in another list needs minutes, and blocks all
-that its process serves. Nobody sees which code that is by reading all of it, so each field is tried: alone, and with
+that its process serves. Reading does not show which code that is. So each field is tried: alone, and with
 each other list as long as half of the request.
 
 Items are tried in two forms: all equal, and each with texts and numbers of its own.
@@ -21,7 +21,7 @@ import msgspec
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 REQUEST_BYTES = 3 << 20
-"""The limit of an API server for the body of a request. What etcd stores has at most half of it, unless it is told."""
+"""The limit of an API server for the body of a request. What etcd stores has at most half of it, by default."""
 MOST_ANNOTATION_BYTES = 256 << 10
 """Of all annotations of an object, keys included."""
 
@@ -48,7 +48,7 @@ _METADATA: JsonObject = {
         },
     },
 }
-"""What users write of the metadata of an object; a definition does not say it."""
+"""What users write of the metadata of an object; a definition does not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
