@@ -256,7 +256,7 @@ func TestAKustomizationFailsWithItsPlace(t *testing.T) {
 		"no folder":     {tree{"k/kustomization.yaml": "resources: [b]\n", "k/b/x.txt": ""}, "k/b", 0, "is no kustomization: it has no kustomization.yaml"},
 		"patch target": {tree{"k/kustomization.yaml": "resources: [a.yaml]\npatches: [{patch: \"{apiVersion: v1, kind: X, metadata: {name: y}}\"}]", "k/a.yaml": configMap("a", "x")},
 			"k/kustomization.yaml", 0, "no resource matches strategic merge patch"},
-		"absent patch":   {tree{"k/kustomization.yaml": "resources: []\npatches: [{path: nope.yaml}]"}, "k/kustomization.yaml", 0, "has a mistake in what PatchTransformer gets: failed to get the patch file"},
+		"absent patch":   {tree{"k/kustomization.yaml": "resources: []\npatches: [{path: nope.yaml}]"}, "k/kustomization.yaml", 2, "lists nope.yaml, which does not exist"},
 		"chart":          {tree{"k/kustomization.yaml": "helmCharts: [{name: x}]"}, "k/kustomization.yaml", 0, "use a Component of its own"},
 		"plugin":         {tree{"k/kustomization.yaml": "generators: ['{apiVersion: v1, kind: X, metadata: {name: x}}']"}, "k/kustomization.yaml", 0, "wants the plugin X"},
 		"duplicate keys": {tree{"k/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: 1, x: 2}\n"}, "k/a.yaml", 0, `twice`},

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"sigs.k8s.io/kustomize/api/types"
 
 	"stellwerk/renderer/objects"
 	"stellwerk/renderer/wire"
@@ -159,6 +162,9 @@ func (s *stage) placed(found explanation) *wire.Error {
 	_, isFile := s.files.files[listed]
 	switch {
 	case found.entry == "":
+		if entry := s.absentEntry(found.folder); entry != "" {
+			return s.notThere(found.folder, entry)
+		}
 		return kustomizeFailed(kustomization, 0, kustomization+": "+reword(found.cause))
 	case isFile:
 		file := s.origin(listed[1:])
@@ -167,11 +173,49 @@ func (s *stage) placed(found explanation) *wire.Error {
 		}
 		return kustomizeFailed(file, 0, file+": "+reword(found.cause))
 	default:
-		failure := kustomizeFailed(kustomization, lineWith(s.files.files[full], found.entry),
-			kustomization+" lists "+found.entry+", which does not exist")
-		failure.Missing = strings.TrimPrefix(listed, "/")
-		return failure
+		return s.notThere(found.folder, found.entry)
 	}
+}
+
+// notThere is the error about an entry of a kustomization that is no file of the build.
+func (s *stage) notThere(folder, entry string) *wire.Error {
+	full := s.kustomizationIn(folder)
+	kustomization := s.origin(strings.TrimPrefix(full, "/"))
+	failure := kustomizeFailed(kustomization, lineWith(s.files.files[full], entry), kustomization+" lists "+entry+", which does not exist")
+	failure.Missing = strings.TrimPrefix(path.Join(folder, entry), "/")
+	return failure
+}
+
+// absentEntry is the first path of a kustomization, besides its resources, that is no file of the build. Kustomize's own
+// errors about them name neither the entry nor its line.
+func (s *stage) absentEntry(folder string) string {
+	var one types.Kustomization
+	if one.Unmarshal(s.files.files[s.kustomizationIn(folder)]) != nil {
+		return ""
+	}
+	entries := slices.Concat(one.Components, one.Crds, one.Configurations)
+	for _, patch := range one.Patches {
+		entries = append(entries, patch.Path)
+	}
+	for _, replacement := range one.Replacements {
+		entries = append(entries, replacement.Path)
+	}
+	for _, generator := range one.ConfigMapGenerator {
+		entries = append(entries, slices.Concat(generator.FileSources, generator.EnvSources)...)
+	}
+	for _, generator := range one.SecretGenerator {
+		entries = append(entries, slices.Concat(generator.FileSources, generator.EnvSources)...)
+	}
+	for _, entry := range entries {
+		_, file, isNamed := strings.Cut(entry, "=")
+		if !isNamed {
+			file = entry
+		}
+		if file != "" && !s.files.Exists(path.Join(folder, file)) && !remote.MatchString(file) {
+			return file
+		}
+	}
+	return ""
 }
 
 // missingKind is the error of kustomize for such an object: a dump of its metadata, after its apiVersion and its name.
