@@ -10,11 +10,7 @@ import yaml
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import Unstructured, View, unstructured
-from stellwerk.operators.cap import names
 from tests import pages
-
-LISTED = "shop"
-"""The namespace that the page allows ClusterDomains to."""
 
 
 @contextlib.asynccontextmanager
@@ -29,10 +25,6 @@ async def policies(client: Client, namespace: str) -> AsyncIterator[None]:
     for body in documents:
         if matched := body["spec"].get("matchResources"):
             matched["namespaceSelector"]["matchLabels"] = {"kubernetes.io/metadata.name": namespace}
-        elif "clusterdomains" in str(body):
-            mine = f'object.metadata.annotations["{names.MIGRATED_ANNOTATION}"].split("/")[0] in '
-            condition = {"name": "is-of-this-test", "expression": f'{mine}["{namespace}", "{LISTED}"]'}
-            body["spec"]["matchConditions"].append(condition)
     try:
         for body in documents:
             view = unstructured(await client.mapper.resource(GroupVersionKind.parse(body["apiVersion"], body["kind"])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -12,7 +11,7 @@ import pytest
 from tests.unit.cap import given
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Forbidden, Status
+from stellwerk.kube.types.errors import AlreadyExists, Forbidden, Status
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 from stellwerk.operators.cap.application.inline_domains import ConversionRefused, DomainConversion, conversion, create
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
@@ -35,15 +34,26 @@ def domain(host: str, name: str, namespace: str = given.NAMESPACE) -> Domain:
     return msgspec.convert(body, Domain)
 
 
-def cluster_domain(host: str, name: str) -> ClusterDomain:
-    return msgspec.convert({"metadata": {"name": name}, "spec": {"domain": host, "ingressSelector": {}}}, ClusterDomain)
+def cluster_domain(
+    host: str, name: str, *, migrated: str = "", serves: str | None = None, **spec: JsonValue
+) -> ClusterDomain:
+    """One as the application would have it, unless `spec` has other fields."""
+    marks: JsonObject = {"sme.sap.com/migrated-to-domain-refs-from-ca": migrated} if migrated else {}
+    if serves is not None:
+        marks["sme.sap.com/served-namespaces"] = serves
+    usual: JsonObject = {"domain": host, "ingressSelector": {"istio": "gateway"}, "dnsTarget": "lb.example.com"}
+    usual["tlsMode"] = "Simple"
+    body: JsonObject = {"metadata": {"name": name, "annotations": marks}, "spec": {**usual, **spec}}
+    return msgspec.convert(body, ClusterDomain)
 
 
-def test_a_new_application_gets_a_domain_for_its_primary_host_and_cluster_domains_for_the_others() -> None:
+@pytest.mark.req("R-915")
+def test_a_new_application_gets_a_domain_of_its_namespace_for_each_host() -> None:
     found = conversion(application(), (), ())
     assert found is not None
     first, second, _ = found.created
-    assert (first.resource.kind, second.resource.kind) == ("Domain", "ClusterDomain")
+    assert {each.resource.kind for each in found.created} == {"Domain"}
+    assert {each.key.namespace for each in found.created} == {"shop"}
     assert first.body == {
         "apiVersion": "sme.sap.com/v1alpha1",
         "kind": "Domain",
@@ -61,21 +71,18 @@ def test_a_new_application_gets_a_domain_for_its_primary_host_and_cluster_domain
         },
     }
     assert Unstructured.of(second.body).at("spec", "dnsMode") == "Subdomain"
-    assert [reference.kind for reference in found.references] == ["Domain", "ClusterDomain", "ClusterDomain"]
+    assert [reference.kind for reference in found.references] == ["Domain"] * 3
 
 
 def test_a_second_try_creates_nothing_and_refers_to_the_same_objects() -> None:
     first = conversion(application(), (), ())
     assert first is not None
     created = [(each.resource.kind, Unstructured.of(each.body)) for each in first.created]
-    domains = [domain(str(each.at("spec", "domain")), each.metadata.name) for kind, each in created if kind == "Domain"]
-    others = [
-        cluster_domain(str(each.at("spec", "domain")), each.metadata.name) for kind, each in created if kind != "Domain"
-    ]
-    assert conversion(application(), domains, others) == DomainConversion(first.references, ())
+    domains = [domain(str(each.at("spec", "domain")), each.metadata.name) for _, each in created]
+    assert conversion(application(), domains, ()) == DomainConversion(first.references, ())
 
 
-def test_hosts_whose_hashes_begin_alike_become_two_cluster_domains() -> None:
+def test_hosts_whose_hashes_begin_alike_become_two_domains() -> None:
     alike: list[JsonValue] = ["h1507644.example.com", "h1767431.example.com"]
     found = conversion(given.application(domains={**INLINE, "secondary": alike}), (), ())
     assert found is not None
@@ -101,42 +108,63 @@ def test_a_host_that_a_domain_of_another_namespace_has_is_refused_and_that_domai
     assert found.problem.startswith("Domain elsewhere/foreign has the host shop.example.org that spec.domains asks for")
 
 
+@pytest.mark.req("R-915")
+@pytest.mark.parametrize(
+    ("other", "cause"),
+    [
+        ({"dnsTarget": "other.example.com"}, "with another gateway, target or TLS mode"),
+        ({"tlsMode": "Mutual"}, "with another gateway, target or TLS mode"),
+        ({"ingressSelector": {"istio": "other"}}, "with another gateway, target or TLS mode"),
+        ({"serves": "elsewhere, third"}, "does not serve namespace shop. An administrator names the namespaces"),
+        ({"migrated": "elsewhere/shop"}, "does not serve namespace shop. An administrator names the namespaces"),
+    ],
+)
+def test_a_cluster_domain_that_is_otherwise_or_not_for_the_namespace_is_not_used(other: Any, cause: str) -> None:
+    found = conversion(application(), (), [cluster_domain("shop.example.net", "net", **other)])
+    assert found is not None
+    assert (found.references, found.created) == ((), ())
+    assert found.problem.startswith("ClusterDomain net has the host shop.example.net that spec.domains asks for")
+    assert cause in found.problem
+
+
+@pytest.mark.req("R-915")
+@pytest.mark.parametrize(
+    "marks",
+    [{}, {"serves": ""}, {"serves": "shop"}, {"migrated": "shop/other"}, {"migrated": "far/a", "serves": "b,shop c"}],
+)
+def test_a_cluster_domain_serves_all_namespaces_or_those_that_it_names_and_that_of_its_application(marks: Any) -> None:
+    found = conversion(application(), (), [cluster_domain("shop.example.net", "net", **marks)])
+    assert found is not None
+    assert DomainRef(kind="ClusterDomain", name="net") in found.references
+
+
 @dataclass
 class Server:
-    """An API server that has one ClusterDomain, and remembers which objects were created."""
+    """An API server that has no domain, and remembers which were created."""
 
-    existing: Unstructured
     refused_host: str = ""
+    existing_host: str = ""
     created: list[str] = field(default_factory=list[str])
 
-    async def find(self, _: object, name: str, namespace: str) -> Unstructured | None:
-        return self.existing if (name, namespace) == (self.existing.metadata.name, "") else None
+    async def find(self, *_: object) -> Unstructured:
+        return Unstructured.of({"metadata": {"name": "any"}, "spec": {"domain": self.existing_host}})
 
     async def create(self, _: object, body: JsonObject, *, dry_run: bool) -> None:
         host = str(dig(body, "spec", "domain"))
+        if self.existing_host:
+            raise AlreadyExists(Status(code=409))
         if host == self.refused_host:
             raise Forbidden(Status(code=403, message="denied the request: the host is taken"))
         if not dry_run:
             self.created.append(host)
 
 
-@pytest.mark.parametrize("host", ["shop.example.org", "another.example.com"])
-async def test_a_cluster_domain_that_a_pod_of_the_former_release_has_just_created_is_used(host: str) -> None:
-    """No cache shows it. One with another host, whose name begins alike, is none of ours."""
-    former = "cap-operator-domains-" + hashlib.sha1(b"shop.example.org", usedforsecurity=False).hexdigest()[:5]
-    server = Server(Unstructured.of({"metadata": {"name": former}, "spec": {"domain": host}}))
-    found = conversion(application(), (), ())
+async def test_a_domain_that_another_pass_has_just_created_is_used_and_one_with_another_host_is_not() -> None:
+    found = conversion(given.application(domains={"primary": "shop.example.com"}), (), ())
     assert found is not None
-    first, _, third = found.references
-
-    references = await create(cast("Client", server), found)
-
-    if host == "shop.example.org":
-        assert references == (first, DomainRef(kind="ClusterDomain", name=former), third)
-        assert server.created == ["shop.example.com", "shop.example.net"]
-    else:
-        assert references == found.references
-        assert server.created == ["shop.example.com", "shop.example.org", "shop.example.net"]
+    assert await create(cast("Client", Server(existing_host="shop.example.com")), found) == found.references
+    with pytest.raises(ConversionRefused, match="exists with another host"):
+        await create(cast("Client", Server(existing_host="b.example.com")), found)
 
 
 @pytest.mark.parametrize("host", ["shop.example.com", "shop.example.net"])
@@ -146,7 +174,7 @@ async def test_a_domain_that_the_api_server_refuses_is_named_with_its_words_and_
     found = conversion(application(), (), ())
     assert found is not None
     (refused,) = (each for each in found.created if dig(each.body, "spec", "domain") == host)
-    server = Server(Unstructured.of({"metadata": {"name": "other"}, "spec": {}}), refused_host=host)
+    server = Server(refused_host=host)
     cause = re.escape(f"{refused.ref} cannot be created: ") + ".*the host is taken"
     with pytest.raises(ConversionRefused, match=cause):
         await create(cast("Client", server), found)

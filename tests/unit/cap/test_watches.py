@@ -18,10 +18,11 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of, owner_reference
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
-from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.routing import targets
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.tenant import subscription_objects
@@ -251,3 +252,17 @@ async def test_so_are_the_secrets_that_callers_are_checked_with(manager: Manager
     assert [each.selection.namespace for each in manager.home.informers] == [""]
     applications.take(Changed(application("c", 4)))
     assert [each.selection.namespace for each in manager.home.informers] == ["", "team"]
+
+
+@pytest.mark.req("R-915")
+def test_a_reference_leads_to_no_cluster_domain_that_does_not_serve_the_namespace(manager: Manager) -> None:
+    found, reference = Caches(manager), DomainRef(kind="ClusterDomain", name="shared")
+    marks = {"sme.sap.com/served-namespaces": "team, other"}
+    body = {"metadata": {"name": "shared", "annotations": marks}, "spec": {"domain": "a.com", "ingressSelector": {}}}
+    found.cluster_domains.take(Synced((msgspec.convert(body, ClusterDomain),), "1"))
+    assert found.domain("team", reference) is not None
+    assert found.domain("shop", reference) is None
+    application = given.application(domainRefs=[{"kind": "ClusterDomain", "name": "shared"}])
+    message = targets.unready_domain(application, found.domain)
+    assert "does not serve namespace shop" in message
+    assert "kubectl annotate clusterdomain shared sme.sap.com/served-namespaces=NAMESPACES --overwrite" in message

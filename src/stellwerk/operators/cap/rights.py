@@ -47,10 +47,10 @@ OWN = (
     ),
     grant(
         GROUP,
-        "domains clusterdomains",
+        "domains",
         "get create",
         "domains that are written into a CAPApplication are not served",
-        get="a CAPApplication has spec.domains",
+        get="a Domain has the name of one that spec.domains of a CAPApplication becomes",
         create="a CAPApplication has spec.domains",
     ),
     grant(

@@ -130,9 +130,10 @@ class Caches:
         self.versions.store.add_index(BY_FIRST_LABEL, _first_labels)
 
     def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
-        """The domain of a reference in a namespace."""
+        """The domain of a reference in a namespace; None for one that does not serve the namespace."""
         if reference.kind == DomainKind.CLUSTER_DOMAIN:
-            return self.cluster_domains.store.get(ObjectKey("", reference.name))
+            found = self.cluster_domains.store.get(ObjectKey("", reference.name))
+            return found if found is not None and naming.serves(found, namespace) else None
         return self.domains.store.get(ObjectKey(namespace, reference.name))
 
     def is_hidden(self, namespace: str, reference: DomainRef) -> bool:

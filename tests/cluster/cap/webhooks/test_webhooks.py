@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 from tests.cluster import permissions
 from tests.cluster import rights as audited
-from tests.cluster.cap import security_page
 from tests.cluster.cap.shop import OPERATOR, Shop, job, router
 from tests.cluster.cap.shop import server as server_of
 from tests.cluster.component.world import free_definition
@@ -26,10 +24,9 @@ from stellwerk.kube.types.errors import Invalid, StatusError
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, View, metadata_of, unstructured
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.cap import names
 from stellwerk.operators.cap.api import DEFINITIONS
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
+from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.webhooks import process, registration, rights, settings
@@ -151,9 +148,9 @@ async def test_what_cannot_work_is_refused_with_the_cause(serving: Serving, shop
     assert problem in await refused(shop.client.patch(application, "shop", shop.namespace, other))
 
 
-@pytest.mark.req("CAP-52")
-async def test_domains_that_are_written_into_an_application_become_objects_and_a_dry_run_makes_none(
-    serving: Serving, shop: Shop
+@pytest.mark.req("CAP-52", "R-911")
+async def test_domains_that_are_written_into_an_application_are_stored_and_the_webhooks_write_nothing(
+    serving: Serving, shop: Shop, audit: AuditLog
 ) -> None:
     host = f"{shop.namespace}.example.com"
     inline = shop.inline_domains(host)
@@ -164,27 +161,17 @@ async def test_domains_that_are_written_into_an_application_become_objects_and_a
         "domains": inline,
     }
     body: JsonObject = {"metadata": {"name": "shop", "namespace": shop.namespace}, "spec": spec}
-    rehearsed = await shop.client.apply(CAPApplication, {**body}, dry_run=True)
-    assert [reference.kind for reference in rehearsed.spec.domain_refs] == ["Domain", "ClusterDomain"]
-    assert not (await shop.client.list(Domain, shop.namespace)).items
-
+    audit.mark()
     with warnings.Listening() as received:
         made = await shop.client.apply(CAPApplication, {**body})
-    deprecated, converted = received
-    assert deprecated == "CAPApplication Spec.Domains is deprecated, use Spec.DomainRefs instead"
-    assert "was converted to Domains and ClusterDomains" in converted
-    assert made.spec.domains is None
-    assert made.spec.domain_refs == rehearsed.spec.domain_refs
-    assert (await shop.client.get(Domain, "shop-primary", shop.namespace)).spec.domain == host
-    cluster_wide = made.spec.domain_refs[1].name
-    assert (await shop.client.get(ClusterDomain, cluster_wide)).spec.domain == f"other.{host}"
+    assert [*received] == ["CAPApplication Spec.Domains is deprecated, use Spec.DomainRefs instead"]
+    assert made.spec.domains is not None
+    assert made.spec.domain_refs == ()
+    assert not (await shop.client.list(Domain, shop.namespace)).items
+    writes = ("create", "update", "patch", "delete")
+    assert not [entry for entry in audit.entries(lambda entry: entry.user == WEBHOOKS) if entry.verb in writes]
 
     taken: JsonObject = {"domain": host, "ingressSelector": {"istio": "gateway"}}
-    twice: JsonObject = {"metadata": {"name": "twice", "namespace": shop.namespace}, "spec": taken}
-    problem = f"Domain shop-primary already exist in namespace {shop.namespace} with domain {host}"
-    assert problem in await refused(shop.client.apply(Domain, {**twice}, dry_run=True))
-    await shop.client.delete(metadata_of(ClusterDomain), cluster_wide)
-
     foreign: JsonObject = {"metadata": {"name": "foreign", "namespace": "default"}}
     await shop.client.apply(Domain, {**foreign, "spec": {**taken, "domain": f"far.{host}"}})
     second: JsonObject = {
@@ -192,41 +179,16 @@ async def test_domains_that_are_written_into_an_application_become_objects_and_a
         "spec": {**spec, "domains": {**inline, "primary": f"far.{host}", "secondary": []}},
     }
     problem = "invalidated from webhook CAPApplication Domain default/foreign has the host"
-    other_problem = f"cannot be created: .* Domain foreign already exist in namespace default with domain far.{host}"
-    shown = await refused(shop.client.apply(CAPApplication, second))
-    assert problem in shown or re.search(other_problem, shown), shown  # where the cache does not show it yet
-    await shop.client.delete(metadata_of(Domain), "foreign", "default")
-
-
-async def test_an_application_that_the_policies_of_the_security_page_refuse_leaves_no_cluster_domain(
-    serving: Serving, shop: Shop, admin: Client
-) -> None:
-    host = f"{shop.namespace}.example.com"
-    spec: JsonObject = {"btpAppName": "shop", "providerSubaccountId": "subaccount", "btp": {"services": []}}
-    body: JsonObject = {
-        "metadata": {"name": "shop", "namespace": shop.namespace},
-        "spec": {**spec, "domains": shop.inline_domains(host)},
-    }
-    problem = "no ClusterDomain is created for this namespace"
-
-    async def probe(namespace: str) -> None:
-        metadata: JsonObject = {"name": host, "annotations": {names.MIGRATED_ANNOTATION: f"{namespace}/shop"}}
-        domain: JsonObject = {"domain": f"probe.{host}", "ingressSelector": {"istio": "gateway"}}
-        await admin.apply(ClusterDomain, {"metadata": metadata, "spec": domain}, dry_run=True)
 
     async def is_refused() -> bool:
         try:
-            await probe(shop.namespace)
+            await shop.client.apply(CAPApplication, second, dry_run=True)
         except StatusError as error:
             return problem in str(error)
         return False
 
-    async with security_page.policies(admin, shop.namespace):
-        await eventually(is_refused, describe="the policy is in force")
-        await probe(security_page.LISTED)
-        assert problem in await refused(admin.apply(CAPApplication, body))
-    left = [each for each in (await admin.list(ClusterDomain)).items if each.spec.domain.endswith(host)]
-    assert not left
+    await eventually(is_refused, describe="the cache shows the other domain")
+    await shop.client.delete(metadata_of(Domain), "foreign", "default")
 
 
 @pytest.mark.req("CAP-51")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import Status
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap import duplicates
 from stellwerk.operators.cap.duplicates import BY_SPEC_ID
@@ -56,7 +57,7 @@ async def decision(
     is_update, key = old is not None or corrected is not None, ObjectKey("shop", "bookshop")
     operation = "UPDATE" if is_update else "CREATE"
     admission = Admission(operation=operation, key=key, user=NOTHING, old=old, new=new, corrected=corrected)
-    found = await judges.complete(admission)
+    found = await judges.application(admission)
     assert isinstance(found, Allowed | Denied)
     return found
 
@@ -77,13 +78,77 @@ async def test_a_host_that_another_namespace_has_is_refused_where_a_write_brings
 async def test_the_correction_of_an_application_that_cannot_be_read_is_not_refused_for_its_domains() -> None:
     subject = given.application(domains={"primary": HOST})
     assert isinstance(await decision(None, subject, corrected={}), Allowed)
-    judges = Judges(client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING)
     references: JsonObject = {"spec": {"domainRefs": [{"kind": "Domain", "name": "a"}]}}
-    for corrected, expected in (({}, Allowed), (None, Denied), (references, Denied)):
-        admission = Admission(operation="UPDATE", key=subject.key, user=NOTHING, new=subject, corrected=corrected)
-        assert isinstance(await judges.application(admission), expected)
-    kept = await decision(None, subject, corrected=references)
-    assert len(kept.warnings) == 1, "references that can be read are not replaced"
+    assert isinstance(await decision(None, subject, corrected=references), Denied)
+
+
+@pytest.mark.req("R-911")
+async def test_domains_may_be_written_into_a_new_application_that_refers_to_none() -> None:
+    inline: JsonObject = {"primary": "new.example.com"}
+    found = await decision(None, given.application(domains=inline))
+    assert found == Allowed(("CAPApplication Spec.Domains is deprecated, use Spec.DomainRefs instead",))
+    references: list[JsonValue] = [{"kind": "Domain", "name": "a"}]
+    assert isinstance(await decision(None, given.application(domains=inline, domainRefs=references)), Denied)
+
+
+class OnlyReads:
+    """A client that finds nothing, and fails with anything but a read."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    async def find(self, kind: Any, name: str, namespace: str) -> None:
+        self.read.append(kind.__name__)
+
+    async def list(self, kind: Any, namespace: str, **_: Any) -> Any:
+        self.read.append(kind.__name__)
+        return SimpleNamespace(items=())
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a judge calls {name}")
+
+
+@pytest.mark.req("R-911")
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+async def test_no_judge_writes_whatever_it_is_asked_and_none_patches(operation: str) -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    tenants = manager.informer(CAPTenant)
+    tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
+    client = OnlyReads()
+    judges = Judges(
+        client=cast("Client", client),
+        applications=manager.informer(CAPApplication),
+        tenants=tenants,
+        domains=manager.informer(Domain),
+        cluster_domains=manager.informer(ClusterDomain),
+    )
+    inline: JsonObject = {"primary": "a.example.com", "secondary": ["b.example.com"]}
+    domain: JsonObject = {"domain": "c.example.com", "ingressSelector": {"istio": "gateway"}}
+    output = {"metadata": {"name": "o", "namespace": "shop", "labels": {"sme.sap.com/btp-tenant-id": "acme-id"}}}
+    subjects: dict[str, Any] = {
+        "CAPApplication": given.application(domains=inline),
+        "CAPApplicationVersion": given.version(),
+        "CAPTenant": given.tenant(),
+        "CAPTenantOutput": output,
+        "Domain": {"metadata": {"name": "d", "namespace": "shop"}, "spec": domain},
+        "ClusterDomain": {"metadata": {"name": "d"}, "spec": domain},
+    }
+    for judge in judges.webhooks():
+        body = msgspec.Raw(msgspec.json.encode(subjects[judge.gvk.kind]))
+        for dry_run in (True, False):
+            request = AdmissionRequest(
+                uid="1",
+                name="shop",
+                namespace="shop",
+                operation=operation,
+                dry_run=dry_run,
+                object=body if operation != "DELETE" else msgspec.Raw(b"null"),
+                old_object=body if operation != "CREATE" else msgspec.Raw(b"null"),
+            )
+            answer = await judge.answer(request)
+            assert not answer.patch, judge.path
+    if operation == "CREATE":
+        assert {"CAPApplication", "CAPTenant"} <= {*client.read}
 
 
 async def test_a_correction_moves_no_tenant_or_version_to_another_application() -> None:

@@ -35,7 +35,9 @@ def test_domains_are_deprecated_where_references_are_possible() -> None:
     inline = application(domains={"primary": "a.example.com"})
     referring = application(domainRefs=[{"kind": "Domain", "name": "a"}])
     problem = "domains are deprecated. Use domainRefs instead in: shop.bookshop"
-    assert rules.problem_of_application(None, inline) == problem
+    both = application(domains={"primary": "a.example.com"}, domainRefs=[{"kind": "Domain", "name": "a"}])
+    assert rules.problem_of_application(None, both) == problem
+    assert rules.problem_of_application(None, inline) == "", "its controller converts them"
     assert rules.problem_of_application(referring, inline) == problem
     assert rules.problem_of_application(inline, inline) == "", "an application of the first releases may be changed"
 

@@ -36,6 +36,21 @@ def created(obj: CAPApplication | AnyDomain) -> str:
     return moment.isoformat() if moment else ""
 
 
+def serves(domain: AnyDomain, namespace: str) -> bool:
+    """Whether applications of a namespace may refer to a domain.
+
+    A ClusterDomain that names no namespaces serves all of them. One that the first releases made of an application
+    serves the namespace of this application, and those that it names.
+    """
+    if isinstance(domain, Domain):
+        return domain.metadata.namespace == namespace
+    annotations = domain.metadata.annotations
+    served = set(annotations.get(names.SERVED_NAMESPACES_ANNOTATION, "").replace(",", " ").split())
+    if migrated := annotations.get(names.MIGRATED_ANNOTATION, ""):
+        served.add(migrated.partition("/")[0])
+    return not served or namespace in served
+
+
 def referenced_by(application: CAPApplication) -> Iterable[str]:
     """The owner ids of the domains that an application refers to; of too many, the first."""
     namespace = application.metadata.namespace

@@ -98,7 +98,11 @@ class DomainCaches:
         return DomainSnapshot(
             domain=domain,
             duplicates=tuple(self._others(domain, _BY_HOST, domain.spec.domain)),
-            references=tuple(self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))),
+            references=tuple(
+                application
+                for application in self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))
+                if naming.serves(domain, application.metadata.namespace)
+            ),
             hidden=tuple(key for key in self.applications.hidden if domain.metadata.namespace in ("", key.namespace)),
             live=await self._live(domain, pace),
         )

@@ -136,9 +136,21 @@ def unready_domain(application: CAPApplication, find: FindDomain) -> str:
 def unready(application: CAPApplication, reference: DomainRef, domain: AnyDomain | None) -> str:
     """What keeps a domain of an application from being ready, for people; empty where it is."""
     if domain is None:
-        return f"{reference.kind} {reference.name} of {application.ref} does not exist"
+        missing = f"{reference.kind} {reference.name} of {application.ref} does not exist"
+        if reference.kind != DomainKind.CLUSTER_DOMAIN:
+            return missing
+        namespace = application.metadata.namespace
+        return f"{missing}, or does not serve namespace {namespace}. {how_to_serve(reference.name)}"
     is_ready = domain.status.state == DomainState.READY
     return "" if is_ready else f"{reference.kind} {reference.name} of {application.ref} is not Ready"
+
+
+def how_to_serve(cluster_domain: str) -> str:
+    """How an administrator has a ClusterDomain serve a namespace."""
+    return (
+        "An administrator names the namespaces that it serves, with commas between them: kubectl annotate "
+        f"clusterdomain {cluster_domain} {names.SERVED_NAMESPACES_ANNOTATION}=NAMESPACES --overwrite"
+    )
 
 
 def consistent_hash(deployment: DeploymentDetails) -> StickinessHash | None:

@@ -1,6 +1,8 @@
 """Decides about writes of users with what the caches show.
 
 A cache may not show yet what was just created, so what is missing there is asked for once before a write is refused.
+No judge writes: it is asked before others have admitted the object, and callers of its port prove nothing. The path
+that mutates objects with the original changes nothing: a configuration of the original may still call it.
 """
 
 from __future__ import annotations
@@ -10,16 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-import msgspec
-
 from stellwerk.apply.objects import name_validation
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.client.patch import JsonPatch, add, remove
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.operators.cap import duplicates
 from stellwerk.operators.cap.application import inline_domains
-from stellwerk.operators.cap.application.inline_domains import ConversionRefused
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -29,13 +27,12 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.webhooks import rules, version
 from stellwerk.operators.cap.webhooks.former import has_changed
 from stellwerk.runtime.cache.informer import Informer
-from stellwerk.runtime.serving.webhook import Admission, Allowed, Decide, Decision, Denied, Judge, Patched, Webhook
+from stellwerk.runtime.serving.webhook import Admission, Allowed, Decide, Decision, Denied, Judge, Webhook
 
 T = TypeVar("T", bound=HasMetadata)
 
 VALIDATE, MUTATE = "/validate", "/mutate"
 _DEPRECATED = "CAPApplication Spec.Domains is deprecated, use Spec.DomainRefs instead"
-_CONVERTED = "CAPApplication Spec.Domains was converted to Domains and ClusterDomains, to which Spec.DomainRefs refers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +58,33 @@ class Judges:
             _webhook(VALIDATE, CAPTenantOutput, self.output),
             _webhook(VALIDATE, Domain, self.domain),
             _webhook(VALIDATE, ClusterDomain, self.domain),
-            _webhook(MUTATE, CAPApplication, self.complete),
+            _webhook(MUTATE, CAPApplication, lambda _: Allowed()),
         )
 
     # ---- validation
 
     async def application(self, admission: Admission[CAPApplication]) -> Decision:
-        """May this application be created or changed?"""
+        """May this application be created or changed? Its controller converts the domains that are written into it."""
         if admission.new is None:
             return Allowed()
         old, new = admission.old, admission.new
-        judge = partial(
+        problem_of = partial(
             rules.problem_of_application,
             old,
             new,
             corrected=admission.corrected,
             allowed_headers=self.allowed_headers,
         )
-        return _decision(await admission.judged(judge))
+        problem = await admission.judged(problem_of)
+        if problem or new.spec.domains is None or new.spec.domains.is_empty:
+            return _decision(problem)
+        convert = partial(inline_domains.conversion, new, self.domains.store.all(), self.cluster_domains.store.all())
+        found = await admission.judged(convert)
+        if found is None or not found.problem:
+            return Allowed((_DEPRECATED,))
+        # Clients must be able to change the rest of an application, and to release one that is being deleted.
+        is_same = admission.corrected is not None or (old is not None and old.spec.domains == new.spec.domains)
+        return Allowed((_DEPRECATED, found.problem)) if is_same else Denied(found.problem)
 
     async def version(self, admission: Admission[CAPApplicationVersion]) -> Decision:
         """May this version be created or changed?"""
@@ -144,37 +150,6 @@ class Judges:
         if shown is None and not name_validation.is_subdomain(name):
             return None  # no object has such a name
         return shown or await self.client.find(CAPApplication, name, namespace)
-
-    # ---- mutation
-
-    async def complete(self, admission: Admission[CAPApplication]) -> Decision:
-        """Convert domains that are written into the application. A dry run creates nothing."""
-        new = admission.new
-        if new is None or new.spec.domains is None or new.spec.domains.is_empty:
-            return Allowed()
-        found = inline_domains.conversion(new, self.domains.store.all(), self.cluster_domains.store.all())
-        has_references = rules.has_references(admission.old, admission.corrected)
-        if found is None or has_references or not new.metadata.name:
-            return Allowed((_DEPRECATED,))
-        # Clients must be able to change the rest of an application, and to release one that is being deleted.
-        old = admission.old
-        former = old.spec.domains if old is not None else None
-        is_new = former != new.spec.domains and admission.corrected is None
-        if found.problem:
-            return _refused_conversion(found.problem, is_new=is_new)
-        referred = found.references
-        if not admission.dry_run:
-            try:
-                referred = await inline_domains.create(self.client, found)
-            except ConversionRefused as refused:
-                return _refused_conversion(str(refused), is_new=is_new)
-        references = [msgspec.to_builtins(reference) for reference in referred]
-        patch = JsonPatch((add(("spec", "domainRefs"), references), remove(("spec", "domains"))))
-        return Patched(patch, (_DEPRECATED, _CONVERTED))
-
-
-def _refused_conversion(problem: str, *, is_new: bool) -> Decision:
-    return _decision(problem) if is_new else Allowed((_DEPRECATED, problem))
 
 
 def _decision(problem: str) -> Decision:

@@ -71,7 +71,7 @@ def configurations(client_config: ClientConfig, namespace: str) -> Sequence[Json
             "failurePolicy": "Fail",
             "namespaceSelector": {"matchExpressions": [outside]},
             "rules": [rule],
-            "sideEffects": "NoneOnDryRun",
+            "sideEffects": "None",
             "timeoutSeconds": _SECONDS,
             **selection,
         }

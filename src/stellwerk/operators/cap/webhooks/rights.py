@@ -1,6 +1,6 @@
 """What the webhooks may do in a cluster, each right with its purpose.
 
-They read what they decide by, and write two things: their certificate, and the domains that they convert.
+They read what they decide by, and write their certificate and its authority.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ GRANTS = (
     grant(
         GROUP,
         "domains clusterdomains",
-        "get list watch create",
-        "two domains may have the same host, and domains that are written into a CAPApplication are not converted",
-        get="a CAPApplication has spec.domains",
-        create="a CAPApplication has spec.domains",
+        "list watch",
+        "two domains may have the same host",
     ),
     grant_on(
         NAME,

@@ -52,7 +52,7 @@ def problem_of_application(
         return f"provider details cannot be changed for: {key}"
     has_domains = new.spec.domains is not None and not new.spec.domains.is_empty
     is_new = old is None and corrected is None
-    if has_domains and (is_new or has_references(old, corrected)):
+    if has_domains and (new.spec.domain_refs if is_new else has_references(old, corrected)):
         return f"domains are deprecated. Use domainRefs instead in: {key}"
     former = old.metadata.annotations if old is not None else {}
     brought = {key: text for key, text in new.metadata.annotations.items() if former.get(key) != text}

@@ -21,6 +21,7 @@ from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Kind, metadata_of, unstructured
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import is_written
 from stellwerk.operators.cap.installation import INSTALLATION, NAMESPACE
@@ -116,7 +117,8 @@ async def around(client: Client, namespace: str, name: str, application: CAPAppl
 
 async def _domain(client: Client, namespace: str, reference: DomainRef) -> AnyDomain | None:
     if reference.kind == DomainKind.CLUSTER_DOMAIN:
-        return await client.find(ClusterDomain, reference.name, "")
+        found = await client.find(ClusterDomain, reference.name, "")
+        return found if found is not None and naming.serves(found, namespace) else None
     return await client.find(Domain, reference.name, namespace)
 
 
