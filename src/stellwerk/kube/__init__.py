@@ -9,6 +9,7 @@
     yaml        YAML text as JSON values, with the meaning that kubectl gives it     pure
     masking     removes secret words from text                                       pure
     threads     runs computations on large text outside the event loop
+    memory_budget   a bound for all answers that are in memory at once                pure
     nested      groups of tasks inside a pass
 
 A later folder in `watch > client > http > login > types` never imports an earlier one.

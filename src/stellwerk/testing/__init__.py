@@ -7,5 +7,6 @@ processes   operators as processes that can be killed
 servers     servers of other projects on loopback: artifacts, registries, admission webhooks, the service broker
 faults      the proxy between an operator and its API server
 scenarios   operators in the process of the test, crash sweeps, comparable ends
+largest_objects   the largest objects of a kind that an API server takes
 checks      what holds at the end of every test: no stall, no secret in an output, no unexpected exception
 """

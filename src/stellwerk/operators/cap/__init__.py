@@ -11,6 +11,7 @@ preparation     finalizer, owner, labels and annotations of every object; semant
 requests        the answer to a request to look at an object now
 retries         how often failed Jobs run again
 pods            pods of workloads, and the credentials that they read
+duplicates      tenants with one id, of which one acts
 hashed_objects  objects that carry a hash of what they should be
 application     CAPApplication
 version         CAPApplicationVersion

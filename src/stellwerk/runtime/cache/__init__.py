@@ -2,6 +2,7 @@
 
 informer           keeps a store equal to the cluster, and passes on what changed
 shared_strings     keeps each repeated string of cached objects once
+cache_budget       how many bytes cached objects may take, by namespace and in all
 store              an indexed cache of objects (pure)
 definitions        has watches of absent kinds wait for the definition of their kind
 clusters           one cluster: its client, and the informers that readers share

@@ -1,13 +1,14 @@
-"""Domains that are written into an application become objects, to which the application refers (spec 14, 21, 22).
+"""Domains that are written into an application become objects, to which the application refers.
 
 A host that a Domain of the namespace has already is used as it is, and so is a ClusterDomain that serves the namespace
 as it is written into the application: with this gateway, target and TLS mode. A host that another domain has is
 refused: two domains with one host are an error of both, and the other one is in use. No ClusterDomain is created: users
 of a namespace have no right to it. Those that the first releases created are used by the namespace of their
-application. The names of new
-objects are the same at each try, so that a crash between the creation of an object and the change of the application
-leaves no second one. An application that refers to domains keeps these: what it has inline, too, is left where it is
-and has no effect.
+application.
+
+The names of new objects are the same at each try, so that a crash between the creation of an object and the change of
+the application leaves no second one. An application that refers to domains keeps these: what it has inline, too, is
+left where it is and has no effect.
 """
 
 from __future__ import annotations

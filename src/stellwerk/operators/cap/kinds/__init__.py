@@ -4,5 +4,6 @@ application  CAPApplication
 version      CAPApplicationVersion
 tenant       CAPTenant, CAPTenantOperation and CAPTenantOutput
 domain       Domain and ClusterDomain
+bounds       how long the lists of a spec may be
 status       what their statuses share
 """
