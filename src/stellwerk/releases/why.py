@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from stellwerk.apply.set.model.inventory import Phase
 from stellwerk.delivery import workloads
 from stellwerk.delivery.sets import unsettled_objects
 from stellwerk.delivery.sets.unsettled_objects import UnsettledObject, judged
@@ -18,7 +19,8 @@ GOES_ON = "run stellwerk apply or delete again: it goes on, and its last lines n
 async def diagnose(reader: ClusterReader, release: Release, now: datetime) -> Diagnosis:
     """Read the objects that are not settled, and explain."""
     unsettled = [entry.ref for entry in release.inventory if not entry.phase.is_settled]
-    pending = await unsettled_objects.read(reader, unsettled)
+    later = [entry.ref for entry in release.inventory if entry.phase is Phase.SCHEDULED_FOR_APPLICATION]
+    pending = await unsettled_objects.read(reader, unsettled, later)
     return explain(release, pending, reader.hidden, now)
 
 
@@ -31,7 +33,8 @@ def explain(release: Release, pending: Sequence[UnsettledObject], hidden: tuple[
     counts = f"{release.ready_objects + release.completed_objects} of {release.objects} objects are ready or completed"
     is_root = next(root_causes(below), None) is None
     advice = next((step for one in pending if one.workload and (step := workloads.advice(one.workload))), "")
-    step = advice or GOES_ON
+    held = next((one.hold.step for one in pending if one.hold is not None and not release.is_deleting), "")
+    step = advice or held or GOES_ON
     unready = tuple(AwaitedObject(one.ref, judged(one.live, now).why) for one in pending if one.live is not None)
     top = Finding(f"revision {release.revision}: {counts}", release.state, below, is_root_cause=is_root)
     return Diagnosis((top,), step, unready=unready, hidden=hidden)
@@ -46,6 +49,8 @@ def _finding(one: UnsettledObject, now: datetime, *, is_deleting: bool) -> Findi
         return None if is_deleting else Finding(f"{one.ref} does not exist")
     if one.workload is not None and (found := workloads.findings(one.workload, now)):
         return found[0]
+    if one.hold is not None and not is_deleting:
+        return Finding(f"{one.ref}: {one.hold.what}", is_root_cause=True)
     verdict = judged(one.live, now)
     held = ", ".join(one.live.metadata.finalizers) if one.live.metadata.is_terminating else ""
     why = f"is being deleted, held by finalizer {held}" if held else verdict.why

@@ -100,6 +100,11 @@ TABLE: list[tuple[Unstructured, StatusVerdict, str]] = [
         "container c crashes again and again",
     ),
     (live("Pod", {"phase": "Pending"}), WAITING, "the pod is starting"),
+    (
+        live("Pod", {"phase": "Pending"}, spec={"schedulingGates": [{"name": "example.com/hold"}]}),
+        WAITING,
+        "scheduling gates: example.com/hold",
+    ),
     # Deployment
     (deployment(), CURRENT, ""),
     (
@@ -215,6 +220,13 @@ TABLE: list[tuple[Unstructured, StatusVerdict, str]] = [
     ),
     # Job
     (live("batch/v1 Job"), WAITING, "the job has not started"),
+    (live("batch/v1 Job", spec={"suspend": True}), WAITING, "the Job is suspended: set spec.suspend to false"),
+    (live("batch/v1 Job", conditions(condition("Complete")), spec={"suspend": True}), CURRENT, ""),
+    (
+        live("batch/v1 Job", spec={"managedBy": "example.com/queue"}),
+        WAITING,
+        "the Job is left to controller example.com/queue (spec.managedBy)",
+    ),
     (live("batch/v1 Job", {"startTime": "2026-01-01T00:00:00Z"}), WAITING, "the job runs"),
     (live("batch/v1 Job", conditions(condition("Complete"))), CURRENT, ""),
     (live("batch/v1 Job", conditions(condition("Failed", message="too often"))), FAILED, "too often"),

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from stellwerk.apply.readiness.kstatus import container_statuses
+from stellwerk.apply.readiness.kstatus import container_statuses, scheduling_gates
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 
 SEE_LOG = "see its log"
@@ -108,6 +108,8 @@ def _unscheduled(pod: Unstructured) -> DeploymentCause | None:
     message = _condition(pod, "PodScheduled", "False")
     if not message:
         return None
+    if gates := scheduling_gates(pod):
+        return DeploymentCause(f"scheduling gates: {gates}", "check that the controller that removes them runs")
     # The tail about preemption repeats the text and hides the reason.
     return DeploymentCause(f"no node takes its pod: {_PREEMPTION.sub('', _tidy(message))}")
 

@@ -173,6 +173,31 @@ def container_statuses(pod: Unstructured) -> list[JsonObject]:
     return listed
 
 
+def scheduling_gates(pod: Unstructured) -> str:
+    """The gates that keep a pod from being scheduled, as a list in words; empty if there are none."""
+    gates = pod.at("spec", "schedulingGates")
+    return ", ".join(str(dig(gate, "name")) for gate in (gates if isinstance(gates, list) else []))
+
+
+SUSPENDED_JOB = "the Job is suspended: set spec.suspend to false"
+
+
+def has_ended(job: Unstructured) -> bool:
+    """Whether a Job is complete or has failed."""
+    listed = job.at("status", "conditions")
+    return any(
+        dig(one, "type") in ("Complete", "Failed") and dig(one, "status") == "True"
+        for one in (listed if isinstance(listed, list) else [])
+    )
+
+
+def foreign_job_controller(job: Unstructured) -> str:
+    """Who has to start a Job that Kubernetes leaves alone; empty if Kubernetes does, or it has started."""
+    manager = job.at("spec", "managedBy")
+    is_foreign = isinstance(manager, str) and manager != "kubernetes.io/job-controller"
+    return str(manager) if is_foreign and not job.at("status", "startTime") else ""
+
+
 # ---- rules for all kinds
 
 
@@ -240,6 +265,8 @@ def _running_pod(status: ObjectStatus) -> Readiness:
 
 def _pending_pod(status: ObjectStatus) -> Readiness:
     scheduled = status.conditions.get("PodScheduled")
+    if gates := scheduling_gates(status.live):
+        return waiting(f"scheduling gates: {gates}")
     if scheduled is None or scheduled.status != "False" or scheduled.reason != "Unschedulable":
         return waiting("the pod is starting")
     created = status.live.metadata.creation_timestamp
@@ -330,6 +357,10 @@ def _job(status: ObjectStatus) -> Readiness:
         return CURRENT
     if status.holds("Failed"):
         return failed(status.said("Failed"))
+    if status.live.at("spec", "suspend") is True:
+        return waiting(SUSPENDED_JOB)
+    if manager := foreign_job_controller(status.live):
+        return waiting(f"the Job is left to controller {manager} (spec.managedBy)")
     # kstatus calls a started job current; a set that waits for a job waits for its end.
     return waiting("the job runs" if status.fields.get("startTime") else "the job has not started")
 

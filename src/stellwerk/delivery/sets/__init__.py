@@ -3,6 +3,7 @@
 set_view           the objects of one set, as watches or single reads show them
 set_reports        which objects a set waits for, in a few words
 workload_causes    why a workload of a set is not ready
+holds              what an object waits for without an end of its own
 unsettled_objects  the objects that a set waits for, as a user of `why` sees them
 served_apis        what a cluster serves, as templates see it, and whether that may have changed
 cluster_identity   the uid of a cluster, which is a part of the owner's id on each object

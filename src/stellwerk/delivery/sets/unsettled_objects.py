@@ -11,6 +11,8 @@ from stellwerk.apply.errors import UnreadableStatus
 from stellwerk.apply.readiness import readiness
 from stellwerk.apply.readiness.kstatus import Readiness, waiting
 from stellwerk.delivery import workloads
+from stellwerk.delivery.sets import holds
+from stellwerk.delivery.sets.holds import Hold
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import ObjectRef
@@ -32,6 +34,8 @@ class UnsettledObject:
     """Whether it is in another cluster, which is not read."""
     is_hidden: bool = False
     """Whether the user may not read it."""
+    hold: Hold | None = None
+    """What it waits for without an end of its own."""
     odd: str = ""
     """Why it cannot be read, where it exists and is not what its kind promises."""
 
@@ -40,12 +44,14 @@ class UnsettledObject:
         return self.live is not None and not self.live.metadata.is_terminating and judged(self.live, now).is_ready
 
 
-async def read(reader: ClusterReader, refs: Sequence[ObjectRef]) -> tuple[UnsettledObject, ...]:
-    """Read the first few of these objects."""
-    return tuple(await asyncio.gather(*(_read(reader, ref) for ref in refs[:NAMED])))
+async def read(
+    reader: ClusterReader, refs: Sequence[ObjectRef], later: Sequence[ObjectRef] = ()
+) -> tuple[UnsettledObject, ...]:
+    """Read the first few of these objects; `later` are those whose wave has not begun."""
+    return tuple(await asyncio.gather(*(_read(reader, ref, later) for ref in refs[:NAMED])))
 
 
-async def _read(reader: ClusterReader, ref: ObjectRef) -> UnsettledObject:
+async def _read(reader: ClusterReader, ref: ObjectRef, later: Sequence[ObjectRef]) -> UnsettledObject:
     try:
         resource = await reader.client.mapper.resource(ref.gvk)
     except NotServed:
@@ -55,7 +61,9 @@ async def _read(reader: ClusterReader, ref: ObjectRef) -> UnsettledObject:
         is_hidden = reader.may_not_see(resource, ref.key.namespace)
         return UnsettledObject(ref, None, is_hidden=is_hidden, odd=reader.why_unreadable(resource, ref.key))
     is_workload = (ref.gvk.group, ref.gvk.kind) in workloads.KINDS
-    return UnsettledObject(ref, live, await workloads.read(reader, live) if is_workload else None)
+    workload = await workloads.read(reader, live) if is_workload else None
+    hold = await holds.read(reader, live, later)
+    return UnsettledObject(ref, live, workload, hold=hold)
 
 
 def judged(live: Unstructured, now: datetime) -> Readiness:

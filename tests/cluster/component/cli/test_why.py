@@ -230,3 +230,74 @@ async def test_why_remarks_on_the_chart_of_a_ready_component_until_a_new_revisio
     await given.source({**chart, "values.yaml": once}, revision="r3")
     await then.ready(revision="r3")
     assert "Remark" not in (await stellwerk("why", "comp/comp")).stdout
+
+
+async def test_why_says_what_an_object_waits_for_that_has_no_end_of_its_own(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk
+) -> None:
+    namespace = given.namespace
+    late = f"late-{namespace}"
+    order = {"component-operator.cs.sap.com/apply-order": "-1"}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    containers = [{"name": "a", "image": "example.com/a:1"}]
+    binding = {"provisioner": "example.com/none", "volumeBindingMode": "WaitForFirstConsumer"}
+    bodies: dict[str, list[dict[str, object]]] = {
+        "claim": [
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": {"name": late, "annotations": {"component-operator.cs.sap.com/apply-order": "-2"}},
+                **binding,
+            },
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "data", "annotations": order},
+                "spec": {**claim, "storageClassName": late},
+            },
+        ],
+        "classless": [
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "lost"},
+                "spec": {**claim, "storageClassName": f"no-{namespace}"},
+            }
+        ],
+        "job": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {"name": "paused"},
+                "spec": {"suspend": True, "template": {"spec": {"restartPolicy": "Never", "containers": containers}}},
+            }
+        ],
+        "pod": [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "gated"},
+                "spec": {"schedulingGates": [{"name": "example.com/hold"}], "containers": containers},
+            }
+        ],
+    }
+    expected = {
+        "claim": f"PersistentVolumeClaim {namespace}/data: waits for its first consumer (StorageClass {late} binds "
+        f"late); of a later wave: Deployment {namespace}/db",
+        "classless": f"PersistentVolumeClaim {namespace}/lost: StorageClass no-{namespace} does not exist, and no "
+        "PersistentVolume of this class fits it",
+        "job": f"Job {namespace}/paused: the Job is suspended: set spec.suspend to false",
+        "pod": f"Pod {namespace}/gated: scheduling gates: example.com/hold",
+    }
+    await running.start()
+    for name, objects in bodies.items():
+        files: dict[str, str | bytes] = {f"{index}.yaml": json.dumps(body) for index, body in enumerate(objects)}
+        if name == "claim":
+            files["db.yaml"] = deployment("db")
+        await given.source(files, name)
+        await given.component(name, name)
+    for name, cause in expected.items():
+        await then.shows("Processing", "Processing", name, saying=cause.partition(": ")[0].rpartition("/")[2])
+        told = await stellwerk("why", f"comp/{name}")
+        assert roots(told.stdout) == [cause], told.stdout
+        assert "see its log" not in told.stdout

@@ -211,9 +211,10 @@ async def _dependents(reader: ClusterReader, component: Component) -> tuple[Unse
     unready = [item for item in component.status.inventory if not item.is_settled]
     waited_for = [item for item in unready if item.phase not in _NOT_BEGUN] or unready
     refs = [item.ref for item in waited_for]
+    later = [item.ref for item in unready if item.phase in _NOT_BEGUN and item.ref not in refs]
     if component.spec.kube_config is not None:
         return tuple(UnsettledObject(ref, None, is_elsewhere=True) for ref in refs[:NAMED])
-    return await unsettled_objects.read(reader, refs)
+    return await unsettled_objects.read(reader, refs, later)
 
 
 # ---- explaining
@@ -337,6 +338,8 @@ def _of_dependent(one: UnsettledObject, now: datetime, *, some_exist: bool) -> _
         return _Remedy(Finding(f"{one.ref} does not exist", is_root_cause=not some_exist))
     if one.workload is not None and (found := workloads.findings(one.workload, now)):
         return _Remedy(found[0], workloads.advice(one.workload) or _look_at(one.ref))
+    if one.hold is not None and not one.live.metadata.is_terminating:
+        return _Remedy(Finding(f"{one.ref}: {one.hold.what}", is_root_cause=True), one.hold.step)
     verdict = judged(one.live, now)
     return _Remedy(Finding(f"{one.ref}: {verdict.why or verdict.verdict.value}", is_root_cause=True), _look_at(one.ref))
 
