@@ -10,10 +10,11 @@ from tests.unit.cap import given
 from tests.unit.cap.test_application_plan import NOW
 
 from stellwerk.api.admission import UserInfo
+from stellwerk.api.core import Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonValue, dig
+from stellwerk.kube.types.model import JsonValue, dig, metadata_of
 from stellwerk.operators.cap import api
 from stellwerk.operators.cap.application import exposures, inline_domains, plan
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot
@@ -119,6 +120,7 @@ async def test_a_name_that_no_application_can_have_is_refused_and_not_asked_for(
         tenants=manager.informer(type(given.tenant())),
         domains=manager.informer(Domain),
         cluster_domains=manager.informer(Domain),  # type: ignore[arg-type]
+        namespaces=manager.informer(metadata_of(Namespace)),
     )
     made = given.version(capApplicationInstance=name)
     admission = Admission(operation="CREATE", key=ObjectKey("shop", "v"), user=UserInfo(), new=made)

@@ -14,9 +14,10 @@ import msgspec
 import pytest
 from tests.unit.cap import given
 
+from stellwerk.api.core import Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import UNREADABLE, JsonObject, Kind, dig, view
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, Kind, dig, metadata_of, view
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap import api, duplicates
 from stellwerk.operators.cap.application import exposures, inline_domains
@@ -137,6 +138,7 @@ def judges() -> dict[tuple[str, str], Any]:
         tenants=home.informer(CAPTenant),
         domains=home.informer(Domain),
         cluster_domains=home.informer(ClusterDomain),
+        namespaces=home.informer(metadata_of(Namespace)),
     )
     found.tenants.store.add_index(duplicates.BY_SPEC_ID, duplicates.by_tenant_id)
     found.applications.take(Synced((APPLICATION,), "1"))

@@ -80,6 +80,9 @@ RETRY_ANNOTATION = f"{GROUP}/retry"
 DELETE_TENANTS_ANNOTATION = f"{GROUP}/delete-tenants"
 """Ours, on an application, "true": its deletion takes all tenants along, as in the first releases."""
 
+DOMAIN_SUFFIXES_ANNOTATION = f"{GROUP}/domain-suffixes"
+"""Ours, on a Namespace: the hosts of its Domains are these or below them, separated by commas or blanks."""
+
 RESUME_ANNOTATION = f"{GROUP}/resume-upgrade"
 """Ours, on an application whose upgrade is paused: the version to which the tenants follow all the same."""
 

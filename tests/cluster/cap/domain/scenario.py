@@ -64,15 +64,26 @@ class Given:
         }
         await self.client.create(Pod, body)
 
-    async def a_domain(self, host: str, name: str = "primary", **spec: JsonValue) -> Domain:
-        """A Domain of the test's namespace, whose DNS target is its own unless it is given."""
-        metadata: JsonObject = {"name": name, "namespace": self.namespace}
+    async def a_domain(self, host: str, name: str = "primary", *, namespace: str = "", **spec: JsonValue) -> Domain:
+        """A Domain of the test's namespace or another, whose DNS target is its own unless it is given."""
+        metadata: JsonObject = {"name": name, "namespace": namespace or self.namespace}
         return await self.client.create(Domain, self._domain(Domain, host, spec, metadata))
 
     async def a_cluster_domain(self, host: str, name: str = "", **spec: JsonValue) -> ClusterDomain:
         """A ClusterDomain; without a name it has that of the test's namespace."""
         body = self._domain(ClusterDomain, host, spec, {"name": name or self.namespace})
         return await self.client.create(ClusterDomain, body)
+
+    async def granted(self, namespace: str, suffixes: str) -> None:
+        """An administrator decides which hosts the Domains of a namespace have."""
+        annotations: JsonObject = {names.DOMAIN_SUFFIXES_ANNOTATION: suffixes}
+        await self.client.patch(
+            metadata_of(Namespace), namespace, "", MergePatch({"metadata": {"annotations": annotations}})
+        )
+
+    async def reports(self, domain: AnyDomain, status: JsonObject) -> None:
+        """What a former operator has written into the status of a domain."""
+        await self._report(domain.resource, domain.metadata.name, domain.metadata.namespace, status)
 
     async def changed(self, obj: AnyDomain, /, **spec: JsonValue) -> None:
         """A change of the spec by a user."""

@@ -120,13 +120,95 @@ async def test_given_two_domains_with_one_host_then_both_report_it_until_one_goe
     await running.start()
     first = await given.a_domain("twice.example.com", "first")
     await given.is_ready(first)
-    second = await given.a_cluster_domain("twice.example.com")
-    await then.becomes(first, "Error", "DuplicateDomainHost", f"ClusterDomain.{given.namespace}")
+    second = await given.a_domain("twice.example.com", "second")
+    await then.becomes(first, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.second")
     await then.becomes(second, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.first")
     await then.event(second, "DuplicateDomainHost")
     assert len(await then.objects(first, Gateway.resource)) == 1
     await given.deleted(second)
     await then.becomes(first, "Ready", "Ready")
+
+
+@pytest.mark.req("R-914")
+async def test_given_overlapping_hosts_of_two_namespaces_then_the_older_is_served_and_conditions_name_the_other(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    older = await given.a_domain("shop.example.com")
+    await given.is_ready(older)
+    other = await given.a_namespace("other")
+    parent = await given.a_domain("example.com", namespace=other)
+    equal = await given.a_cluster_domain("shop.example.com")
+    way_out = f"kubectl annotate namespace {other} {names.DOMAIN_SUFFIXES_ANNOTATION}=example.com"
+    await then.becomes(parent, "Error", "DuplicateDomainHost", way_out)
+    refused = await then.becomes(parent, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.primary")
+    assert refused.status.observed_domain == ""
+    await then.becomes(equal, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.primary")
+    await then.becomes(older, "Ready", "Ready", f"example.com of Domain.{other}.primary")
+    await then.becomes(older, "Ready", "Ready", f"ClusterDomain.{given.namespace}")
+    for each in (parent, equal):
+        assert not await then.objects(each, Gateway.resource)
+        assert not await then.objects(each, GardenerCertificate.resource)
+
+    await given.deleted(equal)
+    await given.deleted(older)
+    await given.is_ready(parent)
+
+
+@pytest.mark.req("R-914")
+async def test_given_an_administrator_grants_a_host_then_its_namespace_has_it_and_nothing_is_torn_down(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    older = await given.a_domain("example.com")
+    await given.is_ready(older)
+    other = await given.a_namespace("other")
+    child = await given.a_domain("shop.example.com", namespace=other)
+    await then.becomes(child, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.primary")
+    await given.granted(other, "shop.example.com")
+    await given.is_ready(child)
+    await then.becomes(older, "Error", "DuplicateDomainHost", f"shop.example.com of Domain.{other}.primary")
+    assert len(await then.objects(older, Gateway.resource)) == 1
+    assert len(await then.objects(older, GardenerCertificate.resource)) == 1
+
+    await given.granted(given.namespace, "example.com")
+    await then.becomes(older, "Ready", "Ready")
+    await then.becomes(child, "Ready", "Ready")
+    await given.granted(other, "example.org")
+    await then.becomes(child, "Error", "ProcessingError", "outside of the suffixes")
+    assert len(await then.objects(child, Gateway.resource)) == 1
+
+
+@pytest.mark.req("R-914")
+async def test_given_a_host_that_is_granted_to_nobody_was_stored_without_the_webhook_then_it_gets_no_certificate(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    domain = await given.a_domain("com")
+    await then.becomes(domain, "Error", "ProcessingError", "belongs to no namespace")
+    assert not await then.objects(domain, GardenerCertificate.resource)
+
+
+@pytest.mark.req("R-914")
+async def test_given_overlapping_domains_of_the_original_are_both_ready_then_the_younger_keeps_what_is_served(
+    given: Given, then: Then, running: RunningDomains
+) -> None:
+    await running.start()
+    other = await given.a_namespace("other")
+    older = await given.a_domain("example.com")
+    younger = await given.a_domain("elsewhere.example.org", namespace=other)
+    for each in (older, younger):
+        await given.is_ready(each)
+    await running.stop()
+    await given.changed(younger, domain="shop.example.com")
+    await given.reports(younger, {"observedDomain": "shop.example.com"})
+    await running.start()
+    await then.becomes(younger, "Error", "DuplicateDomainHost", f"example.com of Domain.{given.namespace}.primary")
+    await then.becomes(older, "Ready", "Ready", f"shop.example.com of Domain.{other}.primary")
+    assert len(await then.objects(younger, Gateway.resource)) == 1
+    assert len(await then.objects(younger, GardenerCertificate.resource)) == 1
+    await given.deleted(older)
+    await given.is_ready(younger)
 
 
 @pytest.mark.req("CAP-47")

@@ -25,7 +25,7 @@ AUTHORITIES: JsonObject = {"additionalCACertificate": "ca"}
 async def lives_of_domains(given: Given, then: Then, host: str, *, dns_target: str = "x.example.com") -> None:
     """A Domain and a ClusterDomain with all their objects, changed and deleted."""
     domain = await given.a_domain(host, dnsMode="Wildcard", dnsTarget=dns_target, certConfig=AUTHORITIES)
-    everywhere = await given.a_cluster_domain(f"all.{host}", dnsMode="Wildcard", certConfig=AUTHORITIES)
+    everywhere = await given.a_cluster_domain(f"all-{host}", dnsMode="Wildcard", certConfig=AUTHORITIES)
     application = await given.an_application(domain, everywhere, name=host.partition(".")[0])
     for each in (domain, everywhere):
         await then.count(each, NetworkPolicy.resource, 1)

@@ -21,6 +21,7 @@ from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import plan, readiness, resources
+from stellwerk.operators.cap.domain.hosts import Claims
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import (
     Begin,
@@ -73,7 +74,7 @@ def test_the_first_steps_are_the_finalizer_the_label_and_the_state() -> None:
 
 
 def test_a_domain_with_the_host_of_another_is_not_maintained() -> None:
-    assert plan.next_step(snapshot(domain(), duplicates=(cluster_domain(),))) == ReportDuplicates()
+    assert plan.next_step(snapshot(domain(), claims=Claims(before=(cluster_domain(),)))) == ReportDuplicates()
 
 
 def test_a_deletion_waits_for_applications_and_then_releases_what_has_no_owner() -> None:

@@ -12,13 +12,15 @@ from msgspec.structs import replace
 from tests.unit.cap import given
 
 from stellwerk.api.admission import AdmissionRequest
+from stellwerk.api.core import Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import Status
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Synced
-from stellwerk.operators.cap import duplicates
+from stellwerk.operators.cap import duplicates, names
 from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -32,7 +34,14 @@ HOST = "shop.example.com"
 
 
 async def test_an_object_that_cannot_be_read_is_denied_as_the_original_begins_its_messages() -> None:
-    judges = Judges(client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING)
+    judges = Judges(
+        client=NOTHING,
+        applications=NOTHING,
+        tenants=NOTHING,
+        domains=NOTHING,
+        cluster_domains=NOTHING,
+        namespaces=NOTHING,
+    )
     for webhook in judges.webhooks():
         kind = webhook.gvk.kind
         answer = await webhook.answer(AdmissionRequest(uid="1", object=msgspec.Raw(b'{"metadata": 1}')))
@@ -51,6 +60,7 @@ async def decision(
         tenants=NOTHING,
         domains=manager.informer(Domain),
         cluster_domains=manager.informer(ClusterDomain),
+        namespaces=manager.informer(metadata_of(Namespace)),
     )
     foreign = {"metadata": {"name": "theirs", "namespace": "other"}, "spec": {"domain": HOST, "ingressSelector": {}}}
     judges.domains.take(Synced((msgspec.convert(foreign, Domain),), "1"))
@@ -121,6 +131,7 @@ async def test_no_judge_writes_whatever_it_is_asked_and_none_patches(operation: 
         tenants=tenants,
         domains=manager.informer(Domain),
         cluster_domains=manager.informer(ClusterDomain),
+        namespaces=manager.informer(metadata_of(Namespace)),
     )
     inline: JsonObject = {"primary": "a.example.com", "secondary": ["b.example.com"]}
     domain: JsonObject = {"domain": "c.example.com", "ingressSelector": {"istio": "gateway"}}
@@ -152,7 +163,14 @@ async def test_no_judge_writes_whatever_it_is_asked_and_none_patches(operation: 
 
 
 async def test_a_correction_moves_no_tenant_or_version_to_another_application() -> None:
-    judges = Judges(client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING)
+    judges = Judges(
+        client=NOTHING,
+        applications=NOTHING,
+        tenants=NOTHING,
+        domains=NOTHING,
+        cluster_domains=NOTHING,
+        namespaces=NOTHING,
+    )
     former: JsonObject = {"spec": {"capApplicationInstance": "other"}}
     tenant, version = given.tenant("acme"), given.version()
     of_tenant = Admission(operation="UPDATE", key=tenant.key, user=NOTHING, new=tenant, corrected=former)
@@ -168,7 +186,12 @@ async def test_a_second_tenant_with_the_tenant_id_of_a_provider_is_refused(is_de
     tenants, applications = manager.informer(CAPTenant), manager.informer(CAPApplication)
     tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
     judges = Judges(
-        client=NOTHING, applications=applications, tenants=tenants, domains=NOTHING, cluster_domains=NOTHING
+        client=NOTHING,
+        applications=applications,
+        tenants=tenants,
+        domains=NOTHING,
+        cluster_domains=NOTHING,
+        namespaces=NOTHING,
     )
     first, second = given.tenant("acme"), given.tenant("other")
     if is_deleted:
@@ -189,3 +212,30 @@ async def test_a_second_tenant_with_the_tenant_id_of_a_provider_is_refused(is_de
         assert isinstance(denied, Denied)
         assert "CAPTenant shop/acme has the tenantId acme-id of shop.other" in denied.message
         assert ("wait until it is gone" in denied.message) == is_deleted
+
+
+@pytest.mark.req("R-914")
+@pytest.mark.parametrize(("grant", "is_accepted"), [(None, False), (HOST, True), ("example.org", False)])
+async def test_a_host_below_that_of_another_namespace_needs_a_grant_of_an_administrator(
+    grant: str | None, is_accepted: bool
+) -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    judges = Judges(
+        client=NOTHING,
+        applications=NOTHING,
+        tenants=NOTHING,
+        domains=manager.informer(Domain),
+        cluster_domains=manager.informer(ClusterDomain),
+        namespaces=manager.informer(metadata_of(Namespace)),
+    )
+    spec: JsonObject = {"domain": "example.com", "ingressSelector": {}}
+    judges.cluster_domains.take(
+        Synced((msgspec.convert({"metadata": {"name": "theirs"}, "spec": spec}, ClusterDomain),), "1")
+    )
+    annotations = {names.DOMAIN_SUFFIXES_ANNOTATION: grant} if grant is not None else {}
+    namespace = PartialObjectMetadata(metadata=ObjectMeta(name="shop", annotations=annotations))
+    judges.namespaces.take(Synced((namespace,), "1"))
+    body = {"metadata": {"name": "mine", "namespace": "shop"}, "spec": {**spec, "domain": HOST}}
+    new = msgspec.convert(body, Domain)
+    found = await judges.domain(Admission(operation="CREATE", key=new.key, user=NOTHING, new=new))
+    assert isinstance(found, Allowed) is is_accepted

@@ -14,7 +14,9 @@ from stellwerk.runtime.serving import webhook
 
 HOME = "cap-operator-system"
 NOTHING: Any = None
-JUDGES = judges.Judges(client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING)
+JUDGES = judges.Judges(
+    client=NOTHING, applications=NOTHING, tenants=NOTHING, domains=NOTHING, cluster_domains=NOTHING, namespaces=NOTHING
+)
 """Their paths and kinds are asked for, and no decision."""
 
 

@@ -56,15 +56,10 @@ def subdomains(host: str, references: Iterable[CAPApplication]) -> Subdomains:
 
 
 def check_host(domain: AnyDomain) -> None:
-    """Raise DomainProblem where the host is not a DNS name: else each subdomain of it would look like the fault.
-
-    Also where it is a public suffix, which no namespace may have.
-    """
+    """Raise DomainProblem where the host is not a DNS name: else each subdomain of it would look like the fault."""
     host = domain.spec.domain
     if not name_validation.is_subdomain(host):
         raise DomainProblem(f"spec.domain of {domain.ref} is {_shown(host)}, which is not a DNS name: correct it")
-    if problem := hosts.problem_of_suffix(domain):
-        raise DomainProblem(problem)
 
 
 def records(domain: AnyDomain, target: str, assigned: Subdomains) -> tuple[DnsRecord, ...]:

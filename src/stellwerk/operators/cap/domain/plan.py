@@ -12,7 +12,7 @@ All objects are applied that can be, also where others cannot: the first problem
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -27,6 +27,7 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import ingress, naming, readiness, resources
+from stellwerk.operators.cap.domain.hosts import Claims
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
 from stellwerk.operators.cap.domain.reasons import DomainReason
@@ -93,8 +94,10 @@ class DomainSnapshot:
     """A domain and its neighbours, as the caches show them."""
 
     domain: AnyDomain
-    duplicates: tuple[AnyDomain, ...] = ()
-    """Other domains with the same host."""
+    claims: Claims = field(default_factory=Claims)
+    """Other domains with the same host, or with overlapping ones."""
+    refusal: str = ""
+    """Why the namespace may not have the host."""
     references: tuple[CAPApplication, ...] = ()
     """The applications that refer to the domain, those that are being deleted included."""
     hidden: tuple[ObjectKey, ...] = ()
@@ -117,7 +120,7 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class ReportDuplicates:
-    """Another domain has the same host. Next: Maintain, when one of them changes or goes."""
+    """Another domain has the same host, or one that overlaps. Next: Maintain, when one of them changes or goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ def next_step(snapshot: DomainSnapshot) -> Step:
         return Prepare(lacking)
     if not status.state:
         return Begin()
-    return ReportDuplicates() if snapshot.duplicates else Maintain()
+    return ReportDuplicates() if snapshot.claims.before and not snapshot.refusal else Maintain()
 
 
 def is_kept_by_label(resource: Resource) -> bool:

@@ -18,7 +18,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import Kind, unstructured
 from stellwerk.operators.cap import names, preparation
-from stellwerk.operators.cap.domain import dns, ingress, naming, plan
+from stellwerk.operators.cap.domain import dns, hosts, ingress, plan
 from stellwerk.operators.cap.domain.dns import Subdomains
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem, NotWritten
 from stellwerk.operators.cap.domain.naming import AnyDomain
@@ -151,10 +151,11 @@ class DomainPass:
         return self._status(DomainState.ERROR, DomainReason.ProcessingError, str(failure))
 
     def _duplicates(self, snapshot: DomainSnapshot) -> Next[DomainStatus]:
-        host = self._domain.spec.domain
-        self._show(observed_domain=host)
-        others = conditions.first_of(sorted(map(naming.owner_id, snapshot.duplicates)))
-        message = f"the domain {host} is also the one of {others}: delete or change one of them"
+        before = snapshot.claims.before
+        # What another namespace has in use is not observed: it would count as served by this domain.
+        if all(hosts.namespace_of(each) == hosts.namespace_of(self._domain) for each in before):
+            self._show(observed_domain=self._domain.spec.domain)
+        message = hosts.problem_of_claims(self._domain, before)
         status = self._status(DomainState.ERROR, DomainReason.DuplicateDomainHost, message)
         return Next(status, severity=Severity.WARNING)
 
@@ -174,8 +175,10 @@ class DomainPass:
 
     async def _maintain(self, snapshot: DomainSnapshot, pace: Pace) -> Next[DomainStatus]:
         parts = self._parts
-        self._show(observed_domain=self._domain.spec.domain)
         dns.check_host(self._domain)
+        if snapshot.refusal:
+            raise DomainProblem(snapshot.refusal)
+        self._show(observed_domain=self._domain.spec.domain)
         found = await self._ingress()
         if isinstance(found, Next):
             return found
@@ -207,7 +210,7 @@ class DomainPass:
         if await self._delete_former_entries(snapshot, wanted.resources, compute):
             return Next.now()
         unready = await compute(lambda: plan.unready(snapshot.live, wanted.resources))
-        answer = self._assessed(written.waits, unready)
+        answer = self._assessed(written.waits, unready, hosts.note_of_claims(snapshot.claims.after))
         return replace(answer, delay_seconds=AGAIN_SECONDS) if written.refused_policies or written.waits else answer
 
     async def _ingress(self) -> tuple[str, str] | Next[DomainStatus]:
@@ -288,7 +291,7 @@ class DomainPass:
 
     # ---- the status
 
-    def _assessed(self, ending: Sequence[str], unready: Sequence[Readiness]) -> Next[DomainStatus]:
+    def _assessed(self, ending: Sequence[str], unready: Sequence[Readiness], note: str) -> Next[DomainStatus]:
         """The status of a domain whose objects are written, but for those of which a former one is being deleted.
 
         Raises DomainProblem where one of them has failed.
@@ -298,7 +301,7 @@ class DomainPass:
             raise DomainProblem(conditions.first_of(failed, separator="; "))
         waits = [*ending, *unready]
         if not waits:
-            return Next.done(self._status(DomainState.READY, DomainReason.Ready, "Domain resources are ready"))
+            return Next.done(self._status(DomainState.READY, DomainReason.Ready, f"Domain resources are ready{note}"))
         waiting = f"{PROCESSING}: {conditions.first_of(waits)}"
         # They come first where nothing has failed; 20,000 DNS entries may follow.
         certificates = [*takewhile(lambda each: each.ref.gvk.kind == "Certificate", unready)]

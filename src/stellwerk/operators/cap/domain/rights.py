@@ -43,6 +43,7 @@ GRANTS = (
     _children(NetworkPolicy.resource, "the ingress gateway does not reach workloads"),
     _children(DnsEntry.resource, "domains have no DNS entries of Gardener"),
     _children(Secret.resource, "gateways know no additional authorities"),
+    grant("", "namespaces", "list watch", "it is not known which hosts administrators grant to namespaces"),
     grant("", "pods services", "list watch", "the ingress gateway and its load balancer are not found"),
     grant("discovery.k8s.io", "endpointslices", "list watch", "the load balancer of the ingress gateway is not found"),
     grant(

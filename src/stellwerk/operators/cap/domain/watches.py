@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from stellwerk.api.core import Pod, Secret, Service
+from stellwerk.api.core import Namespace, Pod, Secret, Service
 from stellwerk.api.discovery import EndpointSlice
 from stellwerk.api.gardener import DnsEntry
 from stellwerk.api.istio import Gateway
@@ -24,7 +24,7 @@ from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unstructured, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import ingress, naming, resources
+from stellwerk.operators.cap.domain import hosts, ingress, naming, resources
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.pace import Pace, Paces
@@ -54,6 +54,9 @@ PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
 
 _BY_HOST = "host"
+_BELOW = "below"
+"""Index of domains: each parent of their host."""
+_GRANTED = "granted"
 _BY_OWNER = "owner"
 _BY_CREDENTIAL = "credential"
 BY_DOMAIN = "domain"
@@ -69,6 +72,7 @@ class DomainCaches:
     domains: Informer[Domain]
     cluster_domains: Informer[ClusterDomain]
     applications: Informer[CAPApplication]
+    namespaces: Informer[PartialObjectMetadata]
     children: Mapping[Resource, Informer[Live]]
     paces: Paces
     controllers: list[Controller[Any, Any]] = field(default_factory=list)
@@ -95,9 +99,11 @@ class DomainCaches:
         """A domain and its neighbours. Raises DomainProblem where the applications cannot be watched."""
         if self.applications.parked is not None:
             raise DomainProblem(f"CAPApplications cannot be watched: {self.applications.parked.why}")
+        granted = hosts.grants(self.namespaces.store.by(_GRANTED, ""))
         return DomainSnapshot(
             domain=domain,
-            duplicates=tuple(self._others(domain, _BY_HOST, domain.spec.domain)),
+            claims=hosts.claims(domain, self._overlapping(domain), granted),
+            refusal=hosts.problem_of_host(domain, granted),
             references=tuple(
                 application
                 for application in self.applications.store.by(BY_DOMAIN, naming.owner_id(domain))
@@ -114,6 +120,18 @@ class DomainCaches:
 
     def _by(self, index: str, value: str) -> Sequence[AnyDomain]:
         return (*self.domains.store.by(index, value), *self.cluster_domains.store.by(index, value))
+
+    def _overlapping(self, domain: AnyDomain) -> Sequence[AnyDomain]:
+        """The other domains with an equal host, and those of other namespaces with a parent of it or a child."""
+        host = domain.spec.domain
+        equal = self._others(domain, _BY_HOST, host)
+        parents = [each for parent in hosts.parents(host) for each in self._by(_BY_HOST, parent)]
+        apart = [
+            each
+            for each in (*parents, *self._by(_BELOW, host))
+            if hosts.namespace_of(each) != hosts.namespace_of(domain)
+        ]
+        return (*equal, *apart)
 
     def _others(self, domain: AnyDomain, index: str, value: str) -> Sequence[AnyDomain]:
         return [other for other in self._by(index, value) if other.metadata.uid != domain.metadata.uid]
@@ -251,8 +269,8 @@ class DomainCaches:
         self.wake(domain for domain in self.all_domains() if naming.owner_id(domain) in named)
 
     def on_domain(self, delta: Delta[Domain] | Delta[ClusterDomain]) -> None:
-        """The other domains with the same host, or with the one it had, may come further or no longer; and those with
-        the same Secret.
+        """The other domains whose host overlaps, or overlapped, may come further or no longer; and those with the same
+        Secret.
         """
         old, new = delta.old, delta.new
         if new is None:
@@ -261,11 +279,17 @@ class DomainCaches:
             self.wake(self._with_credential(delta.latest))
             if old is not None:  # a new domain needs no less than before
                 self._release_unused(old)
-        if old is not None and new is not None and old.spec.domain == new.spec.domain:
+        if old is not None and new is not None and _claim(old) == _claim(new):
             return
         for side in (old, new):
             if side is not None:
-                self.wake(self._others(side, _BY_HOST, side.spec.domain))
+                self.wake(self._overlapping(side))
+
+    def on_namespace(self, delta: Delta[PartialObjectMetadata]) -> None:
+        """A namespace has been granted other suffixes, which count for the domains of all."""
+        sides = [hosts.grants([side]) if side is not None else {} for side in (delta.old, delta.new)]
+        if sides[0] != sides[1]:
+            self.wake(self.all_domains())
 
     def _on_pod(self, selector: str, delta: Delta[PartialObjectMetadata]) -> None:
         """Pods of an ingress gateway came or went. What else changes of a pod concerns no domain."""
@@ -281,6 +305,7 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
     """The watches that are open from the start, indexed and connected."""
     domains, cluster_domains = manager.informer(Domain, required=True), manager.informer(ClusterDomain, required=True)
     applications = manager.informer(CAPApplication, required=True)
+    namespaces = manager.informer(metadata_of(Namespace), required=True)
     optional = [*CERTIFICATES, Gateway.resource]  # those of a former CERT_MANAGER have to go, too
     if settings.dns_manager is DnsManager.GARDENER:
         optional.append(DnsEntry.resource)
@@ -288,7 +313,10 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
         resource: manager.informer(live_view(resource), labels=names.OWNER_HASH_LABEL, optional=resource in optional)
         for resource in (*optional, Secret.resource, NetworkPolicy.resource)
     }
-    found = DomainCaches(manager, settings, domains, cluster_domains, applications, children, Paces(manager.clock))
+    found = DomainCaches(
+        manager, settings, domains, cluster_domains, applications, namespaces, children, Paces(manager.clock)
+    )
+    namespaces.store.add_index(_GRANTED, lambda each: ("",) if hosts.grants([each]) else ())
     applications.store.add_index(BY_DOMAIN, naming.referenced_by)
     for informer in children.values():
         informer.store.add_index(_BY_OWNER, lambda each: (each.metadata.labels.get(names.OWNER_HASH_LABEL, ""),))
@@ -301,6 +329,7 @@ def wire(found: DomainCaches) -> None:
     """Connect the watches. Called when the controllers exist."""
     found.domains.on_change(found.on_domain)
     found.cluster_domains.on_change(found.on_domain)
+    found.namespaces.on_change(found.on_namespace)
     found.applications.on_change(found.on_application)
     found.applications.on_unreadable(lambda key, _: found.wake(found.all_domains()))
     for informer in found.children.values():
@@ -311,7 +340,13 @@ def wire(found: DomainCaches) -> None:
 def _index(informer: Informer[Domain] | Informer[ClusterDomain], settings: DomainSettings) -> None:
     informer.store.add_index(_BY_CREDENTIAL, lambda each: (resources.credential_base(each, settings.namespace),))
     informer.store.add_index(_BY_HOST, lambda each: (each.spec.domain,))
+    informer.store.add_index(_BELOW, lambda each: hosts.parents(each.spec.domain))
     informer.store.add_index(_BY_OWNER, lambda each: (naming.owner_hash(each),))
+
+
+def _claim(domain: AnyDomain) -> tuple[str, ...]:
+    """What decides which of overlapping hosts is served, as far as it changes."""
+    return domain.spec.domain, domain.status.observed_domain, hosts.namespace_of(domain)
 
 
 def _relevant(application: CAPApplication) -> tuple[object, ...]:

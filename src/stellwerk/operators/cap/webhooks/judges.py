@@ -15,9 +15,10 @@ from typing import TypeVar
 from stellwerk.apply.objects import name_validation
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata
 from stellwerk.operators.cap import duplicates
 from stellwerk.operators.cap.application import inline_domains
+from stellwerk.operators.cap.domain import hosts
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -44,6 +45,7 @@ class Judges:
     tenants: Informer[CAPTenant]
     domains: Informer[Domain]
     cluster_domains: Informer[ClusterDomain]
+    namespaces: Informer[PartialObjectMetadata]
     derives_tenant_jobs: bool = False
     """Whether versions without a job for tenants may be created, as with the first releases."""
     allowed_headers: Collection[str] = ()
@@ -143,7 +145,8 @@ class Judges:
         if new is None:
             return Allowed()
         others: Iterable[AnyDomain] = (*self.domains.store.all(), *self.cluster_domains.store.all())
-        return _decision(await admission.judged(partial(rules.problem_of_domain, admission.old, new, others)))
+        granted = hosts.grants(self.namespaces.store.all())
+        return _decision(await admission.judged(partial(rules.problem_of_domain, admission.old, new, others, granted)))
 
     async def _application(self, namespace: str, name: str) -> CAPApplication | None:
         shown = self.applications.store.get(ObjectKey(namespace, name))

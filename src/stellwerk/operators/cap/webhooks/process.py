@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from stellwerk.api.core import Namespace
 from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
@@ -68,6 +69,7 @@ def install(
         tenants=tenants,
         domains=manager.informer(Domain, required=True),
         cluster_domains=manager.informer(ClusterDomain, required=True),
+        namespaces=manager.informer(metadata_of(Namespace), required=True),
         derives_tenant_jobs=derives_tenant_jobs,
         allowed_headers=allowed_headers,
     )

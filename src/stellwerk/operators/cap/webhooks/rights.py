@@ -31,6 +31,7 @@ GRANTS = (
         "list watch",
         "two domains may have the same host",
     ),
+    grant("", "namespaces", "list watch", "it is not known which hosts administrators grant to namespaces"),
     grant_on(
         NAME,
         admission.GROUP,

@@ -16,11 +16,12 @@ from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.model import UNREADABLE, JsonObject
 from stellwerk.operators.cap import duplicates, names
 from stellwerk.operators.cap.domain import dns, hosts
+from stellwerk.operators.cap.domain.hosts import NOTHING_GRANTED, Grants
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.duplicates import FindApplication
 from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, DomainRef
-from stellwerk.operators.cap.kinds.domain import DomainSpec
+from stellwerk.operators.cap.kinds.domain import DomainSpec, DomainStatus
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.routing import headers
@@ -152,13 +153,15 @@ def tenant_selector(output: CAPTenantOutput) -> str:
     return f"{names.TENANT_ID_LABEL}={labels[names.TENANT_ID_LABEL]}" if is_usable else ""
 
 
-def problem_of_domain(old: AnyDomain | None, domain: AnyDomain, others: Iterable[AnyDomain]) -> str:
+def problem_of_domain(
+    old: AnyDomain | None, domain: AnyDomain, others: Iterable[AnyDomain], granted: Grants = NOTHING_GRANTED
+) -> str:
     """Why a domain is refused; empty where it is not. `others`: all domains of both kinds, itself included."""
     if problem := bounds.problem_of_size(domain, old):
         return problem
     former = old.spec if old is not None else None
     is_new_host = former is None or former.domain != domain.spec.domain
-    if is_new_host and (problem := hosts.problem_of_suffix(domain) or _taken_host(domain, others)):
+    if is_new_host and (problem := hosts.problem_of_host(domain, granted) or _taken_host(domain, others, granted)):
         return problem
     pem = _authority(domain.spec)
     if pem and (former is None or _authority(former) != pem):
@@ -171,16 +174,19 @@ def problem_of_domain(old: AnyDomain | None, domain: AnyDomain, others: Iterable
     return ""
 
 
-def _taken_host(domain: AnyDomain, others: Iterable[AnyDomain]) -> str:
+def _taken_host(domain: AnyDomain, others: Iterable[AnyDomain], granted: Grants) -> str:
+    # Whatever its age is, it has the host from now on.
+    metadata = msgspec.structs.replace(domain.metadata, creation_timestamp=None, uid="~")
+    latest = msgspec.structs.replace(domain, metadata=metadata, status=DomainStatus())
+    before = hosts.claims(latest, others, granted).before
     host = domain.spec.domain
-    for other in others:
-        if (other.resource.kind, other.key) == (domain.resource.kind, domain.key) or other.spec.domain != host:
-            continue
-        namespace, name = other.metadata.namespace, other.metadata.name
-        if not namespace:
-            return f"ClusterDomain {name} already exist with domain {host}"
-        return f"Domain {name} already exist in namespace {namespace} with domain {host}"
-    return ""
+    for other in before:
+        if other.spec.domain == host:
+            namespace, name = other.metadata.namespace, other.metadata.name
+            if not namespace:
+                return f"ClusterDomain {name} already exist with domain {host}"
+            return f"Domain {name} already exist in namespace {namespace} with domain {host}"
+    return hosts.problem_of_claims(domain, before)
 
 
 def _authority(spec: DomainSpec) -> str:

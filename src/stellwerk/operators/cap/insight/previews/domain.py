@@ -6,10 +6,11 @@ follow from the kinds that the cluster serves: those of Gardener, or else cert-m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stellwerk.api.cert_manager import CertManagerCertificate
-from stellwerk.api.core import Pod, Secret, Service
+from stellwerk.api.core import Namespace, Pod, Secret, Service
 from stellwerk.api.discovery import EndpointSlice
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
@@ -20,9 +21,9 @@ from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Forbidden, NotServed
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import dns, ingress, naming, plan
+from stellwerk.operators.cap.domain import dns, hosts, ingress, naming, plan
 from stellwerk.operators.cap.domain.errors import DomainProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings, DomainSnapshot, World
@@ -46,7 +47,7 @@ async def preview(subject: AnyDomain, request: PreviewRequest) -> Preview:
     step = plan.next_step(snapshot)
     if isinstance(step, plan.Prepare):
         outcome.changed[subject.ref] = METADATA
-        step = plan.ReportDuplicates() if snapshot.duplicates else plan.Maintain()
+        step = plan.ReportDuplicates() if snapshot.claims.before and not snapshot.refusal else plan.Maintain()
     match step:
         case plan.Block(references):
             named = ", ".join(str(each.key) for each in references)
@@ -55,8 +56,8 @@ async def preview(subject: AnyDomain, request: PreviewRequest) -> Preview:
             for address in live:
                 outcome.deleted[address.ref] = "it goes with the domain"
         case plan.ReportDuplicates():
-            others = ", ".join(sorted(map(naming.owner_id, snapshot.duplicates)))
-            outcome.warnings.append(f"nothing is written while {others} has the same host")
+            why = hosts.problem_of_claims(subject, snapshot.claims.before)
+            outcome.warnings.append(f"nothing is written: {why}")
         case plan.Maintain() | plan.Begin():
             await _note_objects(
                 request,
@@ -118,21 +119,32 @@ async def _snapshot(client: Client, domain: AnyDomain, live: dict[Address, Live]
         *await surroundings.listed(client, Domain),
         *await surroundings.listed(client, ClusterDomain),
     ]
-    same_host = [each for each in everything if each.spec.domain == domain.spec.domain]
+    granted = hosts.grants(await _namespaces(client))
     applications = await surroundings.listed(client, CAPApplication, domain.metadata.namespace)
     users = [each for each in applications if naming.owner_id(domain) in naming.referenced_by(each)]
     return DomainSnapshot(
         domain=domain,
-        duplicates=tuple(each for each in same_host if each.ref != domain.ref),
+        claims=hosts.claims(domain, everything, granted),
+        refusal=hosts.problem_of_host(domain, granted),
         references=tuple(users),
         live=live,
     )
+
+
+async def _namespaces(client: Client) -> Sequence[PartialObjectMetadata]:
+    """Those that the user may see."""
+    try:
+        return (await client.list(metadata_of(Namespace))).items
+    except Forbidden:
+        return ()
 
 
 async def _note_objects(request: PreviewRequest, outcome: Outcome, world: World) -> None:
     domain = world.snapshot.domain
     try:
         dns.check_host(domain)
+        if world.snapshot.refusal:
+            raise DomainProblem(world.snapshot.refusal)
         namespace, target = await _ingress(request.client, domain, world.settings)
         records = await _records(request, world, target)
     except (DomainProblem, Unrenderable) as error:
