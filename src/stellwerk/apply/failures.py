@@ -31,6 +31,8 @@ _IMMUTABLE = re.compile(
     r"Forbidden: updates to \w+ spec for fields other than"
 )
 _RESTORE = "restore the former value, or have the object recreated by update-policy: recreate"
+REPLACE = "have the object replaced by update-policy: replace, or remove that field"
+"""What helps against fields of other managers."""
 _ATTEMPTED = re.compile(r"^cannot \w+ [^:]+: ")
 """The request, as the server's failures begin. Our own messages contain it."""
 _MAX_WORDS = 300
@@ -50,7 +52,8 @@ def failure_of(address: Address, verb: str, error: ApiError) -> WriteFailure:
 
 _FIXES = re.compile(
     r" \(((?:install its CustomResourceDefinition|create the namespace|grant (?:it those rights|verb )|wait until the|"
-    r"raise the quota|change the object|repair the service|correct the manifest|restore the former value)[^()]*)\)"
+    r"raise the quota|change the object|repair the service|correct the manifest|restore the former value|"
+    r"have the object replaced)[^()]*)\)"
 )
 """How the fixes of this file begin, as a `WriteFailure` writes them into its sentence."""
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.cluster.apply.object_sets import CONFIG_MAPS, Place, R, annotated, joined
+from tests.cluster.apply.object_sets import CONFIG_MAPS, KeptSet, Place, R, annotated, joined
 from tests.cluster.apply.sets import CONFIG, SECRET
 
+from stellwerk.apply.errors import WriteFailure
+from stellwerk.apply.failures import advice_in
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import unstructured
@@ -322,3 +324,91 @@ async def test_the_rules_of_an_aggregated_role_belong_to_the_control_plane(place
     assert found["metadata"]["labels"]["version"] == "two"
     owners = {entry["manager"] for entry in found["metadata"]["managedFields"] if "f:rules" in entry["fieldsV1"]}
     assert owners == {"clusterrole-aggregation-controller"}
+
+
+# ---- what others have set, and ours does not go together with
+
+SERVICE = """
+apiVersion: v1
+kind: Service
+metadata: {name: shop}
+spec: {selector: {app: shop}, ports: [{name: web, port: 7070}]}
+"""
+POD_SPEC = "spec.template.spec"
+
+
+async def refusal(kept: KeptSet, text: str) -> WriteFailure:
+    """The one failure of the first pass that has any."""
+    for _ in range(5):
+        progress = await kept.apply(text)
+        if progress.failures:
+            (failure,) = progress.failures
+            return failure
+    raise AssertionError("nothing was refused")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "theirs", "before", "after", "field"),
+    [
+        (
+            SERVICE,
+            {"spec": {"ports": [{"name": "http", "port": 8080}]}},
+            "name: web",
+            "name: http",
+            "spec.ports[port=8080,protocol=TCP]",
+        ),
+        (
+            DEPLOYMENT,
+            {"containers": [{"name": "a", "env": [{"name": "LEVEL", "value": "1"}]}]},
+            "image: example.com/a:1",
+            "image: example.com/a:1, env: [{name: LEVEL, valueFrom: {configMapKeyRef: {name: c, key: level}}}]",
+            f"{POD_SPEC}.containers[name=a].env[name=LEVEL].value",
+        ),
+        (
+            DEPLOYMENT,
+            {"containers": [{"name": "a", "livenessProbe": {"httpGet": {"port": 80}}}]},
+            "image: example.com/a:1",
+            "image: example.com/a:1, livenessProbe: {exec: {command: [ok]}}",
+            f"{POD_SPEC}.containers[name=a].livenessProbe.httpGet",
+        ),
+        (
+            DEPLOYMENT,
+            {"containers": [{"name": "a", "lifecycle": {"preStop": {"httpGet": {"port": 80}}}}]},
+            "image: example.com/a:1",
+            "image: example.com/a:1, lifecycle: {preStop: {exec: {command: [ok]}}}",
+            f"{POD_SPEC}.containers[name=a].lifecycle.preStop.httpGet",
+        ),
+        (
+            DEPLOYMENT,
+            {"volumes": [{"name": "v", "configMap": {"name": "c"}}]},
+            "spec: {containers",
+            "spec: {volumes: [{name: v, secret: {secretName: s}}], containers",
+            f"{POD_SPEC}.volumes[name=v].configMap",
+        ),
+    ],
+)
+async def test_a_field_of_another_manager_that_hinders_ours_is_named_with_its_manager(
+    place: Place, manifest: str, theirs: dict[str, object], before: str, after: str, field: str
+) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(annotated(manifest, update_policy="ssa-merge"))
+    patch = theirs if "spec" in theirs else {"spec": {"template": {"spec": theirs}}}
+    kind = "service" if manifest == SERVICE else "deployment"
+    place.kubectl("patch", kind, "shop", "--type=strategic", "-p", json.dumps(patch), "--field-manager=team-b")
+    changed = manifest.replace(before, after)
+    failure = await refusal(kept, annotated(changed, update_policy="ssa-merge"))
+    assert f"{field}, which the manifest does not have, is from manager team-b" in str(failure)
+    assert failure.fix == "have the object replaced by update-policy: replace, or remove that field"
+    assert "correct the manifest" not in str(failure)
+    assert advice_in(str(failure)) == failure.fix
+    kept.passes(600)
+    await kept.passing(annotated(changed, update_policy="replace"))
+
+
+async def test_a_manifest_that_is_wrong_by_itself_is_not_blamed_on_another_manager(place: Place) -> None:
+    kept = place.new_set()
+    await kept.rolled_out(annotated(SERVICE, update_policy="ssa-merge"))
+    place.kubectl("label", "service", "shop", "a=b", "--field-manager=team-b")
+    twice = SERVICE.replace("port: 7070}", "port: 7070}, {name: web, port: 7071}")
+    failure = await refusal(kept, annotated(twice, update_policy="ssa-merge"))
+    assert failure.fix == "correct the manifest"

@@ -18,8 +18,8 @@ from dataclasses import replace as replaced
 from http import HTTPStatus
 
 from stellwerk.apply.errors import Obstacle, WriteFailure
-from stellwerk.apply.failures import failure_of
-from stellwerk.apply.fields import defaulted_unions, managed_fields
+from stellwerk.apply.failures import REPLACE, failure_of
+from stellwerk.apply.fields import defaulted_unions, hindering_fields, managed_fields
 from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects import json_edit
 from stellwerk.apply.objects.desired import Address, Desired, is_aggregated
@@ -118,7 +118,7 @@ class Executor:
             pass
         except ApiError as error:
             if not _is_elsewhere(action.address, error):
-                return failure_of(action.address, verb, error)
+                return await self._named(action, failure_of(action.address, verb, error))
         try:
             found = await self._read(action.address)
         except ApiError as error:
@@ -128,6 +128,25 @@ class Executor:
             # belongs to a later revision, or to a successor of the owner.
             return conflict(action.address.ref, "delete", "it was created again in the meantime")
         return ActionResult(action, found, done=False)
+
+    async def _named(self, action: Action, failure: WriteFailure) -> WriteFailure:
+        """The failure, with the fields of other managers that are the cause of a refusal."""
+        error = failure.error
+        if not (isinstance(action, Update) and isinstance(error, Invalid) and hindering_fields.may_hinder(error)):
+            return failure
+        key = action.address.key
+        try:
+            found = await self.client.document(
+                action.address.resource.path(key.namespace, key.name), accept=METADATA_ONLY
+            )
+        except ApiError:
+            return failure
+        entries = dig(found, "metadata", "managedFields")
+        fields = hindering_fields.hindering(action.desired.body, entries, self.field_manager, error)
+        if not fields:
+            return failure
+        cause = "; ".join((failure.cause, *map(str, fields)))
+        return replaced(failure, cause=cause, fix=REPLACE)
 
     async def _unserved(self, action: Action, verb: str) -> ActionResult | WriteFailure:
         """A kind that is gone took all its objects with it. They exist where only this version of it is gone: then the
