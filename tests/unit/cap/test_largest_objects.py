@@ -202,7 +202,7 @@ def of_version(version: CAPApplicationVersion) -> Iterator[Callable[[], object]]
     seen = version_plan.VersionSnapshot(version=version, application=APPLICATION, versions=[version])
     yield lambda: resources.check_size(version)
     yield lambda: version_plan.next_action(seen)
-    yield lambda: monitoring.questions(version)
+    yield lambda: monitoring.questions(version, unrestricted=True)
     yield lambda: application_plan.decide(ApplicationSnapshot(application=APPLICATION, versions=[version]), NOW)
     yield lambda: exposures.routes(APPLICATION, version, (), lambda *_: SERVED, "cap-system")
     for operation in Operation:

@@ -111,7 +111,14 @@ def install_applications(
     seen = watches.Caches(manager)
     address, delay = settings.prometheus_address, settings.prom_acquire_client_retry_delay
     prometheus = PrometheusAccess(address, delay, clock) if address else None
-    monitor = VersionMonitor(client=client, caches=seen, prometheus=prometheus, border=border, recorder=recorder)
+    monitor = VersionMonitor(
+        client=client,
+        caches=seen,
+        prometheus=prometheus,
+        border=border,
+        unrestricted=settings.unrestricted_metric_queries,
+        recorder=recorder,
+    )
     seconds = settings.metrics_eval_interval.total_seconds()
     manager.add_controller(Periodic(NAME, monitor.look, interval_seconds=seconds, border=border))
 

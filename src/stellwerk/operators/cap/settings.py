@@ -39,6 +39,7 @@ class Settings:
     max_tenant_version_history: int = 10
     detailed_operational_metrics: bool = False
     prometheus_address: str = ""
+    unrestricted_metric_queries: bool = False
     metrics_eval_interval: timedelta = timedelta(minutes=10)
     prom_acquire_client_retry_delay: timedelta = timedelta(hours=1)
     rollout_delay: timedelta = timedelta(hours=1)
@@ -144,6 +145,10 @@ TABLE = SettingsTable(
             "detailed_operational_metrics", "true: metrics of tenants and versions, with a series for each of them."
         ),
         variable("prometheus_address", "Address of Prometheus for the monitoring of versions.", str),
+        switch(
+            "unrestricted_metric_queries",
+            "true: `deletionRules.expression` of a version is asked as it is, about the metrics of all namespaces.",
+        ),
         _time("metrics_eval_interval", "Pause between two looks at versions that may be deleted."),
         _time(
             "prom_acquire_client_retry_delay",

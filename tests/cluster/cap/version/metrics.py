@@ -19,11 +19,15 @@ class Metrics:
     address: str
     samples: Sequence[float] = ()
     queries: list[str] = field(default_factory=list)
+    limits: dict[str, str] = field(default_factory=dict)
+    """Of the last query."""
     asked: Signal = field(default_factory=Signal)
 
     async def answer(self, request: web.Request) -> web.Response:
         """A vector with one series for each sample."""
-        self.queries.append(str((await request.post())["query"]))
+        form = {name: str(value) for name, value in (await request.post()).items()}
+        self.queries.append(form.pop("query"))
+        self.limits = form
         self.asked.ring()
         series = [
             {"metric": {"pod": f"pod-{number}"}, "value": [1.0, str(sample)]}

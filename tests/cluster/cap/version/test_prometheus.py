@@ -43,3 +43,10 @@ async def test_an_answer_of_more_than_a_mebibyte_is_an_error() -> None:
         server.samples = [0.5] * 40_000
         with pytest.raises(PrometheusFailed, match="the answer has more than 1024 KiB"):
             await ask("current_sessions")
+
+
+@pytest.mark.req("R-917")
+async def test_a_query_names_how_long_it_may_take_and_how_many_series_may_answer() -> None:
+    async with metrics() as server, connected(server.address) as ask:
+        await ask("current_sessions")
+        assert server.limits == {"timeout": "10s", "limit": "10000"}

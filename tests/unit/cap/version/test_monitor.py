@@ -181,3 +181,20 @@ async def test_a_question_that_fails_keeps_its_version_only() -> None:
     made, _ = measured(server, events)
     await made.look()
     assert server.asked == 3
+
+
+@pytest.mark.req("R-917")
+@pytest.mark.parametrize("unrestricted", [False, True])
+async def test_a_version_with_an_expression_stays_and_the_log_names_the_setting(
+    caplog: pytest.LogCaptureFixture, unrestricted: bool
+) -> None:
+    server, events = Server(), Events()
+    made, _ = measured(server, events)
+    workload = given.deployment("srv", "CAP", monitoring={"deletionRules": {"expression": "scalar(sum(sessions))"}})
+    version = given.version(workload, name="bookshop-v1", version="1", capApplicationInstance="bookshop")
+    version = msgspec.structs.replace(version, status=msgspec.convert({"conditions": [READY]}, type(version.status)))
+    made.caches.versions.take(Synced((version, a_version("bookshop", "2")), "3"))
+    await replace(made, unrestricted=unrestricted).look()
+    assert server.asked == int(unrestricted)
+    assert events.sent == []
+    assert ("UNRESTRICTED_METRIC_QUERIES=true" in caplog.text) != unrestricted

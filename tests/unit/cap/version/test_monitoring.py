@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given as given_any
+from hypothesis import strategies as st
 from tests.unit.cap import given
 
 from stellwerk.kube.types.model import JsonObject
@@ -16,6 +18,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.version import monitoring
 from stellwerk.operators.cap.version.monitoring import Answer, Question, UnusableRule
 
+_TEXTS = st.text('ax:1m[](){}"=,\\\n ', max_size=30)
 OWNER: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenant", "name": "acme", "uid": "uid-acme"}
 READY: JsonObject = {"type": "Ready", "status": "True", "reason": "WorkloadsReady", "message": "ready"}
 
@@ -93,11 +96,40 @@ def test_metrics_are_asked_about_the_service_of_their_workload() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"name": 'a{b="c"}'}, {"name": ""}, {"thresholdValue": "few"}, {"thresholdValue": "nan"}]
+    "wrong",
+    [
+        {"name": 'a{b="c"}'},
+        {"name": ""},
+        {"thresholdValue": "few"},
+        {"thresholdValue": "nan"},
+        {"calculationPeriod": "1m])) or sum(rate(secrets[1m"},
+        {"calculationPeriod": ""},
+    ],
 )
 def test_a_rule_that_cannot_be_asked_about_keeps_the_version(wrong: dict[str, str]) -> None:
     with pytest.raises(UnusableRule):
         monitoring.questions(with_rules(metrics=[metric(**wrong)]))
+
+
+@pytest.mark.req("R-917")
+def test_an_expression_is_asked_only_if_a_setting_allows_the_metrics_of_all_namespaces() -> None:
+    version = with_rules(expression="scalar(sum(sessions)) == bool 0", metrics=[metric()])
+    with pytest.raises(UnusableRule, match=r"of workload srv .* UNRESTRICTED_METRIC_QUERIES=true"):
+        monitoring.questions(version)
+    expression, about = monitoring.questions(version, unrestricted=True)
+    assert expression == Question(query="scalar(sum(sessions)) == bool 0")
+    assert 'namespace="shop"' in about.query
+
+
+@pytest.mark.req("R-917")
+@given_any(_TEXTS, _TEXTS)
+def test_no_name_and_no_period_of_a_metric_leads_out_of_the_namespace(name: str, period: str) -> None:
+    try:
+        (question,) = monitoring.questions(with_rules(metrics=[metric(name=name, calculationPeriod=period)]))
+    except UnusableRule:
+        return
+    assert question.query.count("{") == 1
+    assert question.query.endswith(f'namespace="shop"}}[{period}]))')
 
 
 @pytest.mark.parametrize("rules", [{"expression": ""}, {"expression": " \n"}, {"metrics": []}, {}])

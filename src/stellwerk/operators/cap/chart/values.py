@@ -98,6 +98,13 @@ CONTROLLER = _process(
         field="prometheus_address",
     ),
     Value(
+        "versionMonitoring.unrestrictedMetricQueries",
+        False,
+        SWITCH,
+        "Ask `deletionRules.expression` of versions as it is: users of a namespace may read the metrics of all.",
+        field="unrestricted_metric_queries",
+    ),
+    Value(
         "versionMonitoring.metricsEvaluationInterval",
         "1h",
         TEXT,

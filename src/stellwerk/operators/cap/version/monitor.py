@@ -37,6 +37,8 @@ class VersionMonitor:
     prometheus: PrometheusAccess | None
     """Without one, versions with rules are never found to be unused."""
     border: Border
+    unrestricted: bool = False
+    """Expressions of versions may read the metrics of all namespaces."""
     recorder: EventSink | None = None
 
     async def look(self) -> None:
@@ -63,7 +65,7 @@ class VersionMonitor:
         operations = [each for version in versions for each in caches.operations.store.by(BY_VERSION, str(version.key))]
         try:
             for version in monitoring.candidates(versions, tenants, operations):
-                if await _is_unused(version, ask):
+                if await self._is_unused(version, ask):
                     await self._report(version, deletes=deletes)
         except ApiError as error:
             _log.warning("versions of %s: %s", application.ref, error)
@@ -78,18 +80,17 @@ class VersionMonitor:
                 target = metadata_of(CAPApplicationVersion)
                 await self.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
 
-
-async def _is_unused(version: CAPApplicationVersion, ask: Ask | None) -> bool:
-    """Whether all rules of a version mean that it is unused. Without an answer it is not."""
-    try:
-        questions = monitoring.questions(version)
-        for question in questions:
-            if ask is None or not question.is_unused(await ask(question.query)):
-                return False
-    except PrometheusLeftAlone as error:
-        _log.debug("%s stays: %s", version.ref, error)
-        return False
-    except (UnusableRule, PrometheusFailed) as error:
-        _log.warning("%s stays: %s", version.ref, error)
-        return False
-    return True
+    async def _is_unused(self, version: CAPApplicationVersion, ask: Ask | None) -> bool:
+        """Whether all rules of a version mean that it is unused. Without an answer it is not."""
+        try:
+            questions = monitoring.questions(version, unrestricted=self.unrestricted)
+            for question in questions:
+                if ask is None or not question.is_unused(await ask(question.query)):
+                    return False
+        except PrometheusLeftAlone as error:
+            _log.debug("%s stays: %s", version.ref, error)
+            return False
+        except (UnusableRule, PrometheusFailed) as error:
+            _log.warning("%s stays: %s", version.ref, error)
+            return False
+        return True

@@ -24,6 +24,7 @@ from stellwerk.operators.cap.version.plan import needed_version
 
 DELETE, DRY_RUN = "true", "dry-run"
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_PERIOD = re.compile(r"[0-9a-z]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +88,11 @@ def candidates(
     ]
 
 
-def questions(version: CAPApplicationVersion) -> Sequence[Question]:
-    """What must be asked about a version; nothing where no Deployment has rules. Raises UnusableRule."""
+def questions(version: CAPApplicationVersion, *, unrestricted: bool = False) -> Sequence[Question]:
+    """What must be asked about a version; nothing where no Deployment has rules. Raises UnusableRule.
+
+    `unrestricted`: expressions are asked as they are, about the metrics of all namespaces.
+    """
     found: list[Question] = []
     for workload, details in version.spec.deployments:
         rules = details.monitoring.deletion_rules if details.monitoring is not None else None
@@ -97,6 +101,11 @@ def questions(version: CAPApplicationVersion) -> Sequence[Question]:
         expression = rules.expression.strip()
         if not expression and not rules.metrics:
             raise UnusableRule(f"the deletionRules of workload {workload.name} ask nothing")
+        if expression and not unrestricted:
+            raise UnusableRule(
+                f"deletionRules.expression of workload {workload.name} may read the metrics of all namespaces: use "
+                "deletionRules.metrics, or let an administrator set UNRESTRICTED_METRIC_QUERIES=true"
+            )
         if expression:
             found.append(Question(query=expression))
         service = service_name(version, workload.name)
@@ -107,6 +116,8 @@ def questions(version: CAPApplicationVersion) -> Sequence[Question]:
 def _about(metric: DeletionMetric, service: str, namespace: str) -> Question:
     if not _METRIC.fullmatch(metric.name):
         raise UnusableRule(f"deletionRules name the metric {metric.name[:63]!r}, which is no name of a metric")
+    if not _PERIOD.fullmatch(metric.calculation_period):
+        raise UnusableRule(f"the calculationPeriod of the metric {metric.name} is no duration such as 30m")
     try:
         threshold = float(metric.threshold_value)
     except ValueError:

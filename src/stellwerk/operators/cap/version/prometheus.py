@@ -28,6 +28,8 @@ with lazy_imports(__name__):
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 MOST_BYTES = 1 << 20
+LIMITS = {"timeout": f"{ANSWER_SECONDS:.0f}s", "limit": "10000"}
+"""How long Prometheus works on a query, and with how many series it answers (older servers ignore `limit`)."""
 
 
 class PrometheusFailed(Exception):
@@ -66,7 +68,7 @@ async def connected(address: str) -> AsyncIterator[Ask]:
 
         async def ask(query: str) -> Answer:
             try:
-                async with session.post(url, data={"query": query}, allow_redirects=False) as response:
+                async with session.post(url, data={"query": query, **LIMITS}, allow_redirects=False) as response:
                     return _answer(await bounded_body(response, MOST_BYTES), response.status)
             except Unavailable as error:
                 raise PrometheusFailed(error.why) from None
