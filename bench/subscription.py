@@ -39,14 +39,14 @@ from stellwerk.operators.cap import api
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.operators.cap.subscription import process as server
-from stellwerk.operators.cap.subscription.outgoing import Outgoing
+from stellwerk.operators.cap.subscription.outgoing import LoopbackResolver, Outgoing
 from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.process import Parts
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.processes.operator_process import OperatorProcess
-from stellwerk.testing.servers.registries import ISSUER, REGISTRY, UAA_DOMAIN, LoopbackResolver, Registries
+from stellwerk.testing.servers.registries import ISSUER, REGISTRY, UAA_DOMAIN, Registries
 
 NAMESPACE = "bench"
 TENANTS = 100

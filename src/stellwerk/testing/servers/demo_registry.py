@@ -64,14 +64,26 @@ async def subscribe(cluster: LocalCluster) -> bool:
         path = f"/provision/tenants/{TENANT_ID}"
         headers = {"Authorization": f"Bearer {token}", "STATUS_CALLBACK": "/callback/demo"}
         url = f"http://127.0.0.1:{_port(cluster, 'port')}{path}"
-        async with session.put(url, json=_SUBSCRIPTION, headers=headers) as answer:
-            message = json.loads(await answer.read())["Message"]
-            _show(f"PUT {path}: {answer.status} {message}")
-            if answer.status != 202:
-                return False
+        status, message = await _answer(session, url, headers)
+        _show(f"PUT {path}: {status} {message}")
+        if status != 202:
+            return False
         (callback,) = await registries.received(within=PATIENCE_SECONDS)
         _show(f"callback {callback.path}: {callback.body['status']}, {callback.body['message']}")
         return bool(callback.body["status"] == "SUCCEEDED")
+
+
+async def _answer(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> tuple[int, str]:
+    """Status and message of the server's answer. It is asked again as long as it cannot decide, as a registry does: the
+    application has to prove first that its credentials get a token, and the issuer runs no longer than this program."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            async with session.put(url, json=_SUBSCRIPTION, headers=headers) as answer:
+                message = json.loads(await answer.read())["Message"]
+                if answer.status != 503:
+                    return answer.status, str(message)
+                pause = float(answer.headers.get("Retry-After", "1"))
+            await asyncio.sleep(pause)
 
 
 def _show(line: str) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +21,11 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
-from aiohttp.abc import ResolveResult
 from joserfc import jws
 from joserfc.jwk import RSAKey
 
 from stellwerk.local.certs import Authority
+from stellwerk.operators.cap.subscription.outgoing import LoopbackResolver
 from stellwerk.testing.eventually import Signal, eventually
 from stellwerk.testing.servers.tls_server import TlsServer
 
@@ -35,31 +34,6 @@ ISSUER = f"provider.{UAA_DOMAIN}"
 CERTIFICATE_ISSUER = f"provider.cert.{UAA_DOMAIN}"
 REGISTRY = "registry.example.com"
 DISCOVERY, KEYS, TOKEN = "/.well-known/openid-configuration", "/token_keys", "/oauth/token"
-
-
-class LoopbackResolver:
-    """Finds every name at one port of this machine, where the doubles are."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The one address that there is."""
-        return [
-            {
-                "hostname": host,
-                "host": "127.0.0.1",
-                "port": self._port,
-                "family": socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST,
-            }
-        ]
-
-    async def close(self) -> None:
-        """Nothing is kept."""
 
 
 # ---- how a path behaves

@@ -11,13 +11,12 @@ import sys
 from pathlib import Path
 
 from stellwerk.operators.cap.subscription import process as server
-from stellwerk.operators.cap.subscription.outgoing import Outgoing
+from stellwerk.operators.cap.subscription.outgoing import LoopbackResolver, Outgoing
 from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.process import Parts
 from stellwerk.runtime.settings.process_settings import ProcessSettings
 from stellwerk.runtime.supervision.tasks import Closing
-from stellwerk.testing.servers.registries import LoopbackResolver
 
 
 def main(port: str, probes: str, doubles: str, authority: str, *flags: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,9 @@ LEASE_NAME = "cap-operator-subscription-server"
 
 def _local_flags(folder: Path) -> Sequence[str]:
     """A registry that runs on this machine, with a certificate of the local system, may subscribe tenants."""
-    return ("--host=127.0.0.1", "--allowed-networks=127.0.0.0/8", f"--outgoing-ca={folder / 'pki' / 'ca.crt'}")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return ("--host=127.0.0.1", f"--loopback-port={port}", f"--outgoing-ca={folder / 'pki' / 'ca.crt'}")
 
 
 INSTALLATION = Installation(

@@ -38,7 +38,7 @@ from stellwerk.operators.cap.subscription.directory import Directory
 from stellwerk.operators.cap.subscription.identity import Identities, IdentityReport
 from stellwerk.operators.cap.subscription.installation import INSTALLATION, LEASE_NAME
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
-from stellwerk.operators.cap.subscription.outgoing import Outgoing
+from stellwerk.operators.cap.subscription.outgoing import LOOPBACK, LoopbackResolver, Outgoing
 from stellwerk.operators.cap.subscription.server import SubscriptionRoutes
 from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.subscription.settings import ServerSettings
@@ -244,9 +244,12 @@ def _callbacks(
 
 def _outgoing(settings: ServerSettings) -> Outgoing:
     """Raises CannotStart."""
+    networks, resolver = settings.allowed_networks, None
+    if settings.loopback_port:
+        networks, resolver = (*networks, LOOPBACK), LoopbackResolver(settings.loopback_port)
     try:
         authority = Path(settings.outgoing_ca).read_bytes() if settings.outgoing_ca else b""
-        return Outgoing(networks=settings.allowed_networks, authority=authority)
+        return Outgoing(networks=networks, authority=authority, resolver=resolver)
     except (OSError, ValueError) as error:
         raise CannotStart(
             f"the file of OUTGOING_CA cannot be read: {error}", fix="set OUTGOING_CA to a PEM file"

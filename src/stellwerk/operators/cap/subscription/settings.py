@@ -33,6 +33,7 @@ class ServerSettings:
     sms_client_ca: str = ""
     allowed_networks: tuple[str, ...] = ()
     outgoing_ca: str = ""
+    loopback_port: int = 0
     pod_namespace: str = ""
 
 
@@ -115,6 +116,11 @@ TABLE = SettingsTable(
             _joined,
         ),
         variable("outgoing_ca", "File with the authorities (PEM) of these, instead of the system's.", str),
+        variable(
+            "loopback_port",
+            "For local systems: a port of this machine at which every issuer and registry is found. 0: by DNS.",
+            parsers.number(0, 65_535),
+        ),
         POD_NAMESPACE,
     ),
     about="""\
