@@ -129,22 +129,28 @@ async def test_given_two_domains_with_one_host_then_both_report_it_until_one_goe
     await then.becomes(first, "Ready", "Ready")
 
 
+def host_of(given: Given) -> str:
+    """A host of this test: one that others have would overlap with theirs, and their namespaces may still be ending."""
+    return f"{given.namespace}.example.com"
+
+
 @pytest.mark.req("R-914")
 async def test_given_overlapping_hosts_of_two_namespaces_then_the_older_is_served_and_conditions_name_the_other(
     given: Given, then: Then, running: RunningDomains
 ) -> None:
     await running.start()
-    older = await given.a_domain("shop.example.com")
+    base = host_of(given)
+    older = await given.a_domain(f"shop.{base}")
     await given.is_ready(older)
     other = await given.a_namespace("other")
-    parent = await given.a_domain("example.com", namespace=other)
-    equal = await given.a_cluster_domain("shop.example.com")
-    way_out = f"kubectl annotate namespace {other} {names.DOMAIN_SUFFIXES_ANNOTATION}=example.com"
+    parent = await given.a_domain(base, namespace=other)
+    equal = await given.a_cluster_domain(f"shop.{base}")
+    way_out = f"kubectl annotate namespace {other} {names.DOMAIN_SUFFIXES_ANNOTATION}={base}"
     await then.becomes(parent, "Error", "DuplicateDomainHost", way_out)
     refused = await then.becomes(parent, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.primary")
     assert refused.status.observed_domain == ""
     await then.becomes(equal, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.primary")
-    await then.becomes(older, "Ready", "Ready", f"example.com of Domain.{other}.primary")
+    await then.becomes(older, "Ready", "Ready", f"{base} of Domain.{other}.primary")
     await then.becomes(older, "Ready", "Ready", f"ClusterDomain.{given.namespace}")
     for each in (parent, equal):
         assert not await then.objects(each, Gateway.resource)
@@ -160,18 +166,19 @@ async def test_given_an_administrator_grants_a_host_then_its_namespace_has_it_an
     given: Given, then: Then, running: RunningDomains
 ) -> None:
     await running.start()
-    older = await given.a_domain("example.com")
+    base = host_of(given)
+    older = await given.a_domain(base)
     await given.is_ready(older)
     other = await given.a_namespace("other")
-    child = await given.a_domain("shop.example.com", namespace=other)
+    child = await given.a_domain(f"shop.{base}", namespace=other)
     await then.becomes(child, "Error", "DuplicateDomainHost", f"Domain.{given.namespace}.primary")
-    await given.granted(other, "shop.example.com")
+    await given.granted(other, f"shop.{base}")
     await given.is_ready(child)
-    await then.becomes(older, "Error", "DuplicateDomainHost", f"shop.example.com of Domain.{other}.primary")
+    await then.becomes(older, "Error", "DuplicateDomainHost", f"shop.{base} of Domain.{other}.primary")
     assert len(await then.objects(older, Gateway.resource)) == 1
     assert len(await then.objects(older, GardenerCertificate.resource)) == 1
 
-    await given.granted(given.namespace, "example.com")
+    await given.granted(given.namespace, base)
     await then.becomes(older, "Ready", "Ready")
     await then.becomes(child, "Ready", "Ready")
     await given.granted(other, "example.org")
@@ -194,17 +201,18 @@ async def test_given_overlapping_domains_of_the_original_are_both_ready_then_the
     given: Given, then: Then, running: RunningDomains
 ) -> None:
     await running.start()
+    base = host_of(given)
     other = await given.a_namespace("other")
-    older = await given.a_domain("example.com")
+    older = await given.a_domain(base)
     younger = await given.a_domain("elsewhere.example.org", namespace=other)
     for each in (older, younger):
         await given.is_ready(each)
     await running.stop()
-    await given.changed(younger, domain="shop.example.com")
-    await given.reports(younger, {"observedDomain": "shop.example.com"})
+    await given.changed(younger, domain=f"shop.{base}")
+    await given.reports(younger, {"observedDomain": f"shop.{base}"})
     await running.start()
-    await then.becomes(younger, "Error", "DuplicateDomainHost", f"example.com of Domain.{given.namespace}.primary")
-    await then.becomes(older, "Ready", "Ready", f"shop.example.com of Domain.{other}.primary")
+    await then.becomes(younger, "Error", "DuplicateDomainHost", f"{base} of Domain.{given.namespace}.primary")
+    await then.becomes(older, "Ready", "Ready", f"shop.{base} of Domain.{other}.primary")
     assert len(await then.objects(younger, Gateway.resource)) == 1
     assert len(await then.objects(younger, GardenerCertificate.resource)) == 1
     await given.deleted(older)
