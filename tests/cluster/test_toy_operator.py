@@ -89,8 +89,9 @@ class Product:
         self.folder = folder
         for name in ("native", "samples", "designs", "mkdocs.yml"):
             (folder / name).symlink_to(ROOT / name)
-        for name in ("deploy", "docs", "news"):  # what `make generate` reads and writes
+        for name in ("deploy", "docs"):  # what `make generate` reads and writes
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "CHANGELOG.md", folder)
         source, copy = ROOT / "src" / "stellwerk", folder / "src" / "stellwerk"
         (copy / "operators").mkdir(parents=True)
         for inside in ("", "operators"):

@@ -53,6 +53,8 @@ REAPPLY_INTERVAL_ANNOTATION = f"{RECONCILER}/reapply-interval"
 STATUS_HINT_ANNOTATION = f"{RECONCILER}/status-hint"
 DISABLE_SUBSTITUTION_ANNOTATION = f"{RECONCILER}/disableSubstitution"
 """In camel case: the one key that is not spelled with dashes."""
+KEEP_ENCRYPTED_ANNOTATION = f"{RECONCILER}/keep-encrypted"
+"""On a rendered object; read by the renderer."""
 
 # ---- on the Component
 

@@ -33,7 +33,8 @@ from stellwerk.testing.scenarios.normalize import Masks
 from stellwerk.testing.scenarios.recorder import Run, assert_same
 
 WISHES = int(os.environ.get("WISHES", "8"))
-HOSTS = {"primary": "shop.example.com", "second": "shop.example.org"}
+HOSTS = {"primary": "example.com", "second": "example.org"}
+"""Above the hosts of an application, which have its namespace: no two namespaces share a host."""
 NOWHERE = "nowhere"
 """A domain that does not exist."""
 SUBSCRIBERS = ("acme", "globex")
@@ -67,7 +68,7 @@ class Walk:
         """An application with a version and the domains that it may be given."""
         await self.shop.bind()
         for name, host in HOSTS.items():
-            await self.shop.serve(host, name=name)
+            await self.shop.serve(f"{self.shop.namespace}.{host}", name=name)
         await self.apply()
         await self.release()
 
@@ -150,7 +151,7 @@ class Walk:
         listed = (await self.shop.client.list(VirtualService, self.shop.namespace)).items
         served = {host for each in listed for host in each.spec.hosts}
         subdomains = (*self.tenants, *self.exposes)
-        assert served == {f"{each}.{HOSTS[name]}" for each in subdomains for name in self.refs}
+        assert served == {f"{each}.{self.shop.namespace}.{HOSTS[name]}" for each in subdomains for name in self.refs}
         return True
 
 
@@ -166,7 +167,8 @@ async def end_state(walk: Walk, masks: Masks) -> Run:
     for kind in MADE:
         there = (await client.list(unstructured(kind.resource), namespace)).items
         found += [each for each in there if f"-v{walk.version}" in each.metadata.name or kind is VirtualService]
-    exposed = {each.metadata.name: f"EXPOSED {each.at('spec', 'hosts')}" for each in found if is_exposure(each)}
+    hosts = {each.metadata.name: str(each.at("spec", "hosts")) for each in found if is_exposure(each)}
+    exposed = {name: f"EXPOSED {text.replace(namespace, 'HERE')}" for name, text in hosts.items()}
     masks = replace(masks, words={**masks.words, **exposed})
     objects = masks.objects([{key: value for key, value in each.body.items() if key != "status"} for each in found])
     status = (await client.get(CAPApplication, "shop", namespace)).status

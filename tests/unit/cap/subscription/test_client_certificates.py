@@ -100,6 +100,7 @@ _PEM = AUTHORITY.client()
 
 
 @pytest.mark.req("R-401")
+@pytest.mark.filterwarnings("ignore:Attribute's length must be:UserWarning")  # of the library, about odd names
 @given(st.integers(0, len(_PEM) - 60), st.binary(min_size=1, max_size=8))
 def test_a_damaged_certificate_is_refused_and_nothing_worse(place: int, damage: bytes) -> None:
     damaged = _PEM[:place] + damage + _PEM[place + len(damage) :]
