@@ -76,7 +76,7 @@ async def scene(frail: LocalCluster) -> AsyncIterator[Scene]:
         running = Running(frail.kubeconfig_for(OPERATOR))
         await running.start()
         shop = Shop(client, namespace)
-        await shop.open(job("mtxs"), router(), host="shop.example.com")
+        await shop.open(job("mtxs"), router(), host=f"{shop.namespace}.example.com")
         scene = Scene(frail, shop, running)
         await scene.has("shop-v1")
         await running.settled(client)
