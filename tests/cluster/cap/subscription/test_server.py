@@ -74,7 +74,7 @@ async def test_slow_clients_are_answered_408_while_others_are_served(
     shop: Bookshop, serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await serving.stop()
-    monkeypatch.setattr("stellwerk.operators.cap.subscription.process.LIMITS", ServerLimits(arrival_seconds=1.0))
+    monkeypatch.setattr("stellwerk.operators.cap.subscription.process.LIMITS", ServerLimits(arrival_seconds=3.0))
     await serving.start()
     host, port = "127.0.0.1", serving.parts.server.port
     head = b"PUT /provision/tenants/acme HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
