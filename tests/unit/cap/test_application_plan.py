@@ -309,6 +309,38 @@ def test_a_consistent_application_shows_whether_all_tenants_are_ready(tenant: CA
     assert reason(decision, "AllTenantsReady") == expected
 
 
+def test_a_consistent_application_shows_how_many_tenants_have_its_version_and_why_an_upgrade_is_paused() -> None:
+    tenants = [a_tenant("1", name=name, has="bookshop-v1") for name in ("best", "cold")]
+    waves = msgspec.structs.replace(
+        an_application(), spec=given.application(provider=None, tenantUpgrade={"canaryTenants": ["acme"]}).spec
+    )
+
+    def message(*others: CAPTenant, application: CAPApplication = waves) -> str:
+        decision = decided(application, a_version("1"), a_version("2"), tenants=(*tenants, *others))
+        assert decision.status is not None
+        assert reason(decision) == "VersionExists"
+        return decision.status.conditions[0].message
+
+    failed = a_tenant("2", "UpgradeError", name="acme", has="bookshop-v1")
+    resume = "Resume it with: stellwerk cap upgrade bookshop -n shop --resume"
+    assert message(failed) == (
+        "version 2 is the newest that is Ready: 0 of 3 tenants have it; the upgrade to version 2 is paused: "
+        f"1 tenant has failed. {resume}"
+    )
+    missing = "spec.tenantUpgrade.canaryTenants names no tenant that exists: acme"
+    assert message() == (
+        "version 2 is the newest that is Ready: 0 of 2 tenants have it; the upgrade to version 2 is paused: "
+        f"{missing}. {resume}"
+    )
+    canary = a_tenant("2", "Upgrading", name="acme", has="bookshop-v1")
+    assert message(canary) == "version 2 is the newest that is Ready: 0 of 3 tenants have it"
+    tenants = [a_tenant("2", name=name, has="bookshop-v2") for name in ("best", "cold")]
+    assert message() == "version 2 is in use"
+    assert message(a_tenant("2", "Provisioning"), application=an_application()) == (
+        "version 2 is the newest that is Ready: 2 of 3 tenants have it"
+    )
+
+
 def test_a_newer_version_that_is_not_ready_is_shown_and_moves_nobody() -> None:
     decision = decided(an_application(), a_version("1"), a_version("2", ready=False), tenants=(a_tenant("1"),))
 
@@ -344,8 +376,9 @@ def test_a_tenant_stays_at_a_version_that_cannot_be_read_and_all_others_follow()
     assert conditions.find(decision.status.conditions, "LatestVersionReady") is None, "it is not known"
     assert reason(decision, "AllTenantsReady") == "AllTenantsReady"
     assert decision.status.conditions[0].message == (
-        "version 1 is in use. 1 tenant stays above version 1: acme; CAPApplicationVersion shop/bookshop-v2 cannot be "
-        "read; next: stellwerk why cav/bookshop-v2 -n shop. They follow to a newer version, and to 1 with: stellwerk "
+        "version 1 is the newest that is Ready: 0 of 1 tenants have it. 1 tenant stays above version 1: acme; "
+        "CAPApplicationVersion shop/bookshop-v2 cannot be read; next: stellwerk why cav/bookshop-v2 -n shop. They "
+        "follow to a newer version, and to 1 with: stellwerk "
         "cap upgrade bookshop --to 1 -n shop. Service exposures stay as they are: waiting for versions that cannot be "
         "read: shop/bookshop-v2; next: stellwerk why cav/bookshop-v2 -n shop"
     )
@@ -403,7 +436,8 @@ def test_no_tenant_follows_to_a_lower_version_than_it_has_and_all_others_follow(
     old, new = a_tenant("1", name="dawn", has="bookshop-v1"), without_version()
     quiet = decided(an_application(), low, high, higher, tenants=(pinned,))
     assert quiet.status is not None
-    assert (quiet.exposes, quiet.status.conditions[0].message) == (higher, "version 1.5 is in use")
+    message = "version 1.5 is the newest that is Ready: 0 of 1 tenants have it"
+    assert (quiet.exposes, quiet.status.conditions[0].message) == (higher, message)
     all_ = (stays, pinned, failed, old, new)
     others = decided(an_application(), low, high, higher, tenants=all_)
     assert (others.write, others.exposes) == (SetVersions([failed, old, new], "1.5"), higher)

@@ -41,6 +41,17 @@ def test_only_counts_of_tenants_and_their_subdomains_may_be_shown_later() -> Non
     assert not is_progress(before, msgspec.structs.replace(before, state="Processing"))
 
 
+def test_how_many_tenants_have_a_version_is_shown_as_often_as_how_many_are_ready() -> None:
+    def having(count: int, far: str = "1/3 tenants are ready") -> ApplicationStatus:
+        ready = {**READY, "reason": "VersionExists", "message": f"version 2: {count} of 3 tenants have it"}
+        before = shown(far)
+        changed = msgspec.convert({"conditions": [ready]}, ApplicationStatus).conditions
+        return msgspec.structs.replace(before, conditions=(*changed, *before.conditions[1:]))
+
+    assert is_progress(having(1), having(2))
+    assert is_progress(having(1), having(2, "2/3 tenants are ready"))
+
+
 def test_of_an_upgrade_the_phase_and_its_failures_are_shown_at_once() -> None:
     def at(phase: str, upgraded: int, failed: int = 0) -> ApplicationStatus:
         progress: JsonObject = {"version": "2", "phase": phase, "upgraded": upgraded, "failed": failed}

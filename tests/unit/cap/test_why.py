@@ -248,6 +248,15 @@ async def test_a_paused_upgrade_of_an_application_that_is_ready_is_explained_and
     assert answer.turn == YOURS
 
 
+async def test_an_upgrade_that_is_paused_though_no_tenant_has_failed_shows_its_cause() -> None:
+    cause = "spec.tenantUpgrade.canaryTenants names no tenant that exists: acmee"
+    waits = condition("AllTenantsReady", False, "NotAllTenantsReady", f"5/5 tenants are ready; 0 upgraded; {cause}")
+    shown: JsonObject = {**UPGRADE, "phase": "Paused"}
+    answer = await explained(application("VersionExists", ready=True, more=[waits], tenantUpgrade=shown))
+    assert roots(answer) == [f"5/5 tenants are ready; 0 upgraded; {cause}"]
+    assert answer.next_step.endswith("stellwerk cap upgrade shop -n shop --resume")
+
+
 async def test_the_newest_version_of_an_application_that_is_ready_is_explained_where_it_failed() -> None:
     waits = condition("LatestVersionReady", False, "LatestVersionNotReady", "shop-v2 is not Ready")
     tenants = condition("AllTenantsReady", False, "NotAllTenantsReady", "0/0 tenants are ready")

@@ -32,7 +32,7 @@ OPERATOR = OperatorSpec(
     name="cap",
     title="CAP Operator",
     kinds=(
-        _kind("ca", "CAPApplication"),
+        _kind("ca", "CAPApplication", WideColumn("UPGRADE", ("status", "tenantUpgrade", "phase"))),
         _kind("cav", "CAPApplicationVersion"),
         _kind("cat", "CAPTenant", *_TENANT),
         _kind("ctop", "CAPTenantOperation"),

@@ -681,7 +681,12 @@ async def test_an_upgrade_in_waves_begins_with_the_canary_pauses_when_it_fails_a
     await running.has_sent_events()
     events = (await shop.client.list(Event, shop.namespace)).items
     (paused,) = [event for event in events if event.reason == "UpgradePaused"]
-    assert f"kubectl annotate ca shop -n {shop.namespace} sme.sap.com/resume-upgrade=2.0.0" in paused.note
+    resume = f"1 tenant has failed. Resume it with: stellwerk cap upgrade shop -n {shop.namespace} --resume"
+    assert paused.note == f"the upgrade to version 2.0.0 is paused: {resume}"
+    shown = await shop.shows_application("VersionExists", state="Consistent")
+    assert shown.status.conditions[0].message == (
+        f"version 2.0.0 is the newest that is Ready: 0 of 3 tenants have it; {paused.note}"
+    )
     for name in ("ann", "cid"):
         tenant = await shop.client.get(CAPTenant, name, shop.namespace)
         assert tenant.spec.version == "1.0.0"

@@ -21,7 +21,14 @@ from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import staying
 from stellwerk.operators.cap.application.inline_domains import DomainConversion
 from stellwerk.operators.cap.application.refusals import Tried
-from stellwerk.operators.cap.application.waves import Wave, described, follows, has_failed_at_its_version, next_wave
+from stellwerk.operators.cap.application.waves import (
+    Wave,
+    described,
+    follows,
+    has_failed_at_its_version,
+    next_wave,
+    resume_command,
+)
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds import bounds
@@ -452,13 +459,14 @@ class _Plan:
             return ()
         if before is not None and (before.phase, before.version) == (UpgradePhase.PAUSED, progress.version):
             return ()
-        message = f"the upgrade to version {progress.version} is paused: {self._resume(progress, wave.pause_cause)}"
+        message = self._paused(progress, wave.pause_cause)
         return (Notice(ApplicationReason.UpgradePaused, message, Severity.WARNING, "CheckForVersion"),)
 
-    def _resume(self, progress: UpgradeProgress, cause: str) -> str:
-        key = self.application.key
-        command = f"kubectl annotate ca {key.name} -n {key.namespace} {names.RESUME_ANNOTATION}={progress.version}"
-        return f"{cause}. Resume it with: {command}"
+    def _paused(self, progress: UpgradeProgress, cause: str) -> str:
+        return f"the upgrade to version {progress.version} is paused: {self._resume(cause)}"
+
+    def _resume(self, cause: str) -> str:
+        return f"{cause}. Resume it with: {resume_command(self.application.key)}"
 
     def _consistent(self, version: CAPApplicationVersion, wave: Wave | None, stay: Sequence[CAPTenant]) -> Decision:
         """`wave` is None for an application that has no tenants.
@@ -474,10 +482,21 @@ class _Plan:
             more.append(self._condition(LATEST_VERSION_READY, is_ready, reason, message))
         if wave is not None:
             more.append(self._tenants_ready(version, wave, stay))
-        reason, message = ApplicationReason.VersionExists, f"version {version.spec.version} is in use"
-        message += self._remarks(version, stay)
+        reason, message = ApplicationReason.VersionExists, self._use(version, wave) + self._remarks(version, stay)
         decision = self._report(ApplicationState.CONSISTENT, reason, message, more=more, is_ready=True)
         return replace(decision, exposes=self._exposed(version, stay))
+
+    def _use(self, version: CAPApplicationVersion, wave: Wave | None) -> str:
+        """How many tenants have the version that all are to have, and why no further one gets it."""
+        number = version.spec.version
+        tenants = self.seen.tenants if wave is not None else ()
+        have = sum(each.status.current_version == version.metadata.name for each in tenants)
+        message = f"version {number} is in use"
+        if have < len(tenants):
+            message = f"version {number} is the newest that is Ready: {have} of {len(tenants)} tenants have it"
+        if wave is None or wave.progress is None or not wave.pause_cause:
+            return message
+        return f"{message}; {self._paused(wave.progress, wave.pause_cause)}"
 
     def _tenants_ready(self, version: CAPApplicationVersion, wave: Wave, stay: Sequence[CAPTenant]) -> Condition:
         tenants, hidden = self.seen.tenants, self.seen.hidden_versions
@@ -490,7 +509,7 @@ class _Plan:
         far = f"{sum(map(_is_ready, tenants))}/{len(tenants)} tenants are ready"
         if wave.progress is not None:
             far += f"; {described(wave.progress)}"
-            far += f". {self._resume(wave.progress, wave.pause_cause)}" if wave.pause_cause else ""
+            far += f". {self._resume(wave.pause_cause)}" if wave.pause_cause else ""
         return self._condition(ALL_TENANTS_READY, are_ready, reason, far)
 
     # ---- deletion

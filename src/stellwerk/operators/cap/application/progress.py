@@ -17,7 +17,11 @@ from stellwerk.operators.cap.reasons import ApplicationReason
 
 PROGRESS_SECONDS = 1.0
 
-_COUNTING = {(ALL_TENANTS_READY, ApplicationReason.NotAllTenantsReady), (READY, ApplicationReason.TenantsExist)}
+_COUNTING = {
+    (ALL_TENANTS_READY, ApplicationReason.NotAllTenantsReady),
+    (READY, ApplicationReason.TenantsExist),
+    (READY, ApplicationReason.VersionExists),
+}
 """Conditions whose messages show how many tenants are not where they have to be."""
 
 

@@ -148,7 +148,9 @@ async def _concerns(reader: ClusterReader, obj: Unstructured) -> AsyncIterator[_
     progress = application.status.tenant_upgrade
     if progress is not None and progress.phase == UpgradePhase.PAUSED:
         because, is_calm = tuple(chain.finding for chain in tenants), False
-        finding = Finding(waves.described(progress), ApplicationReason.UpgradePaused, because, not because)
+        far = conditions.find(shown, ALL_TENANTS_READY)  # it has the cause, which the progress has not
+        text = far.message if far is not None and far.message else waves.described(progress)
+        finding = Finding(text, ApplicationReason.UpgradePaused, because, not because)
         resume = waves.resume_command(application.key)
         yield _Chain(finding, f"correct the cause, then resume the upgrade: {resume}", YOURS)
     for concern in _untrue(shown, SECRETS_AVAILABLE):
