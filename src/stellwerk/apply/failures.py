@@ -174,7 +174,8 @@ def _invalid(address: Address, error: StatusError) -> _Reading:
     if address.is_secret:
         named = ", ".join(dict.fromkeys(cause.field for cause in status.details.causes if cause.field))
         return Obstacle.INVALID, f"invalid {named}" if named else "invalid content", "correct the manifest"
-    said = "; ".join(f"{cause.field}: {_short(cause.message)}" for cause in status.details.causes if cause.field)
+    causes = (f"{cause.field}: {_short(cause.message)}" for cause in status.details.causes if cause.field)
+    said = "; ".join(dict.fromkeys(causes))  # two rules of a field may have one message
     fix = _RESTORE if _IMMUTABLE.search(status.message) else "correct the manifest"
     return Obstacle.INVALID, said or _server_words(address, error), fix
 

@@ -91,7 +91,7 @@ class Wishes:
             case "integer":
                 return self.chance.randrange(-1, 5)
             case "string":
-                return self._text(schema)
+                return self.chance.choice(_WORDS)
             case _:
                 odd: list[JsonValue] = [1, "text", None, {"a": []}]
                 return self.chance.choice(odd)
@@ -102,8 +102,3 @@ class Wishes:
         properties = cast("dict[str, JsonObject]", schema.get("properties") or {})
         required = cast("list[str]", schema.get("required") or [])
         return {name: self._any(one) for name, one in properties.items() if name in required or self._wants()}
-
-    def _text(self, schema: JsonObject) -> str:
-        if "pattern" in schema:  # those of the spec are durations
-            return self.chance.choice(("1h", "1.5h", "90m", "soon"))
-        return self.chance.choice(_WORDS)

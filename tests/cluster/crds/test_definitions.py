@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from importlib.resources import files
+from typing import Annotated, ClassVar
 
 import pytest
 from deploy import kubernetes_schemas
@@ -14,10 +15,12 @@ from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.schema import kubernetes
-from stellwerk.kube.schema.crd import Definition
+from stellwerk.kube.schema.crd import Definition, Version, documented
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.errors import Invalid, NotServed
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, Unstructured, decode_json, dig, unstructured
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, decode_json, dig, unstructured
+from stellwerk.kube.types.object_meta import Record
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Synced
 from stellwerk.local.cluster import LocalCluster
@@ -174,3 +177,53 @@ async def test_the_schemas_of_pod_parts_are_those_that_the_api_server_publishes(
     kept = files("stellwerk.kube.schema").joinpath(kubernetes.FILE).read_bytes()
 
     assert decode_json(kept) == await kubernetes_schemas.published(client), "run `python deploy/kubernetes_schemas.py`"
+
+
+class Texts(Record, frozen=True, kw_only=True):
+    host: Annotated[str, documented("A text.", form=text_forms.HOST)] = ""
+    host_or_empty: Annotated[str, documented("A text.", form=text_forms.HOST_OR_EMPTY)] = ""
+    time_of_day: Annotated[str, documented("A text.", form=text_forms.TIME_OF_DAY)] = ""
+    semantic_version: Annotated[str, documented("A text.", form=text_forms.SEMANTIC_VERSION)] = ""
+    go_duration: Annotated[str, documented("A text.", form=text_forms.GO_DURATION)] = ""
+    quantity: Annotated[str, documented("A text.", pattern=text_forms.QUANTITY.pattern)] = ""
+
+
+class Formed(Kind, frozen=True, kw_only=True):
+    """A kind with a text of each form."""
+
+    resource: ClassVar[Resource] = Resource("tests.stellwerk.io", "v1", "Formed", "formed", namespaced=True)
+
+    spec: Annotated[Texts, documented("The texts.")]
+
+
+async def test_a_text_without_its_form_is_answered_with_a_sentence(client: Client, bare_cluster: LocalCluster) -> None:
+    await installed(client, Definition(versions=[Version(kind=Formed)]))
+    forms = {
+        "host": text_forms.HOST,
+        "hostOrEmpty": text_forms.HOST_OR_EMPTY,
+        "timeOfDay": text_forms.TIME_OF_DAY,
+        "semanticVersion": text_forms.SEMANTIC_VERSION,
+        "goDuration": text_forms.GO_DURATION,
+        "quantity": text_forms.QUANTITY,
+    }
+
+    async def create(field: str, text: str) -> None:
+        body: JsonObject = {
+            "apiVersion": Formed.resource.api_version,
+            "kind": "Formed",
+            "metadata": {"name": "tried", "namespace": "default"},
+            "spec": {field: text},
+        }
+        await client.create(unstructured(Formed.resource), body, dry_run=True)
+
+    for field, form in forms.items():
+        for text in form.examples:
+            await create(field, text)
+        for text in form.counter_examples:
+            with pytest.raises(Invalid) as refused:
+                await create(field, text)
+            assert f"spec.{field}: Invalid value: " in str(refused.value), text
+            assert f": {form.sentence}" in str(refused.value), text
+
+    wrong = "{apiVersion: tests.stellwerk.io/v1, kind: Formed, metadata: {name: x}, spec: {host: A_}}"
+    assert text_forms.HOST.sentence in tried(bare_cluster.kubeconfig, "apply", "-f", "-", stdin=wrong).stderr

@@ -19,6 +19,7 @@ import yaml
 
 from stellwerk.kube.schema import schema as schemas
 from stellwerk.kube.types.model import JsonObject, JsonValue, Kind, encode_json
+from stellwerk.kube.types.text_forms import TextForm
 from stellwerk.kube.yaml import TextDumper
 
 _UNSAID = object()
@@ -94,6 +95,7 @@ def documented(
     otherwise: str = "",
     example: str = "",
     required: bool | None = None,
+    form: TextForm | None = None,
     definition: str = "",
     schema: Mapping[str, JsonValue] | None = None,
     **words: Unpack[Words],
@@ -101,14 +103,20 @@ def documented(
     """What a field's CRD schema contains besides its type; use it in `Annotated`.
 
     The API server sets `default`; `otherwise` only documents what an absent value means. `required` overrides
-    what the struct declares, for fields that decode leniently. A field that holds JSON of a type of Kubernetes has the
-    schema of that type: `definition` is its name, such as `io.k8s.api.core.v1.EnvVar`. `schema` is merged in last, for
-    keys without a parameter here; a word that is None there is left out.
+    what the struct declares, for fields that decode leniently. A text that has not its `form`
+    is refused with the sentence of the form; a list or map without a bound must have none in it, because its rules
+    would cost too much there. A field that holds JSON of a type of Kubernetes has the schema of that type: `definition`
+    is its name, such as `io.k8s.api.core.v1.EnvVar`. `schema` is merged in last, for keys without a parameter here; a
+    word that is None there is left out.
     """
     said = {_SPELLED.get(word, word): _written(value) for word, value in words.items()}
     if default is not _UNSAID:
         said["default"] = default
         otherwise = otherwise or _plain(default)
+    if form is not None:
+        said[_SPELLED["rules"]] = [
+            ValidationRule(rule=each, message=form.sentence).schema() for each in form.expressions
+        ]
     if definition:
         said[schemas.DEFINITION] = definition
     return msgspec.Meta(

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.resources import files
 
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.model import JsonObject, JsonValue, decode_json
 
 FILE = "kubernetes.json"
@@ -46,11 +47,8 @@ ROOTS = (
 """The definitions that kinds of ours embed."""
 
 _INT_OR_STRING: JsonObject = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
-_QUANTITY = (
-    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
-)
 _SCALARS: Mapping[str, JsonObject] = {
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": _QUANTITY},
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": {**_INT_OR_STRING, "pattern": text_forms.QUANTITY.pattern},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _INT_OR_STRING,
     "io.k8s.apimachinery.pkg.apis.meta.v1.Time": {"type": "string", "format": "date-time"},
     "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {

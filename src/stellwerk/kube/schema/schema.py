@@ -35,6 +35,7 @@ from msgspec.inspect import (
 )
 
 from stellwerk.kube.schema import kubernetes
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.model import JsonObject, JsonValue, decode_json, encode_json
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 
@@ -158,8 +159,7 @@ CONDITION: JsonObject = {
             "type": "string",
             "description": "What is observed, in CamelCase. Example: Ready",
             "maxLength": 316,
-            "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-            r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+            "pattern": text_forms.CONDITION_TYPE.pattern,
         },
         "status": {
             "type": "string",
@@ -171,7 +171,7 @@ CONDITION: JsonObject = {
             "description": "Why, as one CamelCase word for programs. Example: ReconcileSucceeded",
             "minLength": 1,
             "maxLength": 1024,
-            "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+            "pattern": text_forms.CONDITION_REASON.pattern,
         },
         "message": {
             "type": "string",

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 import msgspec
 
 from stellwerk.kube.types.object_meta import Record
+from stellwerk.kube.types.text_forms import translated
 
 
 class StatusCause(Record, frozen=True, kw_only=True):
@@ -212,7 +213,7 @@ LONGEST_WAIT_SECONDS = 3_600.0
 
 
 def refusal(status: Status, attempted: str = "", retry_after: float | None = None) -> StatusError:
-    """The error class that fits a Status."""
+    """The error class that fits a Status. Its message has sentences in the place of regular expressions."""
     fallback = ServerFault if status.code >= 500 else StatusError
     kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(status.code, fallback)
     wait = retry_after or status.details.retry_after_seconds or None
@@ -222,8 +223,6 @@ def refusal(status: Status, attempted: str = "", retry_after: float | None = Non
 
 
 def _bounded(status: Status) -> Status:
-    if len(status.message) <= LONGEST_MESSAGE and len(status.reason) <= _LONGEST_WORD and not status.details.causes:
-        return status
     causes = tuple(
         StatusCause(reason=cause.reason[:_LONGEST_WORD], message=_cut(cause.message), field=cause.field[:_LONGEST_WORD])
         for cause in status.details.causes[:_MOST_CAUSES]
@@ -235,7 +234,7 @@ def _bounded(status: Status) -> Status:
 
 
 def _cut(message: str) -> str:
-    return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}..."
+    return translated(message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}...")
 
 
 _WEBHOOK_DOWN = re.compile(r'failed calling webhook "([^"]+)"')

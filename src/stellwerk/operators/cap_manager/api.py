@@ -14,6 +14,7 @@ import msgspec
 from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.delivery.sets.inventory_status import READY, InventoryStatus, State, documented_conditions
 from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, ValidationRule, Version, documented
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
@@ -236,7 +237,7 @@ class CAPOperatorSpec(Record, frozen=True, kw_only=True):
         documented(
             "DNS name of the ingress gateway.",
             otherwise="read from the Service of the gateway that ingressGatewayLabels name",
-            pattern="^[a-z0-9-.]*$",
+            form=text_forms.HOST_OR_EMPTY,
             example="public-ingress.example.com",
         ),
     ] = ""

@@ -14,6 +14,7 @@ import msgspec
 
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
 from stellwerk.kube.schema.crd import ValidationRule, documented
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.depth import LEVELS, TOO_DEEP, is_deeper
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import Record
@@ -246,11 +247,9 @@ class DeleteHooks(StrEnum):
 _LEVELS_ABOVE_VALUES = 2
 """The Component and its spec."""
 
-DURATION_PATTERN = "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
-
 
 def _interval(text: str, otherwise: str, example: str) -> msgspec.Meta:
-    return documented(text, unit="duration", otherwise=otherwise, example=example, pattern=DURATION_PATTERN)
+    return documented(text, unit="duration", otherwise=otherwise, example=example, form=text_forms.GO_DURATION)
 
 
 def _words(policy: type[Enum]) -> tuple[str, ...]:

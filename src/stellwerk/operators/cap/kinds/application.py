@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from stellwerk.kube.schema.crd import ValidationRule, documented
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record, always_written
@@ -128,14 +129,14 @@ class InlineDomains(Record, frozen=True, kw_only=True):
 
     primary: Annotated[
         str,
-        documented("Host of the primary domain.", max_length=62, pattern="^[a-z0-9-.]+$", example="shop.example.com"),
+        documented("Host of the primary domain.", max_length=62, form=text_forms.HOST, example="shop.example.com"),
     ] = ""
     secondary: Annotated[
-        tuple[Annotated[str, documented("A host.", pattern="^[a-z0-9-.]+$")], ...],
+        tuple[Annotated[str, documented("A host.", pattern=text_forms.HOST.pattern)], ...],
         documented("Hosts of further domains."),
     ] = ()
     dns_target: Annotated[
-        str, documented("DNS name of the ingress gateway.", pattern="^[a-z0-9-.]*$", example="public.example.com")
+        str, documented("DNS name of the ingress gateway.", form=text_forms.HOST_OR_EMPTY, example="public.example.com")
     ] = ""
     istio_ingress_gateway_labels: Annotated[
         tuple[IngressLabel, ...], documented("Labels of the pods of the ingress gateway.", min_items=1)
@@ -150,9 +151,7 @@ class InlineDomains(Record, frozen=True, kw_only=True):
 class UpgradeWindow(Record, frozen=True, kw_only=True):
     """When upgrades of tenants may begin."""
 
-    start: Annotated[
-        str, documented("Time of day in UTC.", pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", example="22:00")
-    ]
+    start: Annotated[str, documented("Time of day in UTC.", form=text_forms.TIME_OF_DAY, example="22:00")]
     hours: Annotated[int, documented("For how long.", unit="hours", minimum=1, maximum=24, format="int32")]
     days: Annotated[
         tuple[str, ...],

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from stellwerk.kube.schema.crd import documented
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record, always_written
@@ -75,7 +76,7 @@ class CertificateConfig(Record, frozen=True, kw_only=True):
 class DomainSpec(Record, frozen=True, kw_only=True):
     """What is wanted of a domain."""
 
-    domain: Annotated[str, documented("The host.", pattern="^[a-z0-9-.]+$", example="shop.example.com")]
+    domain: Annotated[str, documented("The host.", form=text_forms.HOST, example="shop.example.com")]
     ingress_selector: Annotated[
         Mapping[str, str], documented("Labels of the pods of the ingress gateway, all in one namespace.")
     ]
@@ -97,7 +98,7 @@ class DomainSpec(Record, frozen=True, kw_only=True):
         documented(
             "DNS name of the ingress gateway.",
             otherwise="read from the Service of the ingress gateway",
-            pattern="^[a-z0-9-.]+$",
+            form=text_forms.HOST,
             example="public.example.com",
         ),
     ] = ""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from stellwerk.kube.schema.crd import ValidationRule, documented
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import ObjectMeta, Record, always_written
@@ -27,13 +28,7 @@ from stellwerk.operators.cap.kinds.status import (
 from stellwerk.runtime import conditions
 
 _AUTOSCALING = "io.k8s.api.autoscaling.v2."
-_SEMANTIC_VERSION = (
-    r"^(0|[1-9]\d*)(\.(0|[1-9]\d*)(\.(0|[1-9]\d*)"
-    r"(-((0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
-    r"(\+([0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*))?)?)?$"
-)
-_DURATION = r"^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"
-"""A duration of Prometheus."""
+_DURATION = text_forms.PROMETHEUS_DURATION.pattern
 
 
 def _core(type: str, text: str) -> msgspec.Meta:
@@ -351,7 +346,8 @@ class VersionSpec(Record, frozen=True, kw_only=True):
         msgspec.field(name="capApplicationInstance")
     )
     version: Annotated[
-        str, documented("Semantic version; 1 and 1.2 are allowed, too.", pattern=_SEMANTIC_VERSION, example="2.1.0")
+        str,
+        documented("Semantic version; 1 and 1.2 are allowed, too.", form=text_forms.SEMANTIC_VERSION, example="2.1.0"),
     ]
     registry_secrets: Annotated[tuple[str, ...], documented("Secrets with the credentials of image registries.")] = ()
     workloads: Annotated[tuple[Workload, ...], documented("The workloads.", max_items=100)]
