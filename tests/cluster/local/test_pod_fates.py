@@ -22,14 +22,22 @@ class Workloads:
         self.batch = f"/apis/batch/v1/namespaces/{namespace}"
         self.apps = f"/apis/apps/v1/namespaces/{namespace}"
 
-    def create(self, collection: str, name: str, spec: Mapping[str, object], fate: str | None = None) -> str:
-        annotations = {} if fate is None else {"stellwerk.local/fate": fate}
-        answer = self.wire.ask(
-            "POST", collection, {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
-        )
+    def create(
+        self,
+        collection: str,
+        name: str,
+        spec: Mapping[str, object],
+        fate: str | None = None,
+        **metadata: Mapping[str, str],
+    ) -> str:
+        marks = metadata if fate is None else {"annotations": {"stellwerk.local/fate": fate}}
+        answer = self.wire.ask("POST", collection, {"metadata": {"name": name, **marks}, "spec": spec})
         assert answer is not None
         assert answer.status == 201, answer.body
         return f"{collection}/{name}"
+
+    def pod(self, name: str, **metadata: Mapping[str, str]) -> None:
+        self.create(f"{self.core}/pods", name, {"containers": _CONTAINERS}, None, **metadata)
 
     def deployment(self, name: str, replicas: int, fate: str | None = None) -> str:
         labels = {"app": name}
@@ -51,10 +59,10 @@ class Workloads:
         template = {"metadata": {"annotations": annotations}, "spec": pod}
         return self.create(f"{self.batch}/jobs", name, {"backoffLimit": 0, "template": template})
 
-    def lift_fate(self, pod: str) -> None:
-        lifted = self.wire.ask("PATCH", pod, {"metadata": {"annotations": {"stellwerk.local/fate": None}}})
-        assert lifted is not None
-        assert lifted.status == 200
+    def give_fate(self, pod: str, fate: str | None) -> None:
+        changed = self.wire.ask("PATCH", pod, {"metadata": {"annotations": {"stellwerk.local/fate": fate}}})
+        assert changed is not None
+        assert changed.status == 200
 
     def wait(self, path: str, reached: Callable[[Mapping[str, object]], bool], within_seconds: int = 40) -> None:
         """Follow one object's status by a watch until it is as wished."""
@@ -123,7 +131,7 @@ def test_a_job_whose_pods_restart_fails_when_they_were_restarted_too_often(workl
 def test_a_crashing_pod_becomes_ready_when_its_fate_is_lifted(workloads: Workloads) -> None:
     pod = workloads.create(f"{workloads.core}/pods", "ill", {"containers": _CONTAINERS}, "crash-loop")
     workloads.wait(pod, lambda status: restarted(status, times=2))
-    workloads.lift_fate(pod)
+    workloads.give_fate(pod, None)
     workloads.wait(pod, has_condition("Ready"))
 
 
@@ -137,7 +145,7 @@ def test_a_job_with_the_fate_hang_runs_and_does_not_end(workloads: Workloads) ->
 def test_an_unready_pod_becomes_ready_when_its_fate_is_lifted(workloads: Workloads) -> None:
     pod = workloads.create(f"{workloads.core}/pods", "slow", {"containers": _CONTAINERS}, "unready")
     workloads.wait(pod, lambda status: status["phase"] == "Running" and has_condition("Ready", "False")(status))
-    workloads.lift_fate(pod)
+    workloads.give_fate(pod, None)
     workloads.wait(pod, has_condition("Ready"))
 
 
@@ -145,6 +153,58 @@ def test_a_pod_with_the_fate_pull_error_names_its_image(workloads: Workloads) ->
     pod = workloads.create(f"{workloads.core}/pods", "stuck", {"containers": _CONTAINERS}, "pull-error")
     waiting = {"reason": "ErrImagePull", "message": 'image "example.com/main:1" not found'}
     workloads.wait(pod, lambda status: waiting in [state["state"]["waiting"] for state in _containers(status)])
+
+
+KNOWN = "is not one of crash-loop, fail, hang, pull-error, unready"
+MISSPELT: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "unredy": {"annotations": {"stellwerk.local/fate": "unredy"}},
+    "Fail": {"annotations": {"stellwerk.local/fate": "Fail"}},
+    "hang ": {"annotations": {"stellwerk.local/fate": "hang "}},
+    'crash "loop"\n': {"annotations": {"stellwerk.local/fate": 'crash "loop"\n'}},
+    "pull_error": {"labels": {"stellwerk.local/fate": "pull_error"}},
+    "stellwerk.local/fates": {"annotations": {"stellwerk.local/fates": "fail", "stellwerk.local/x": "y"}},
+    "stellwerk.local/Fate": {"labels": {"stellwerk.local/Fate": "fail"}},
+}
+"""By what the message names: the metadata of a pod."""
+
+
+def test_a_pod_whose_fate_is_misspelt_waits_names_the_fates_and_goes_on_when_it_is_corrected(
+    workloads: Workloads,
+) -> None:
+    pods = f"{workloads.core}/pods"
+    for number, metadata in enumerate(MISSPELT.values()):
+        workloads.pod(f"p{number}", **metadata)
+    for number, name in enumerate(MISSPELT):
+        waiting = {"reason": "CreateContainerConfigError", "message": f'stellwerk.local/fate: "{name}" {KNOWN}'}
+        workloads.wait(f"{pods}/p{number}", waits(waiting))
+    workloads.give_fate(f"{pods}/p0", "pull-error")
+    workloads.give_fate(f"{pods}/p1", "unready")
+    workloads.give_fate(f"{pods}/p2", None)
+    workloads.give_fate(f"{pods}/p3", "")
+    workloads.wait(f"{pods}/p0", lambda status: "ErrImagePull" in json.dumps(status))
+    workloads.wait(f"{pods}/p1", lambda status: status["phase"] == "Running")
+    workloads.wait(f"{pods}/p2", has_condition("Ready"))
+    workloads.wait(f"{pods}/p3", has_condition("Ready"))
+    workloads.give_fate(f"{pods}/p3", "hangs")
+    workloads.wait(f"{pods}/p3", lambda status: '\\"hangs\\" is not one of' in json.dumps(status))
+
+
+def test_an_empty_fate_is_none_and_hides_no_label(workloads: Workloads) -> None:
+    workloads.wait(workloads.job("empty", ""), has_condition("Complete"))
+    pods = f"{workloads.core}/pods"
+    fates = {"annotations": {"stellwerk.local/fate": ""}, "labels": {"stellwerk.local/fate": "pull-error"}}
+    workloads.pod("both", **fates)
+    workloads.wait(f"{pods}/both", lambda status: "ErrImagePull" in json.dumps(status))
+
+
+def waits(waiting: Mapping[str, str]) -> Callable[[Mapping[str, object]], bool]:
+    """Whether every container waits so."""
+
+    def do(status: Mapping[str, object]) -> bool:
+        found = [each["state"].get("waiting") for each in _containers(status)]
+        return bool(found) and all(each == waiting for each in found)
+
+    return do
 
 
 def restarted(status: Mapping[str, object], times: int = 1) -> bool:

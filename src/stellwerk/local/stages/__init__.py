@@ -9,7 +9,8 @@ A pod with the annotation (or label) `stellwerk.local/fate` does not get the usu
 - `unready`     it runs, but never becomes ready
 - `pull-error`  it stays pending, its image cannot be pulled
 
-Removing the annotation lets the usual life go on.
+Removing the annotation lets the usual life go on; an empty fate counts as none. A pod with another fate, or any other
+annotation or label `stellwerk.local/...`, stays pending and names the fates that exist (`pod-unknown-fate.yaml`).
 
 No fate makes the pods of a Deployment fail: a ReplicaSet replaces a failed pod at once, without end and without pause.
 A kubelet restarts the containers of such pods in place, with pauses.
@@ -19,8 +20,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FATE = '(.metadata.annotations["stellwerk.local/fate"] // .metadata.labels["stellwerk.local/fate"])'
-"""The expression by which the pod runner reads a pod's fate (jq syntax)."""
+FATE = (
+    "first((.metadata.annotations, .metadata.labels) // {} | to_entries[]"
+    ' | select((.key | startswith("stellwerk.local/")) and .value != "")'
+    ' | if .key == "stellwerk.local/fate" then .value else .key end)'
+)
+"""The expression by which the pod runner reads a pod's fate (jq syntax). A misspelt key is an unknown fate."""
 
 
 def files() -> list[Path]:
