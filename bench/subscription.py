@@ -39,7 +39,8 @@ from stellwerk.operators.cap import api
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.operators.cap.subscription import process as server
-from stellwerk.operators.cap.subscription.outgoing import LoopbackResolver, Outgoing
+from stellwerk.operators.cap.subscription.local import LoopbackResolver
+from stellwerk.operators.cap.subscription.outgoing import Outgoing
 from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.process import Parts

@@ -128,6 +128,8 @@ class ProcessSpec(ABC):
     process: Callable[[], SettingsTable[process_settings.ProcessSettings]] = lambda: process_settings.PROCESS
     """The settings that every process has. A program may have other defaults, and variables for some of them."""
     chart_part: Callable[[], part.ChartPart] = lambda: part.ChartPart()
+    local: Callable[[], ProcessSpec] | None = None
+    """The program that a local system starts instead; None: the same. `stellwerk run` does not know it."""
 
     @property
     @abstractmethod

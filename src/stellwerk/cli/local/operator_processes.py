@@ -36,13 +36,15 @@ _SERVERS = {"--port": "requests", "--webhook-port": "webhooks"}
 class Companion:
     """One process: `title` is its name for users, `process` its name in the cluster's folder.
 
-    `program` is its name for `stellwerk run`, `account` the namespace and name of its service account. `ports` are the
-    flags of the ports that it serves besides probes and metrics. `flags` is called only when the process is started.
+    `program` is its name for `stellwerk run`, or for the `module` that starts it instead; `account` is the namespace
+    and name of its service account. `ports` are the flags of the ports that it serves besides probes and metrics.
+    `flags` is called only when the process is started.
     """
 
     title: str
     process: str
     program: str
+    module: str = ""
     account: tuple[str, str]
     flags: Callable[[], Sequence[str]]
     ports: Sequence[str] = ()
@@ -107,7 +109,7 @@ def started(cluster: LocalCluster, one: Companion, renderer: Path, ports: Ports)
 
 def _arguments(cluster: LocalCluster, one: Companion, ports: Ports) -> list[str]:
     return [
-        *(sys.executable, "-m", "stellwerk.cli.main", "run", one.program),
+        *(sys.executable, "-m", *((one.module,) if one.module else ("stellwerk.cli.main", "run")), one.program),
         f"--kubeconfig={cluster.kubeconfig_of_account(*one.account)}",
         f"{_PROBES}={HOST}:{ports.choose()}",
         f"{_METRICS}={HOST}:{ports.choose()}",

@@ -14,7 +14,7 @@ from stellwerk.apply.concurrency import together
 from stellwerk.apply.objects.desired import defined_by
 from stellwerk.apply.objects.manifests import Document, read_text
 from stellwerk.cli import kinds
-from stellwerk.cli.local import operator_processes
+from stellwerk.cli.local import operator_processes, run_local
 from stellwerk.cli.local.operator_processes import Companion
 from stellwerk.cli.local.system import StartStep, StepResult
 from stellwerk.cli.objects import health, wait_for
@@ -89,6 +89,7 @@ def _companion(cluster: LocalCluster, spec: ProcessSpec) -> Companion:
         title=spec.title,
         process=operator_processes.process_name(spec.name),
         program=spec.name,
+        module=run_local.__name__ if spec.local is not None else "",
         account=(installation.namespace, installation.account),
         flags=lambda: installation.local_flags(cluster.folder),
         ports=[port.flag for port in installation.ports],

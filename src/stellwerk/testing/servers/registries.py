@@ -25,7 +25,7 @@ from joserfc import jws
 from joserfc.jwk import RSAKey
 
 from stellwerk.local.certs import Authority
-from stellwerk.operators.cap.subscription.outgoing import LoopbackResolver
+from stellwerk.operators.cap.subscription.local import LoopbackResolver
 from stellwerk.testing.eventually import Signal, eventually
 from stellwerk.testing.servers.tls_server import TlsServer
 

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from stellwerk.operators.cap.subscription import process as server
-from stellwerk.operators.cap.subscription.outgoing import LoopbackResolver, Outgoing
+from stellwerk.operators.cap.subscription.local import LoopbackResolver
+from stellwerk.operators.cap.subscription.outgoing import Outgoing
 from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.runtime.process import process
 from stellwerk.runtime.process.process import Parts

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cap.subscription.client_certificates import Authority
 
+from stellwerk.assembly import PROCESSES
 from stellwerk.delivery.operator_spec import CannotStart
 from stellwerk.operators.cap.subscription import process
 from stellwerk.operators.cap.subscription.callers.authorities import CHECK_SECONDS, Authorities
@@ -34,6 +35,26 @@ def test_the_variables_of_the_original_are_read() -> None:
         gateway_networks=("10.0.0.0/8", "fd00::/8"),
         gateway_labels="app=gateway,istio=ingress",
     )
+
+
+@pytest.mark.req("R-962")
+@pytest.mark.parametrize(
+    "text",
+    ["127.0.0.0/8", "10.0.0.0/8,127.0.0.1", "0.0.0.0/0", "169.254.169.254/32", "::1/128", "::/0", "::ffff:7f00:1/128"],
+)
+def test_no_variable_lets_the_server_call_its_own_machine(text: str) -> None:
+    found = TABLE.from_environment({"ALLOWED_NETWORKS": text, "LOOPBACK_PORT": "8443"})
+    assert found.settings == ServerSettings()
+    assert "of the machine itself" in found.rejections[0].why
+
+
+@pytest.mark.req("R-962")
+def test_only_the_program_of_a_local_system_has_a_flag_that_leads_to_this_machine() -> None:
+    ours, local = PROCESSES["cap-server"], PROCESSES["cap-server"].local
+    assert local is not None
+    assert {row.field for row in local().settings().rows} - {row.field for row in ours.settings().rows} == {
+        "loopback_port"
+    }
 
 
 @pytest.mark.req("R-413")

@@ -194,7 +194,7 @@ SERVER = _process(
         field="sms_client_ca",
         file="client-ca.crt",
     ),
-    local_settings=("host", "loopback_port"),
+    local_settings=("host",),
 )
 """The subscription server, with the objects by which it is reached from outside."""
 

@@ -13,4 +13,5 @@ services        reads services from binding Secrets, one at a time
 registries      which services of an application are registries, and what their credentials contain
 client_credentials   how a binding gets a token
 outgoing        calls to token issuers and registries, within bounds
+local           the program of a local system, which finds these on this machine
 """

@@ -18,7 +18,7 @@ def _local_flags(folder: Path) -> Sequence[str]:
     """A registry that runs on this machine, with a certificate of the local system, may subscribe tenants."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
-    return ("--host=127.0.0.1", f"--loopback-port={port}", f"--outgoing-ca={folder / 'pki' / 'ca.crt'}")
+    return (f"--loopback-port={port}", f"--outgoing-ca={folder / 'pki' / 'ca.crt'}")
 
 
 INSTALLATION = Installation(

@@ -6,11 +6,9 @@ A redirect is not followed: none of these protocols has one, and credentials bel
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from dataclasses import dataclass, replace
 from ipaddress import ip_network
-from typing import TYPE_CHECKING
 
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable
@@ -25,41 +23,10 @@ from stellwerk.render.sources.http import (
     bounded_body,
 )
 
-if TYPE_CHECKING:
-    from aiohttp.abc import ResolveResult
-
 CONNECT_SECONDS = 5.0
 TOTAL_SECONDS = 20.0
 MOST_BYTES = 256 * 1024
 """Of one answer."""
-
-
-LOOPBACK = "127.0.0.0/8"
-
-
-class LoopbackResolver:
-    """Finds every name at one port of this machine, where a local system has its token issuer and its registry."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The one address that there is."""
-        return [
-            {
-                "hostname": host,
-                "host": "127.0.0.1",
-                "port": self._port,
-                "family": socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST,
-            }
-        ]
-
-    async def close(self) -> None:
-        """Nothing is kept."""
 
 
 class NoAnswer(Exception):

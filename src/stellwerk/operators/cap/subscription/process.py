@@ -38,11 +38,12 @@ from stellwerk.operators.cap.subscription.directory import Directory
 from stellwerk.operators.cap.subscription.identity import Identities, IdentityReport
 from stellwerk.operators.cap.subscription.installation import INSTALLATION, LEASE_NAME
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
-from stellwerk.operators.cap.subscription.outgoing import LOOPBACK, LoopbackResolver, Outgoing
+from stellwerk.operators.cap.subscription.outgoing import Outgoing
 from stellwerk.operators.cap.subscription.server import SubscriptionRoutes
 from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
+from stellwerk.render.sources.http import Resolver
 from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.status_writer import StatusWriter
@@ -82,15 +83,22 @@ class SubscriptionServer:
     proofs: Proofs
 
 
-def launch(process: ProcessSettings, settings: ServerSettings, environment: Mapping[str, str]) -> Launch:
-    """Prepare a process of the subscription server. Raises CannotStart."""
+def launch(
+    process: ProcessSettings,
+    settings: ServerSettings,
+    environment: Mapping[str, str],
+    *,
+    resolver: Resolver | None = None,
+) -> Launch:
+    """Prepare a process of the subscription server. Without a `resolver`, DNS finds issuers and registries. Raises
+    CannotStart."""
     identity = OperatorIdentity(
         component=COMPONENT,
         lease=LEASE_NAME,
         namespace=settings.pod_namespace,
         rights=Rights(INSTALLATION.needs(), "stellwerk install cap"),
     )
-    outgoing = _outgoing(settings)
+    outgoing = _outgoing(settings, resolver)
     if settings.tls_enabled and not (settings.tls_cert and settings.tls_key):
         raise CannotStart("TLS is enabled without a certificate", fix="set TLS_CERT and TLS_KEY to files with PEM")
 
@@ -242,14 +250,11 @@ def _callbacks(
     return controller
 
 
-def _outgoing(settings: ServerSettings) -> Outgoing:
+def _outgoing(settings: ServerSettings, resolver: Resolver | None) -> Outgoing:
     """Raises CannotStart."""
-    networks, resolver = settings.allowed_networks, None
-    if settings.loopback_port:
-        networks, resolver = (*networks, LOOPBACK), LoopbackResolver(settings.loopback_port)
     try:
         authority = Path(settings.outgoing_ca).read_bytes() if settings.outgoing_ca else b""
-        return Outgoing(networks=networks, authority=authority, resolver=resolver)
+        return Outgoing(networks=settings.allowed_networks, authority=authority, resolver=resolver)
     except (OSError, ValueError) as error:
         raise CannotStart(
             f"the file of OUTGOING_CA cannot be read: {error}", fix="set OUTGOING_CA to a PEM file"

@@ -33,7 +33,6 @@ class ServerSettings:
     sms_client_ca: str = ""
     allowed_networks: tuple[str, ...] = ()
     outgoing_ca: str = ""
-    loopback_port: int = 0
     pod_namespace: str = ""
 
 
@@ -42,6 +41,19 @@ def _networks(text: str) -> tuple[str, ...]:
         return tuple(str(ip_network(each)) for each in parsers.words(text))
     except ValueError:
         raise ValueError("expected networks such as 10.0.0.0/8, with commas between them") from None
+
+
+_OF_THE_MACHINE = tuple(map(ip_network, ("127.0.0.0/8", "169.254.0.0/16", "::1/128", "fe80::/10", "::ffff:0:0/96")))
+
+
+def _private_networks(text: str) -> tuple[str, ...]:
+    found = _networks(text)
+    for network in map(ip_network, found):
+        if any(network.version == each.version and network.overlaps(each) for each in _OF_THE_MACHINE):
+            raise ValueError(
+                f"{network} has addresses of the machine itself; name the networks of issuers and registries"
+            )
+    return found
 
 
 def _labels(text: str) -> str:
@@ -111,16 +123,11 @@ TABLE = SettingsTable(
         ),
         variable(
             "allowed_networks",
-            "Private networks with token issuers and registries that may be called.",
-            _networks,
+            "Private networks with token issuers and registries that may be called; never loopback or link-local ones.",
+            _private_networks,
             _joined,
         ),
         variable("outgoing_ca", "File with the authorities (PEM) of these, instead of the system's.", str),
-        variable(
-            "loopback_port",
-            "For local systems: a port of this machine at which every issuer and registry is found. 0: by DNS.",
-            parsers.number(0, 65_535),
-        ),
         POD_NAMESPACE,
     ),
     about="""\
