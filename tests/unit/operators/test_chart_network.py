@@ -98,6 +98,51 @@ async def test_the_manager_passes_network_policy_and_pull_secrets_to_what_it_ins
     }
 
 
+async def test_the_manager_passes_what_administrators_decide_to_what_it_installs(chart: Chart) -> None:
+    """Fields of a CAPOperator count before, but it has none for these."""
+    headers: JsonObject = {"options": {"allowedRouteHeaders": "x-forwarded-host"}}
+    decided: JsonObject = {
+        "enabled": False,
+        "fullnameOverride": "other",
+        "controller": {
+            "ingressNamespaces": "gateways",
+            "certificateIssuers": "ClusterIssuer/ours",
+            "versionMonitoring": {"unrestrictedMetricQueries": True, "metricsEvaluationInterval": "3h"},
+            **headers,
+        },
+        "webhook": headers,
+        "subscriptionServer": {
+            "options": {"serveUnproved": True},
+            "gatewaySecret": {"name": "shared"},
+        },
+    }
+    managing = await chart.render({"capOperatorManager": {**MANAGER, "capOperator": decided}})
+
+    container = manager(managing["Deployment", "cap-operator-manager"])
+    variables = {str(each["name"]): str(each["value"]) for each in dig_list(container, "env")}
+    settings = TABLE.of_process([], variables)
+    product = charts.load(settings.manifest_directory, settings.chart_values)
+    own: JsonObject = {"controller": {"versionMonitoring": {"metricsEvaluationInterval": "2h"}}}
+    installed = await chart.render(product.values(own, settings.image, "my-cap"))
+    controller = manager(installed["Deployment", "my-cap-controller"])
+    found = {str(each["name"]): str(each.get("value")) for each in dig_list(controller, "env")}
+    assert (
+        found.items()
+        >= {
+            "INGRESS_NAMESPACES": "gateways",
+            "CERTIFICATE_ISSUERS": "ClusterIssuer/ours",
+            "UNRESTRICTED_METRIC_QUERIES": "true",
+            "METRICS_EVAL_INTERVAL": "2h",
+        }.items()
+    )
+    for name in ("controller", "webhook"):
+        arguments = str(dig(manager(installed["Deployment", f"my-cap-{name}"]), "args"))
+        assert "--allowed-route-headers=x-forwarded-host" in arguments
+    server = str(dig(manager(installed["Deployment", "my-cap-subscription-server"]), "args"))
+    assert "--serve-unproved" in server
+    assert "--gateway-secret=shared" in server
+
+
 @pytest.mark.parametrize(
     ("address", "added"),
     [

@@ -7,6 +7,7 @@ from functools import partial
 
 from stellwerk.delivery.installation import Installation
 from stellwerk.operators.cap_manager import api, rights
+from stellwerk.operators.cap_manager.capoperator import chart as charts
 from stellwerk.operators.cap_manager.settings import IMAGE_VARIABLE, VALUES_VARIABLE
 
 NAMESPACE = "cap-operator-system"
@@ -26,5 +27,5 @@ def installation(installed: Sequence[Installation]) -> Installation:
         manifests=partial(rights.manifests, installed),
         local_flags=lambda _: [f"--image={DEMO_IMAGE}"],
         image_variable=IMAGE_VARIABLE,
-        passed_values={VALUES_VARIABLE: ("imagePullSecrets", "networkPolicy")},
+        passed_values={VALUES_VARIABLE: ("imagePullSecrets", "networkPolicy", charts.KEY)},
     )

@@ -7,8 +7,9 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.lazy_imports import lazy_imports
 
 with lazy_imports(__name__):
-    from stellwerk.delivery.chart import part
+    from stellwerk.delivery.chart import part, values
     from stellwerk.operators.cap_manager import controllers, installation, settings
+    from stellwerk.operators.cap_manager.capoperator import chart
     from stellwerk.operators.cap_manager.insight import by_kind, help_topics
 
 
@@ -23,5 +24,16 @@ def managing(installed: OperatorSpec) -> OperatorSpec:
         installation=lambda: installation.installation([each.installation() for each in installed.processes]),
         help=lambda: help_topics.HELP,
         insight=lambda: by_kind.INSIGHT,
-        chart_part=lambda: part.ChartPart(labels={"kyma-project.io/module": "cap-operator"}),
+        chart_part=lambda: part.ChartPart(
+            labels={"kyma-project.io/module": "cap-operator"},
+            values=(
+                values.Value(
+                    chart.KEY,
+                    {},
+                    values.OBJECT,
+                    "Values of `capOperator` for what it installs, such as `controller.ingressNamespaces`. A field of "
+                    "a CAPOperator counts before the value of its name.",
+                ),
+            ),
+        ),
     )

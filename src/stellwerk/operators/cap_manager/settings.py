@@ -60,8 +60,8 @@ TABLE = SettingsTable(
             field="chart_values",
             read=_values,
             write=lambda found: json.dumps(found) if found else "",
-            help="Further values, as JSON, of the chart of this product. The chart passes imagePullSecrets and "
-            "networkPolicy of the manager.",
+            help="Further values, as JSON, of the chart of this product. The chart passes imagePullSecrets, "
+            "networkPolicy and capOperator of the manager.",
             environment=VALUES_VARIABLE,
             has_flag=False,
         ),

@@ -19,6 +19,7 @@ from stellwerk.render.errors import InvalidValues, SourceError
 from stellwerk.render.files import local_files
 from stellwerk.render.files.files import Files
 from stellwerk.render.request import values
+from stellwerk.render.request.values import Layer
 
 PRODUCT = "stellwerk"
 """The name of the chart of this product."""
@@ -42,16 +43,23 @@ class Chart:
     def values(self, own: JsonObject, image: str, release: str) -> JsonObject:
         """The values of an installation in the form of this chart. `own`: as the original's chart takes them.
 
-        `release`: the name of the CAPOperator, with which the names of its objects begin in the original's chart.
+        `release`: the name of the CAPOperator, with which the names of its objects begin in the original's chart. What
+        a CAPOperator has no field for, such as the namespaces of ingress gateways, is inherited.
         """
         if not self.is_product:
             return own
         reference = ImageReference.parse(image)
+        given = self.inherited.get(KEY)
+        administrators = given if isinstance(given, dict) else {}
+        fixed: JsonObject = {"enabled": True, "fullnameOverride": release}
         return {
             **self.inherited,
             "image": {"repository": reference.repository, "tag": reference.tag, "digest": reference.digest},
             "crds": {"keep": False},  # the set decides: they go when no CAP object is left
-            KEY: {"enabled": True, "fullnameOverride": release, **own},
+            KEY: values.merge(
+                Layer(source, layer)
+                for source, layer in (("the manager", administrators), ("the manager", fixed), ("the CAPOperator", own))
+            ),
         }
 
 
