@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from msgspec import structs
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
 
 from stellwerk.api.events import Event
-from stellwerk.api.istio import VirtualService
+from stellwerk.api.istio import HeaderOperations, RouteHeaders, VirtualService, VirtualServiceSpec
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, plain_json
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -192,6 +193,19 @@ async def test_headers_that_cannot_be_read_are_named_and_the_routes_stay(running
         (each.type, each.reason) for each in events if each.regarding.name == "acme"
     }
     assert (await routes(shop)).metadata.resource_version == before
+
+    forging = RouteHeaders(request=HeaderOperations(set={"x-forwarded-client-cert": "forged"}))
+    found = (await routes(shop)).spec.http
+    changed = plain_json(VirtualServiceSpec(http=tuple(structs.replace(each, headers=forging) for each in found)))
+    of_then: JsonObject = {"annotations": {names.RESOURCE_HASH_ANNOTATION: "of an earlier release"}}
+    patch = MergePatch({"metadata": of_then, "spec": {"http": changed["http"]}})
+    await shop.client.patch(VirtualService, "acme", shop.namespace, patch)
+
+    async def forges_nothing() -> bool:
+        return "x-forwarded-client-cert" not in str((await routes(shop)).spec.http)
+
+    await eventually(forges_nothing)
+    assert await is_named()
 
     await annotate(shop, vs_route_request_header_set='{"x-tenant": "acme"}')
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.cap.given import application
 
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.routing import headers
 from stellwerk.operators.cap.routing.targets import Unroutable
@@ -105,3 +108,37 @@ def test_whatever_is_set_is_a_token_with_visible_text(name: str, value: str) -> 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "a\n", "ä", "a" * 300, "a(b)"])
 def test_a_name_is_a_token(name: str) -> None:
     assert "is no name of a header" in problem(name)
+
+
+def live(*places: JsonObject, route: JsonObject | None = None) -> Unstructured:
+    """A VirtualService with these headers at its destinations, and at the route itself."""
+    http: JsonObject = {"route": [{"headers": each} for each in places], **({"headers": route} if route else {})}
+    return Unstructured.of({"metadata": {"name": "acme"}, "spec": {"http": [http]}})
+
+
+@pytest.mark.parametrize("part", ["request", "response"])
+def test_a_route_that_sets_a_refused_header_is_known(part: str) -> None:
+    fine: JsonObject = {part: {"set": {"x-tenant": "acme"}}}
+    forging: JsonObject = {part: {"set": {"X-Forwarded-Client-Cert": "forged"}}}
+    assert not headers.are_refused(live(fine, {}, route=fine))
+    assert headers.are_refused(live(fine, forging))
+    assert headers.are_refused(live(fine, route=forging))
+    assert not headers.are_refused(live(fine, forging), ["x-forwarded-client-cert"])
+    assert not headers.are_refused(Unstructured.of({"metadata": {"name": "acme"}, "spec": {"http": ["x"]}}))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('{"x-tenant": "acme", "host": "other"}', {"x-tenant": "acme"}),
+        ("{not json", None),
+        ('{"x-tenant": "%ENV%"}', None),
+    ],
+)
+def test_what_is_left_of_an_application_sets_no_refused_header(text: str, kept: dict[str, str] | None) -> None:
+    found = application()
+    metadata = msgspec.structs.replace(found.metadata, annotations={ANNOTATIONS[0]: text, "other": "stays"})
+    reduced = headers.reduced(msgspec.structs.replace(found, metadata=metadata))
+    assert reduced.metadata.annotations["other"] == "stays"
+    left = headers.of_annotations(reduced.metadata.annotations, "shop.app")
+    assert (left.request.set if left and left.request else None) == kept

@@ -12,7 +12,10 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from stellwerk.api.istio import HeaderOperations, RouteHeaders
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.routing.targets import Unroutable
 
 MOST_BYTES = 16 << 10
@@ -58,6 +61,41 @@ def of_annotations(annotations: Mapping[str, str], owner: str, allowed: Collecti
     request = _operations(annotations, names.REQUEST_HEADERS_ANNOTATION, owner, allowed)
     response = _operations(annotations, names.RESPONSE_HEADERS_ANNOTATION, owner, allowed)
     return RouteHeaders(request=request, response=response) if request or response else None
+
+
+def reduced(application: CAPApplication, allowed: Collection[str] = ()) -> CAPApplication:
+    """The application with those headers alone that may be set. An annotation that cannot be read sets none."""
+    found = dict(application.metadata.annotations)
+    for key in (names.REQUEST_HEADERS_ANNOTATION, names.RESPONSE_HEADERS_ANNOTATION):
+        if key in found:
+            found[key] = msgspec.json.encode(_permitted(found[key], allowed)).decode()
+    metadata = msgspec.structs.replace(application.metadata, annotations=found)
+    return msgspec.structs.replace(application, metadata=metadata)
+
+
+def _permitted(text: str, allowed: Collection[str]) -> dict[str, str]:
+    try:
+        listed = _decode(text) if len(text.encode()) <= MOST_BYTES else {}
+    except (msgspec.DecodeError, UnicodeError):
+        return {}
+    return {name: value for name, value in listed.items() if not problem_of(name, value, allowed)}
+
+
+def are_refused(live: Live, allowed: Collection[str] = ()) -> bool:
+    """Whether a VirtualService sets a header for which an annotation is refused.
+
+    It may be older than the rule, or than a change of the setting.
+    """
+    routes = live.at("spec", "http") if isinstance(live, Unstructured) else None
+    listed = [route for route in routes if isinstance(route, dict)] if isinstance(routes, list) else []
+    targets = [each for route in listed if isinstance(found := route.get("route"), list) for each in found]
+    return any(
+        problem_of(name, str(value), allowed)
+        for place in (*listed, *targets)
+        for part in ("request", "response")
+        if isinstance(values := dig(place, "headers", part, "set"), dict)
+        for name, value in values.items()
+    )
 
 
 def with_response(

@@ -65,7 +65,14 @@ class TenantNetworking:
             await self.objects.delete(Address(VirtualService.resource, live.key), live)
             return f"VirtualService {live.key} is deleted: {why}"
         hosts = routed_hosts(application, live, caches.domain, self.operator_namespace)
-        found = routes(tenant, application, version, hosts, caches.versions.store.get, self.allowed_headers)
+        find_version, refused = caches.versions.store.get, None
+        try:
+            found = routes(tenant, application, version, hosts, find_version, self.allowed_headers)
+        except NetworkingFailed as error:
+            if live is None or not headers.are_refused(live, self.allowed_headers):
+                raise
+            refused, lawful = error, headers.reduced(application, self.allowed_headers)
+            found = routes(tenant, lawful, version, hosts, find_version, self.allowed_headers)
         if found is None:
             return ""
         desired, _ = found
@@ -88,6 +95,8 @@ class TenantNetworking:
             raise NetworkingFailed(cause + "; ".join(unmet))
         if taken:
             raise NetworkingFailed(claims.message(desired, taken))
+        if refused is not None:
+            raise refused
         if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
             await self._complete(live, lacking)
         return f"VirtualService {desired.address.key} leads to the current version" if written.is_changed else ""
