@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 from joserfc.jwk import RSAKey
+from tests.unit.cap.subscription.client_certificates import NOW as TODAY
+from tests.unit.cap.subscription.client_certificates import Authority, header
 from tests.unit.cap.subscription.issuer import DOMAIN, HOST, NOW, document, rsa, token
 
 from stellwerk.operators.cap.subscription.callers import tokens, verification
 from stellwerk.operators.cap.subscription.callers.tokens import ShareUsedUp, TokenRefused
 from stellwerk.operators.cap.subscription.callers.verification import Verifier
 
-GOOD = token()
+GOOD, AUTHORITY = token(), Authority()
 HEADER = tokens.header_of(GOOD, {DOMAIN})
 KEYS = tokens.keys_of(document(rsa()))
 
 
 @pytest.mark.req("R-921")
-async def test_a_token_is_verified_while_the_event_loop_does_other_things() -> None:
+@pytest.mark.parametrize("proof", ["token", "certificate"])
+async def test_a_proof_is_verified_while_the_event_loop_does_other_things(proof: str) -> None:
     """Both threads are busy until the event loop, which goes on, lets them end."""
     go_on, busy = threading.Event(), threading.Barrier(3)
 
@@ -29,12 +34,17 @@ async def test_a_token_is_verified_while_the_event_loop_does_other_things() -> N
 
     occupying = [asyncio.create_task(verification.run(occupy)) for _ in range(2)]
     await asyncio.to_thread(busy.wait, 10)
-    verifying = asyncio.create_task(Verifier().claims(GOOD, HEADER, KEYS, NOW, peer="one", share="home"))
+    asked: Coroutine[Any, Any, object] = (
+        Verifier().claims(GOOD, HEADER, KEYS, NOW, peer="one", share="home")
+        if proof == "token"
+        else Verifier().certificate(header(AUTHORITY.client()), [AUTHORITY.pem], TODAY, peer="one")
+    )
+    verifying = asyncio.create_task(asked)
     for _ in range(100):
         await asyncio.sleep(0)
     assert not verifying.done()
     go_on.set()
-    assert (await verifying).issuer == HOST
+    assert await verifying
     await asyncio.gather(*occupying)
 
 
@@ -71,3 +81,13 @@ async def test_a_signature_that_is_not_good_is_not_remembered() -> None:
     for _ in range(2):
         with pytest.raises(TokenRefused, match="signature"):
             await verifier.claims(GOOD[:-8] + "AAAAAAAA", HEADER, KEYS, NOW, peer="one", share="home")
+
+
+@pytest.mark.req("R-921", "R-922")
+async def test_client_certificates_leave_places_for_tokens_at_the_same_address() -> None:
+    verifier, sent = Verifier(), header(AUTHORITY.client())
+    flood = [asyncio.create_task(verifier.certificate(sent, [AUTHORITY.pem], TODAY, peer="same")) for _ in range(200)]
+    await asyncio.sleep(0)
+    assert (await verifier.claims(GOOD, HEADER, KEYS, NOW, peer="same", share="home")).issuer == HOST
+    outcomes = await asyncio.gather(*flood, return_exceptions=True)
+    assert sum(isinstance(each, ShareUsedUp) for each in outcomes) == 200 - verification.PLACES // 2

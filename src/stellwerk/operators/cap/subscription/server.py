@@ -24,7 +24,7 @@ from stellwerk.operators.cap.subscription import dependencies, metrics, payloads
 from stellwerk.operators.cap.subscription.callbacks import promise
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise
 from stellwerk.operators.cap.subscription.callbacks.registry import CallbackInvalid, RegistryUnusable, callback_url
-from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
+from stellwerk.operators.cap.subscription.callers import tokens
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRefused, ClientCertificate
 from stellwerk.operators.cap.subscription.callers.gateway import Gateway
@@ -407,10 +407,13 @@ class SubscriptionRoutes:
                 raise CertificateRefused(problem)
             if len(header) != 1:
                 raise CertificateRefused("there is no header with one client certificate")
-            return client_certificates.verified(header[0], self.authorities(), self.clock.now())
+            peer, authorities = self._client(request), [*self.authorities()]
+            return await self.verifier.certificate(header[0], authorities, self.clock.now(), peer=peer)
         except CertificateRefused as error:
             _log.info("a client certificate is refused: %s", error)
             raise NotAuthenticated(406, NOT_AUTHORIZED) from None
+        except tokens.ShareUsedUp:
+            raise Crowded from None
 
     def _is_allowed(self, caller: Caller, tenant: CAPTenant) -> bool:
         application = self.directory.application_of(tenant)

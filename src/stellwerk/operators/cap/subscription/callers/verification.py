@@ -15,9 +15,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
-from stellwerk.operators.cap.subscription.callers import tokens
+from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
+from stellwerk.operators.cap.subscription.callers.client_certificates import ClientCertificate
 from stellwerk.operators.cap.subscription.callers.tokens import Claims, IssuerKey, ShareUsedUp, TokenHeader
 from stellwerk.runtime.serving.shares import NoPlace, Shares
 
@@ -39,7 +41,7 @@ async def run(work: Callable[[], R]) -> R:
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Verifies tokens in turn."""
+    """Verifies tokens and client certificates in turn."""
 
     _places: Shares = field(default_factory=lambda: Shares(PLACES))
     _good: OrderedDict[bytes, Sequence[IssuerKey]] = field(default_factory=OrderedDict)
@@ -51,13 +53,24 @@ class Verifier:
         """The content of a good token, at the expense of a peer and of a `share`. Raises TokenRefused."""
         digest = hashlib.sha256(token.encode()).digest()
         if self._good.get(digest) is not keys:
-            try:
-                with self._places.place({f"peer {peer}": PEER_TIMES, share: 1}):
-                    await run(lambda: tokens.verify(token, header, keys))
-            except NoPlace:
-                raise ShareUsedUp("too many tokens are being verified") from None
+            await self._in_turn(lambda: tokens.verify(token, header, keys), peer, share)
             self._good[digest] = keys
         self._good.move_to_end(digest)
         while len(self._good) > MOST_GOOD_TOKENS:
             self._good.popitem(last=False)
         return tokens.content_of(token, header, now)
+
+    async def certificate(
+        self, header: str, authorities: Sequence[bytes], now: datetime, *, peer: str
+    ) -> ClientCertificate:
+        """The names of a good client certificate, at the expense of a peer. Raises CertificateRefused, ShareUsedUp."""
+        return await self._in_turn(
+            lambda: client_certificates.verified(header, authorities, now), peer, "client certificates"
+        )
+
+    async def _in_turn(self, work: Callable[[], R], peer: str, share: str) -> R:
+        try:
+            with self._places.place({f"peer {peer}": PEER_TIMES, share: 1}):
+                return await run(work)
+        except NoPlace:
+            raise ShareUsedUp("too many tokens and certificates are being verified") from None
