@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cap import given
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, dig
+from stellwerk.kube.types.model import JsonObject, Unreadable, dig
 from stellwerk.operators.cap import duplicates, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, TenantState
@@ -632,3 +632,44 @@ def test_tenants_are_duplicates_only_with_one_id_one_provider_and_one_namespace(
     assert not duplicate_of(named("second", providerSubaccountId="another"))
     assert not duplicate_of(named("second", btpAppName="another"))
     assert not duplicate_of(named("bookshop", namespace="elsewhere"))
+
+
+def unreadable(age: int, **labels: str) -> Unreadable:
+    """A tenant of the namespace that cannot be read; `age` is the second in which it was created."""
+    metadata = one_of_two(age).metadata
+    shown = {f"sme.sap.com/{key.replace('_', '-')}": value for key, value in labels.items()}
+    return Unreadable(CAPTenant.resource, msgspec.structs.replace(metadata, labels=shown), "spec: too large")
+
+
+def decided_beside(tenant: CAPTenant, odd: Unreadable) -> plan.Decision:
+    application = given.application()
+    hidden = duplicates.hidden_from(tenant, [odd], {application.key: application}.get)
+    seen = TenantSnapshot(tenant=tenant, application=application, versions=(V1, V2), hidden_duplicates=hidden)
+    return plan.decide(seen)
+
+
+@pytest.mark.req("R-918", "R-941")
+@pytest.mark.parametrize("labels", [{}, {"btp_tenant_id": "acme-id"}])
+def test_a_tenant_starts_no_job_while_an_older_one_that_cannot_be_read_may_have_its_data(
+    labels: dict[str, str],
+) -> None:
+    decision = decided_beside(one_of_two(2, current=""), unreadable(1, **labels))
+    assert isinstance(decision, plan.Refuse)
+    assert "CAPTenant shop/acme-1, which cannot be read" in decision.message
+    assert isinstance(decided_beside(one_of_two(1, current=""), unreadable(2, **labels)), Start)
+    assert decided_beside(one_of_two(2), unreadable(1, **labels)) == Rest(), "at rest it stays as it is"
+
+
+@pytest.mark.req("R-918", "R-941")
+@pytest.mark.parametrize("age", [1, 3])
+def test_a_deleted_tenant_is_not_deprovisioned_while_one_that_cannot_be_read_may_have_its_data(age: int) -> None:
+    deleted = one_of_two(2, deleted=True)
+    assert isinstance(decided_beside(deleted, unreadable(age)), plan.Refuse)
+    assert isinstance(decided_beside(deleted, unreadable(age, btp_tenant_id="acme-id")), plan.Refuse)
+    assert isinstance(decided_beside(deleted, unreadable(age, btp_tenant_id="other-id")), Start)
+    other_provider = unreadable(
+        age, btp_tenant_id="acme-id", app_identifier_hash="another", btp_app_identifier_hash="another"
+    )
+    assert isinstance(decided_beside(deleted, other_provider), Start)
+    elsewhere = msgspec.structs.replace(unreadable(age).metadata, namespace="elsewhere")
+    assert isinstance(decided_beside(deleted, replace(unreadable(age), metadata=elsewhere)), Start)

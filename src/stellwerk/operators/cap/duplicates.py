@@ -3,7 +3,8 @@
 The Jobs of all of them act on the same data, so only one of them runs Jobs: the oldest. The others show whose data it
 is. A tenant whose id has changed counts as the youngest, because the data of its new id was another's. Tenants of other
 namespaces do not count: any user can write the names of a provider into an application, and must not block a tenant of
-another namespace by that.
+another namespace by that. One that cannot be read may have the same data: while an older one may, and while this tenant
+is deleted, no Job of it is started.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Unreadable
+from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -39,6 +42,26 @@ def heir(tenant: CAPTenant, duplicates: Iterable[CAPTenant]) -> CAPTenant | None
     """The duplicate that goes on to use the data after this tenant is deleted; None where there is none."""
     heirs = [each for each in duplicates if each.status.current_version and not each.metadata.is_terminating]
     return min(heirs, key=_age, default=None)
+
+
+def hidden_from(
+    tenant: CAPTenant, unreadable: Iterable[Unreadable], find_application: FindApplication
+) -> Sequence[ObjectMeta]:
+    """The other tenants that cannot be read and may stand for the same data: their labels do not exclude it."""
+    provider, id = _provider(tenant, find_application), tenant.spec.tenant_id
+    return [
+        metadata
+        for metadata in (each.metadata for each in unreadable)
+        if metadata.namespace == tenant.metadata.namespace
+        and metadata.name != tenant.metadata.name
+        and metadata.labels.get(names.TENANT_ID_LABEL, id) == id
+        and all(metadata.labels.get(label, value) == value for label, value in provider.items())
+    ]
+
+
+def is_older(hidden: ObjectMeta, tenant: CAPTenant) -> bool:
+    """Whether a tenant that cannot be read has the data, if it is that of this one."""
+    return (False, str(hidden.creation_timestamp or ""), f"{hidden.namespace}/{hidden.name}") < _age(tenant)
 
 
 def by_tenant_id(tenant: CAPTenant) -> Sequence[str]:

@@ -418,6 +418,7 @@ def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
     _wire_surroundings(controller, seen)
     controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))
     _wakes_namespace(seen.versions, controller)
+    _wakes_namespace(seen.tenants, controller)
     # An operation that could never be read, and is gone, was in the way of one with its name.
     _wakes_namespace(
         seen.operations, controller, when=lambda key, odd: odd is None and key not in seen.operations.store

@@ -17,7 +17,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.errors import Status
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.model import JsonObject, JsonValue, PartialObjectMetadata, Unreadable, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap import duplicates, names
@@ -212,6 +212,28 @@ async def test_a_second_tenant_with_the_tenant_id_of_a_provider_is_refused(is_de
         assert isinstance(denied, Denied)
         assert "CAPTenant shop/acme has the tenantId acme-id of shop.other" in denied.message
         assert ("wait until it is gone" in denied.message) == is_deleted
+
+
+@pytest.mark.req("R-918", "R-941")
+@pytest.mark.parametrize("label", ["acme-id", "other-id"])
+async def test_a_tenant_with_the_labelled_id_of_one_that_cannot_be_read_is_refused(label: str) -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    tenants, applications = manager.informer(CAPTenant), manager.informer(CAPApplication)
+    tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
+    judges = Judges(
+        client=NOTHING,
+        applications=applications,
+        tenants=tenants,
+        domains=NOTHING,
+        cluster_domains=NOTHING,
+        namespaces=NOTHING,
+    )
+    new = given.tenant("acme")
+    metadata = replace(new.metadata, name="odd", labels={"sme.sap.com/btp-tenant-id": label})
+    applications.take(Synced((given.application(),), "1"))
+    tenants.take(Synced((), "1", (Unreadable(CAPTenant.resource, metadata, "spec: too large"),)))
+    decision = await judges.tenant(Admission(operation="CREATE", key=new.key, user=NOTHING, new=new))
+    assert isinstance(decision, Denied) == (label == "acme-id")
 
 
 @pytest.mark.req("R-914")

@@ -9,7 +9,9 @@ one. So no operation is started twice, and none is forgotten.
 | is being deleted, and never had a version | nothing: it is released |
 | is being deleted, and a duplicate has or takes over its data | nothing: it is released |
 | has the data of an older tenant | to be shown as a duplicate |
+| is being deleted, and one that cannot be read may have its data | to wait |
 | is being deleted | deprovisioning of its current version |
+| may have the data of an older tenant that cannot be read | to wait before it starts an operation |
 | has no current version | provisioning |
 | has another version than it should have, and follows versions | an upgrade |
 | shows an upgrade, and has the version that it should have, or never follows | to be shown as Ready again |
@@ -31,7 +33,7 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, owner_reference
-from stellwerk.kube.types.object_meta import kubernetes_time
+from stellwerk.kube.types.object_meta import ObjectMeta, kubernetes_time
 from stellwerk.operators.cap import duplicates, names, preparation, retries
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
 from stellwerk.operators.cap.kinds.status import READY, condition, observed, see_why
@@ -76,6 +78,8 @@ class TenantSnapshot:
     """The operations that the tenant controls."""
     duplicates: Sequence[CAPTenant] = ()
     """Other tenants that stand for the same data."""
+    hidden_duplicates: Sequence[ObjectMeta] = ()
+    """Other tenants that could not be read so far and may stand for the same data."""
 
     def version_named(self, name: str) -> CAPApplicationVersion | None:
         """The version object of this name; None where there is none."""
@@ -212,6 +216,20 @@ Decision: TypeAlias = (
 
 def decide(seen: TenantSnapshot) -> Decision:
     """Decide what the tenant needs next."""
+    decision, tenant = _decide(seen), seen.tenant
+    if not isinstance(decision, Start):
+        return decision
+    for hidden in seen.hidden_duplicates:
+        if tenant.metadata.is_terminating or duplicates.is_older(hidden, tenant):
+            key = ObjectKey(hidden.namespace, hidden.name)
+            return Refuse(
+                f"waiting for CAPTenant {key}, which cannot be read and may have the tenantId of {tenant.ref}: two of "
+                f"one id must not run Jobs; {see_why('cat', key)}"
+            )
+    return decision
+
+
+def _decide(seen: TenantSnapshot) -> Decision:
     tenant = seen.tenant
     is_deleted = tenant.metadata.is_terminating
     if is_deleted and names.TENANT_FINALIZER not in tenant.metadata.finalizers:

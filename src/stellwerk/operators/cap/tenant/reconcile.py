@@ -119,6 +119,11 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
                 caches.tenants.store.by(BY_SPEC_ID, *duplicates.by_tenant_id(tenant)),
                 caches.applications.store.get,
             ),
+            hidden_duplicates=duplicates.hidden_from(
+                tenant,
+                (caches.tenants.unreadable[key] for key in caches.hidden_tenants(tenant.metadata.namespace)),
+                caches.applications.store.get,
+            ),
         )
 
     async def _prepare(self, tenant: CAPTenant, lacking: JsonObject, version: str) -> Answer:

@@ -13,7 +13,8 @@ import msgspec
 from cryptography import x509
 
 from stellwerk.apply.objects import name_validation
-from stellwerk.kube.types.model import UNREADABLE, JsonObject
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, Unreadable
 from stellwerk.operators.cap import duplicates, names
 from stellwerk.operators.cap.domain import dns, hosts
 from stellwerk.operators.cap.domain.hosts import NOTHING_GRANTED, Grants
@@ -22,7 +23,7 @@ from stellwerk.operators.cap.duplicates import FindApplication
 from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainSpec, DomainStatus
-from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.status import READY, see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
 from stellwerk.operators.cap.routing import headers
 from stellwerk.operators.cap.routing.targets import Unroutable
@@ -91,16 +92,24 @@ def problem_of_new_tenant(tenant: CAPTenant, application: CAPApplication | None)
 
 
 def problem_of_duplicate_tenant(
-    tenant: CAPTenant, others: Iterable[CAPTenant], find_application: FindApplication
+    tenant: CAPTenant, others: Iterable[CAPTenant], hidden: Iterable[Unreadable], find_application: FindApplication
 ) -> str:
-    """Why a tenant with a tenant id that is new to it is refused; empty where it is not. `others`: those with the id.
+    """Why a tenant with a tenant id that is new to it is refused; empty where it is not. `others`: those with the id,
+    `hidden`: those that cannot be read. For one of these without a label of its id the controller waits.
 
     Jobs of both would act on the same data.
     """
     found = duplicates.of_tenant(tenant, others, find_application)
-    if not found:
-        return ""
     key = f"{tenant.metadata.namespace}.{tenant.metadata.name}"
+    if not found:
+        for each in duplicates.hidden_from(tenant, hidden, find_application):
+            if names.TENANT_ID_LABEL in each.labels:
+                unread = ObjectKey(each.namespace, each.name)
+                return (
+                    f"CAPTenant {unread}, which cannot be read, has the label of tenantId {tenant.spec.tenant_id} of "
+                    f"{key}; {see_why('cat', unread)}"
+                )
+        return ""
     ends = ", and is being deleted: wait until it is gone" if found[0].metadata.is_terminating else ""
     return f"{found[0].ref} has the tenantId {tenant.spec.tenant_id} of {key}, of the same provider{ends}"
 
