@@ -220,7 +220,20 @@ def test_an_application_stays_ready_while_a_domain_cannot_be_read_and_waits_for_
     absent = plan.decide(replace(seen, hidden_domains=domains[1:]), NOW)
     assert absent.status is not None
     assert absent.status.state == "Processing"
-    assert absent.status.conditions[0].message == "waiting for domains: Domain odd"
+    assert absent.status.conditions[0].message == (
+        "waiting for domains: Domain odd, which does not exist (there are none): create it, or correct "
+        "spec.domainRefs. See them with: kubectl get domains -n shop"
+    )
+    offered = tuple(DomainRef(kind="Domain", name=name) for name in "gfedcba")
+    both = plan.decide(replace(seen, hidden_domains=(), offered_domains=offered), NOW)
+    assert both.status is not None
+    assert both.status.conditions[0].message == (
+        "waiting for domains: Domain odd, ClusterDomain wide, which do not exist or do not serve namespace shop (there "
+        "are Domain a, Domain b, Domain c, Domain d, Domain e and 2 more): create it, or correct spec.domainRefs. See "
+        "them with: kubectl get domains -n shop, kubectl get clusterdomains. An administrator names the namespaces "
+        "that it serves, with commas between them: kubectl annotate clusterdomain wide sme.sap.com/served-namespaces="
+        "NAMESPACES --overwrite"
+    )
     assert [each.reason for each in absent.notices] == ["MissingDomainReferences"]
 
 

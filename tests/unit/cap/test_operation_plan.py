@@ -576,3 +576,17 @@ def test_the_name_of_a_job_is_the_same_in_each_pass_and_fits_a_label() -> None:
     assert plan.job_name(seen, 1, step) == plan.job_name(seen, 1, step)
     assert plan.job_name(seen, 1, step) != plan.job_name(seen, 2, step)
     assert len(plan.job_name(seen, 1, step)) <= 63
+
+
+def test_an_operation_that_finds_no_tenant_names_what_is_missing() -> None:
+    alone = given.operation("upgrade", *STEPS, metadata=given.metadata("acme-op"))
+    spec = alone.spec
+    assert plan.without_tenant(Snapshot(operation=alone), ["v3", "v2"]) == (
+        f"spec.capApplicationVersionInstance of CAPTenantOperation shop/acme-op is {spec.version_name}, which does not "
+        "exist (there are v2, v3): create it, or create the operation again. See them with: kubectl get cav -n shop"
+    )
+    assert plan.without_tenant(Snapshot(operation=alone, version=given.version()), []) == (
+        f"there is no CAPTenant with the id {spec.tenant_id} of spec.tenantId of CAPTenantOperation shop/acme-op for "
+        "CAPApplication shop/bookshop: create the operation again with the id of a tenant. See them with: kubectl get "
+        "cat -n shop -L sme.sap.com/btp-tenant-id"
+    )

@@ -136,6 +136,10 @@ class Caches:
             return found if found is not None and naming.serves(found, namespace) else None
         return self.domains.store.get(ObjectKey(namespace, reference.name))
 
+    def offered_domains(self, namespace: str) -> Sequence[DomainRef]:
+        """The domains that applications of a namespace may refer to."""
+        return naming.offered(namespace, self.domains.store.all(), self.cluster_domains.store.all())
+
     def is_hidden(self, namespace: str, reference: DomainRef) -> bool:
         """Whether the domain of a reference exists and could not be read since the process started."""
         if reference.kind == DomainKind.CLUSTER_DOMAIN:

@@ -132,7 +132,9 @@ def test_two_templates_may_lead_one_name_to_one_target_and_the_first_record_coun
     assert dns.custom_records(owner, assigned, [row, row]) == (DnsRecord(f"one.{HOST}", "lb", "uid-a"),)
 
 
-@pytest.mark.parametrize("host", ["a..b", "-a.example.com", "example.com.", "a" * 254])
+@pytest.mark.parametrize(
+    "host", ["a..b", "-a.example.com", "example.com.", "a" * 254, f"{'a' * 64}.com", "10.0.0.1", "*.a"]
+)
 def test_a_host_that_is_no_dns_name_is_the_fault_of_the_domain(host: str) -> None:
     with pytest.raises(DomainProblem, match=r"spec\.domain of Domain shop/primary\.one is .* not a DNS name"):
         dns.check_host(domain(host))

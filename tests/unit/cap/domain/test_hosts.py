@@ -9,7 +9,7 @@ from tests.unit.cap.domain.given import NOW, cluster_domain, domain
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import hosts
+from stellwerk.operators.cap.domain import hosts, naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.domain import DomainStatus
 from stellwerk.operators.cap.webhooks import rules
@@ -165,3 +165,19 @@ def test_the_condition_names_the_other_domain_and_the_command_of_the_administrat
     shown = hosts.problem_of_claims(young, (of("a", "example.com", 1),))
     assert "overlaps with example.com of Domain.a.primary.one" in shown
     assert "kubectl annotate namespace b sme.sap.com/domain-suffixes=shop.example.com" in shown
+
+
+def test_an_application_is_shown_only_domains_that_serve_its_namespace() -> None:
+    own, foreign = domain("a.example.com"), msgspec.structs.replace(domain("b.example.com"))
+    foreign = msgspec.structs.replace(foreign, metadata=msgspec.structs.replace(foreign.metadata, namespace="other"))
+    served, secret = cluster_domain("c.example.com"), cluster_domain("d.example.com")
+    marks = {names.SERVED_NAMESPACES_ANNOTATION: "other"}
+    secret = msgspec.structs.replace(
+        secret, metadata=msgspec.structs.replace(secret.metadata, name="secret", annotations=marks)
+    )
+    offered = naming.offered("shop", (own, foreign), (served, secret))
+
+    assert [(each.kind, each.name) for each in offered] == [
+        ("Domain", own.metadata.name),
+        ("ClusterDomain", served.metadata.name),
+    ]

@@ -46,6 +46,14 @@ def test_the_pods_must_be_in_one_namespace() -> None:
     assert ingress.namespace(domain(), [pod(), pod(name="second")], ANYWHERE) == "istio-system"
     with pytest.raises(IngressProblem, match=r"no matching ingress gateway pods found .* Domain\.shop"):
         ingress.namespace(domain(), [], ANYWHERE)
+    with pytest.raises(IngressProblem) as refused:
+        ingress.namespace(domain(ingress_selector={"b": "2", "a": "1"}), [], ("istio-system", ingress.ALL))
+    assert str(refused.value).endswith(
+        ": no pod has the labels a=1,b=2 of spec.ingressSelector. Correct it. See the labels of gateways with: kubectl "
+        "get pods -n istio-system --show-labels"
+    )
+    with pytest.raises(IngressProblem, match=r"-A --show-labels$"):
+        ingress.namespace(domain(), [], ANYWHERE)
     with pytest.raises(IngressProblem, match="more than one matching ingress gateway namespace found"):
         ingress.namespace(domain(), [pod(), pod("other")], ANYWHERE)
 
@@ -69,7 +77,7 @@ def test_a_pod_of_a_tenant_with_the_labels_of_the_gateway_neither_gets_keys_nor_
         ingress.namespace(domain(), decoys, allowed)
     shown = str(refused.value)
     assert "its pods are in namespace evil, shop, which is not allowed" in shown
-    assert "(allowed: istio-system, istio-ingress)" in shown
+    assert "(allowed: istio-system, istio-ingress): correct spec.ingressSelector (app=istio-ingressgateway," in shown
     assert "INGRESS_NAMESPACES (the chart's controller.ingressNamespaces)" in shown
 
 

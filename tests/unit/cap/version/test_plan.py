@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from tests.unit.cap.given import NAMESPACE, application, operation, tenant, version
+from tests.unit.cap.given import NAMESPACE, application, deployment, job, operation, tenant, version
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
@@ -77,9 +77,35 @@ def test_what_is_lacking_is_written_at_once() -> None:
 
 
 def test_an_application_that_does_not_exist_is_named() -> None:
-    action = plan.next_action(VersionSnapshot(version=version()))
+    action = plan.next_action(VersionSnapshot(version=version(), applications=["bookstore", "books"]))
     assert isinstance(action, Report)
-    assert action.message == "waiting for CAPApplication shop/bookshop, which does not exist: create it"
+    assert action.message == (
+        "waiting for CAPApplication shop/bookshop, which does not exist (there are books, bookstore): create it, or "
+        "create this object again with another spec.capApplicationInstance. See them with: kubectl get ca -n shop"
+    )
+
+
+def test_a_service_that_the_application_does_not_have_is_named_whatever_the_version_comes_to() -> None:
+    made = version(
+        {**deployment("srv", "CAP"), "consumedBTPServices": ["uaa", "db"]},
+        {**job("deployer", "Content"), "consumedBTPServices": ["ghost"]},
+    )
+    unknown = (
+        ". spec.workloads[0].consumedBTPServices[1] is 'db', spec.workloads[1].consumedBTPServices[0] is 'ghost': no "
+        "such service in spec.btp.services of CAPApplication shop/bookshop (there are hana, uaa, uaa2), so its "
+        "workload has no credentials of it. Add the service to the application, or create another version"
+    )
+    ready = progress_without_deployments(shown(made, "Ready", ready=True))
+    assert (ready.is_ready, ready.state) == (True, VersionState.READY), "as with the original"
+    assert ready.message == f"all workloads are ready{unknown}"
+    failed = JobStepFailed(JobStep(name="deployer", job_name="deployer", build=dict), "it broke", Job())
+    seen = VersionSnapshot(version=made, application=application())
+    assert plan.progress(seen, failed, ()).message.endswith(unknown)
+    assert progress_without_deployments(version()).message == "all workloads are ready"
+
+
+def progress_without_deployments(found: CAPApplicationVersion) -> Report:
+    return plan.progress(VersionSnapshot(version=found, application=application()), StepsDone(), ())
 
 
 def test_a_ready_version_stays_so_when_its_application_does_not_exist() -> None:

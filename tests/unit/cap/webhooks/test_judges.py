@@ -25,6 +25,7 @@ from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.webhooks.judges import Judges
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.serving.webhook import Admission, Allowed, Decision, Denied
@@ -99,6 +100,34 @@ async def test_domains_may_be_written_into_a_new_application_that_refers_to_none
     assert found == Allowed(("CAPApplication Spec.Domains is deprecated, use Spec.DomainRefs instead",))
     references: list[JsonValue] = [{"kind": "Domain", "name": "a"}]
     assert isinstance(await decision(None, given.application(domains=inline, domainRefs=references)), Denied)
+
+
+async def test_a_missing_service_is_a_warning_and_a_missing_application_a_denial() -> None:
+    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
+    judges = Judges(
+        client=cast("Client", OnlyReads()),
+        applications=manager.informer(CAPApplication),
+        tenants=NOTHING,
+        domains=manager.informer(Domain),
+        cluster_domains=manager.informer(ClusterDomain),
+        namespaces=NOTHING,
+    )
+    judges.applications.take(Synced((given.application(),), "1"))
+
+    async def asked(made: CAPApplicationVersion) -> Decision:
+        admission = Admission(operation="CREATE", key=made.key, user=NOTHING, old=None, new=made)
+        return await judges.version(admission)
+
+    usual = (given.deployment("app", "Router"), given.job("mtxs", "TenantOperation"))
+    ghost: JsonObject = {**given.deployment("srv", "CAP"), "consumedBTPServices": ["ghost"]}
+    assert await asked(given.version()) == Allowed()
+    warned = await asked(given.version(ghost, *usual))
+    assert isinstance(warned, Allowed)
+    (warning,) = warned.warnings
+    assert warning.startswith("spec.workloads[0].consumedBTPServices[0] is 'ghost': no such service")
+    denied = await asked(given.version(capApplicationInstance="boskshop"))
+    assert isinstance(denied, Denied)
+    assert "CAPApplication shop/boskshop does not exist (there is bookshop)" in denied.message
 
 
 class OnlyReads:
@@ -189,8 +218,8 @@ async def test_a_second_tenant_with_the_tenant_id_of_a_provider_is_refused(is_de
         client=NOTHING,
         applications=applications,
         tenants=tenants,
-        domains=NOTHING,
-        cluster_domains=NOTHING,
+        domains=manager.informer(Domain),
+        cluster_domains=manager.informer(ClusterDomain),
         namespaces=NOTHING,
     )
     first, second = given.tenant("acme"), given.tenant("other")

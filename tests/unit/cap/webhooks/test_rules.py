@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.cap.given import NAMESPACE, application, metadata, tenant
+from tests.unit.cap.given import NAMESPACE, application, metadata, tenant, version
 
 from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.operators.cap.application import inline_domains
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
@@ -22,6 +23,77 @@ def annotated(**annotations: str) -> CAPApplication:
     found = application()
     named = {f"sme.sap.com/{key.replace('_', '-')}": value for key, value in annotations.items()}
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, annotations=named))
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("Shop.example.com", "is not a DNS name: it has lower-case letters, digits, '-' and '.', and each part begins"),
+        ("*.example.com", "is not a DNS name: it has lower-case letters"),
+        ("example.com.", "is not a DNS name: it has lower-case letters"),
+        ("shop..example.com", "is not a DNS name: it has lower-case letters"),
+        ("-shop.example.com", "is not a DNS name: it has lower-case letters"),
+        (f"{'a' * 64}.example.com", "is not a DNS name: its part aaaaaaaaaa... has 64 characters, more than the 63"),
+        (f"{'a.' * 126}ab", "is not a DNS name: it has 254 characters, more than the 253"),
+        ("10.0.0.1", "is an IP address, not a DNS name"),
+    ],
+)
+def test_an_impossible_host_is_refused_where_a_write_brings_it(host: str, why: str) -> None:
+    def domain(host: str, **spec: JsonValue) -> Domain:
+        wanted: JsonObject = {"domain": host, "ingressSelector": {"istio": "gateway"}, **spec}
+        return msgspec.convert({"metadata": metadata("primary"), "spec": wanted}, Domain)
+
+    refused = rules.problem_of_domain(None, domain(host), ())
+    shown = f"spec.domain of Domain shop/primary is '{host}', which {why}"
+    if len(host) > 253:
+        assert refused == "spec.domain has 254 characters, more than the 253 that are possible: shorten it"
+    else:
+        assert refused.startswith(shown)
+        assert refused.endswith(". Correct it")
+    assert rules.problem_of_domain(domain("a.example.com"), domain(host), ()) == refused
+    assert rules.problem_of_domain(domain(host), domain(host, dnsMode="Wildcard"), ()) == "", "the controller shows it"
+    conversion = inline_domains.conversion(application(domains={"secondary": [host]}), (), ())
+    assert conversion is not None
+    assert conversion.problem
+
+
+def a_domain(name: str, host: str, namespace: str = NAMESPACE) -> Domain:
+    body = {"metadata": {**metadata(name), "namespace": namespace}, "spec": {"domain": host, "ingressSelector": {}}}
+    return msgspec.convert(body, Domain)
+
+
+def test_what_an_application_names_and_is_not_there_is_a_warning() -> None:
+    domains = (a_domain("primary", "a.example.com"), a_domain("foreign", "secret.example.com", "other"))
+    right, wrong = ("uaa2", "a.example.com"), ("hana", "b.example.com")
+    found = [annotated(primary_xsuaa=xsuaa, subscription_domain=host) for xsuaa, host in (right, wrong)]
+    assert rules.warnings_of_application(found[0], domains) == ()
+    assert rules.warnings_of_application(found[1], domains) == (
+        "annotation sme.sap.com/primary-xsuaa of CAPApplication shop/bookshop is 'hana', which is no service of class "
+        "xsuaa in spec.btp.services (there are uaa, uaa2): the first one is used",
+        "annotation sme.sap.com/subscription-domain of CAPApplication shop/bookshop is 'b.example.com', which is the "
+        "host of no Domain or ClusterDomain (there is a.example.com): subscriptions fail until one has it",
+    )
+    provider = application(provider={"subDomain": "a*b", "tenantId": "x"})
+    (shown,) = rules.warnings_of_application(provider, ())
+    assert shown.startswith("the subdomain 'a*b' of spec.provider.subDomain of CAPApplication shop/bookshop cannot be")
+
+
+def test_a_subdomain_that_makes_no_host_is_a_warning() -> None:
+    long = a_domain("primary", ".".join(["a" * 50] * 4))
+    shop = application(domainRefs=[{"kind": "Domain", "name": "primary"}])
+    assert rules.warnings_of_tenant(tenant(), shop, (long,)) == ()
+    for subdomain, shown in (
+        ("a" * 60, "spec.subDomain of CAPTenant shop/acme has 60 characters, and below aaa"),
+        ("*", "the subdomain '*' of spec.subDomain of CAPTenant shop/acme cannot be a part of a host"),
+        ("a" * 64, "the subdomain 'aaa"),
+    ):
+        found = tenant()
+        found = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, sub_domain=subdomain))
+        (warning,) = rules.warnings_of_tenant(found, shop, (long,))
+        assert warning.startswith(shown)
+        exposed = version(serviceExposures=[{"subDomain": subdomain, "routes": []}])
+        (warning,) = rules.warnings_of_version(exposed, shop, (long,))
+        assert "spec.serviceExposures[0].subDomain of CAPApplicationVersion shop/bookshop-v1" in warning
 
 
 def test_the_provider_may_be_removed_but_not_added_or_changed() -> None:
@@ -100,7 +172,11 @@ def test_headers_that_say_who_has_sent_a_request_are_refused_unless_they_are_all
 
 def test_a_tenant_needs_its_application_and_keeps_it() -> None:
     assert rules.problem_of_new_tenant(tenant(), application()) == ""
-    assert rules.problem_of_new_tenant(tenant(), None) == "no valid CAPApplication found for: shop.acme"
+    assert rules.problem_of_new_tenant(tenant(), None, ["books"]) == (
+        "no valid CAPApplication found for: shop.acme: CAPApplication shop/bookshop does not exist (there is books): "
+        "create it, or create this object again with another spec.capApplicationInstance. See them with: kubectl get "
+        "ca -n shop"
+    )
     moved = tenant()
     moved = msgspec.structs.replace(moved, spec=msgspec.structs.replace(moved.spec, cap_application_instance="other"))
     problem = "capApplicationInstance value cannot be modified for: shop.acme"

@@ -117,15 +117,20 @@ def test_a_version_as_it_should_be_is_accepted() -> None:
         ),
         (
             more(job("a", "Content"), contentJobs=["a", "mtxs"]),
-            "job mtxs specified as part of ContentJobs is not a valid content job",
+            "job mtxs specified as part of ContentJobs is not a valid content job: there is a",
         ),
         (more(**exposed(("x", "app", 5000), ("x", "app", 5000))), "duplicate subDomain x in service exposure"),
         (
             more(**exposed(("x", "mtxs", 80))),
             "workload name mtxs mentioned as part of routes in service exposure with subDomain x is not a valid "
-            "workload.",
+            "workload. Of those with a deploymentDefinition there are app, srv",
         ),
         (more(**exposed(("x", "app", 80))), "port 80 mentioned as part of routes for workload app"),
+        (
+            more(**exposed(("x", "app", 80))),
+            "port 80 mentioned as part of routes for workload app in service exposure with subDomain x is not a valid "
+            "port in the workload. Of its ports there is 5000",
+        ),
         (
             more(job("custom", "CustomTenantOperation")),
             "- If a jobDefinition of type CustomTenantOperation is part of the workloads, then spec.tenantOperations "
@@ -138,7 +143,7 @@ def test_a_version_as_it_should_be_is_accepted() -> None:
         (
             more(**operations(provisioning=["mtxs", "srv"])),
             "srv specified in spec.tenantOperations is not a valid workload of type TenantOperation or "
-            "CustomTenantOperation",
+            "CustomTenantOperation: there is mtxs",
         ),
         (
             more(job("custom", "CustomTenantOperation"), **operations(provisioning=["mtxs"], upgrade=["custom"])),
@@ -160,7 +165,10 @@ def test_a_new_version_is_refused_with_the_cause(made: CAPApplicationVersion, pr
 
 
 def test_a_version_without_its_application_is_refused() -> None:
-    assert problem_of_new(version(), None) == "no valid CAPApplication found for: shop.bookshop-v1"
+    assert problem_of_new(version(), None, ["books"]).startswith(
+        "no valid CAPApplication found for: shop.bookshop-v1: CAPApplication shop/bookshop does not exist (there is "
+        "books): create it"
+    )
 
 
 def test_a_version_of_the_first_releases_needs_no_job_for_tenants_where_that_is_allowed() -> None:

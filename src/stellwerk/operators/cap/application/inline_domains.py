@@ -23,6 +23,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.hosts import impossible
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef, InlineDomains
@@ -70,6 +71,10 @@ def conversion(
     references = {each.spec.domain: DomainRef(kind=each.resource.kind, name=each.metadata.name) for each in usable}
     hosts = [host for host in dict.fromkeys((inline.primary, *inline.secondary)) if host]
     created = {host: _created(application, inline, host) for host in hosts if host not in references}
+    for host in created:
+        if why := impossible(host):
+            problem = f"spec.domains of {application.ref} has the host {host[:80]!r}, which {why}. Correct it"
+            return DomainConversion((), (), problem)
     taken = next((host for host in created if host in foreign), "")
     if taken:
         return DomainConversion((), (), _problem(foreign[taken], taken, namespace))

@@ -31,7 +31,7 @@ from stellwerk.operators.cap.application.waves import (
 )
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
-from stellwerk.operators.cap.kinds import bounds
+from stellwerk.operators.cap.kinds import bounds, references
 from stellwerk.operators.cap.kinds.application import (
     ALL_TENANTS_READY,
     LATEST_VERSION_READY,
@@ -50,6 +50,7 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant, TenantState, Upgrade
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, JobType, hidden_versions_message
 from stellwerk.operators.cap.names import go_json
 from stellwerk.operators.cap.reasons import ApplicationReason
+from stellwerk.operators.cap.routing.targets import how_to_serve
 from stellwerk.operators.cap.tenant.subscription_objects import provider_tenant
 from stellwerk.operators.cap.version.order import latest, latest_ready
 from stellwerk.runtime import conditions
@@ -72,6 +73,8 @@ class ApplicationSnapshot:
     """Versions that could not be read so far and may be of the application: one of them may be its newest."""
     domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict[DomainRef, AnyDomain])
     """Those that the application refers to and that exist."""
+    offered_domains: Sequence[DomainRef] = ()
+    """Those that it could refer to, where one to which it refers does not exist."""
     hidden_domains: Sequence[DomainRef] = ()
     """Those that exist and could not be read so far."""
     missing_secrets: Sequence[str] = ()
@@ -297,7 +300,7 @@ class _Plan:
         missing = [each for each in self.application.spec.domain_refs if each not in domains]
         hidden = {*self.seen.hidden_domains}
         if absent := [each for each in missing if each not in hidden]:
-            message = f"waiting for domains: {', '.join(map(_domain_name, absent))}"
+            message = f"waiting for domains: {self._absent(absent)}"
             notice = Notice(ApplicationReason.MissingDomainReferences, message, Severity.WARNING, reason)
             return self._report(ApplicationState.PROCESSING, reason, message, notice)
         for domain in domains.values():
@@ -313,6 +316,21 @@ class _Plan:
             named = ", ".join(map(_domain_name, missing))
             return self._unread(reason, f"waiting for domains that cannot be read: {named}; {self._why(missing[0])}")
         return None
+
+    def _absent(self, absent: Sequence[DomainRef]) -> str:
+        """Which domains do not exist, which ones do, and how to see them."""
+        namespace, named = self.application.metadata.namespace, conditions.first_of([*map(_domain_name, absent)])
+        verb = "does" if len(absent) == 1 else "do"
+        which = f"{named}, which {verb} not exist"
+        commands = [f"kubectl get domains -n {namespace}"]
+        if cluster_wide := [each for each in absent if each.kind == DomainKind.CLUSTER_DOMAIN]:
+            which += f" or {verb} not serve namespace {namespace}"
+            commands = [*(commands if len(cluster_wide) < len(absent) else ()), "kubectl get clusterdomains"]
+        text = (
+            f"{which} ({references.there_are(map(_domain_name, self.seen.offered_domains))}): create it, or correct "
+            f"spec.domainRefs. See them with: {', '.join(commands)}"
+        )
+        return f"{text}. {how_to_serve(cluster_wide[0].name)}" if cluster_wide else text
 
     def _why(self, domain: DomainRef) -> str:
         if domain.kind == DomainKind.CLUSTER_DOMAIN:

@@ -129,6 +129,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         def secret_named(name: str) -> HasMetadata | None:
             return secrets.get(ObjectKey(namespace, name))
 
+        domains = {each: domain for each in references if (domain := caches.domain(namespace, each)) is not None}
         return ApplicationSnapshot(
             application=application,
             versions=caches.versions.store.by(BY_APPLICATION, str(application.key)),
@@ -136,7 +137,8 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
             refused_tenants=self.memos.of(application.key).refusals.waiting(tenants, self.clock.monotonic()),
             hidden_tenants=caches.hidden_tenants(namespace),
             hidden_versions=caches.hidden_versions(application.key),
-            domains={each: domain for each in references if (domain := caches.domain(namespace, each)) is not None},
+            domains=domains,
+            offered_domains=caches.offered_domains(namespace) if len(domains) < len({*references}) else (),
             hidden_domains=[each for each in references if caches.is_hidden(namespace, each)],
             missing_secrets=missing,
             unknown_secrets=unknown,

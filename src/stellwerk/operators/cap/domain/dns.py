@@ -10,9 +10,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stellwerk.apply.objects import name_validation
 from stellwerk.operators.cap.domain import hosts, naming
 from stellwerk.operators.cap.domain.errors import DomainProblem
+from stellwerk.operators.cap.domain.hosts import LONGEST_NAME
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.reasons import DomainEvent
 from stellwerk.operators.cap.domain.resources import DnsRecord
@@ -23,7 +23,6 @@ from stellwerk.render.request.request import Texts
 MOST_RECORDS = 20_000
 MOST_TEMPLATE_BYTES = 16 << 10
 """Of all templates of a domain together."""
-LONGEST_NAME = 253
 
 _PER_SUBDOMAIN = ".subDomain"
 _OPEN, _CLOSE = "{{", "}}"
@@ -46,7 +45,7 @@ def subdomains(host: str, references: Iterable[CAPApplication]) -> Subdomains:
     refused: list[tuple[DomainEvent, CAPApplication, str, str]] = []
     for application in sorted(references, key=lambda each: (naming.created(each), each.key)):
         for subdomain in application.status.observed_subdomains:
-            if not name_validation.is_subdomain(f"{subdomain}.{host}"):
+            if hosts.impossible(f"{subdomain}.{host}"):
                 why = "cannot be a part of a DNS name"
                 refused.append((DomainEvent.SubdomainInvalid, application, subdomain, why))
             elif (owner := owners.setdefault(subdomain, application)) is not application:
@@ -57,9 +56,15 @@ def subdomains(host: str, references: Iterable[CAPApplication]) -> Subdomains:
 
 def check_host(domain: AnyDomain) -> None:
     """Raise DomainProblem where the host is not a DNS name: else each subdomain of it would look like the fault."""
+    if problem := problem_of_host(domain):
+        raise DomainProblem(problem)
+
+
+def problem_of_host(domain: AnyDomain) -> str:
+    """Why nothing can be reached under the host of a domain, and what to do; empty if something can."""
     host = domain.spec.domain
-    if not name_validation.is_subdomain(host):
-        raise DomainProblem(f"spec.domain of {domain.ref} is {_shown(host)}, which is not a DNS name: correct it")
+    why = hosts.impossible(host)
+    return f"spec.domain of {domain.ref} is {_shown(host)}, which {why}. Correct it" if why else ""
 
 
 def records(domain: AnyDomain, target: str, assigned: Subdomains) -> tuple[DnsRecord, ...]:
@@ -173,7 +178,7 @@ def _check(record: DnsRecord, number: int, domain: AnyDomain) -> None:
     """
     made = f"spec.dnsTemplates[{number}] makes"
     name = record.name.removeprefix("*.")
-    if len(record.name) > LONGEST_NAME or not name_validation.is_subdomain(name):
+    if len(record.name) > LONGEST_NAME or hosts.impossible(name):
         raise DomainProblem(f"{made} {_shown(record.name)}, which is not a DNS name")
     host = domain.spec.domain
     if not hosts.is_within(name, host):

@@ -27,6 +27,30 @@ Grants: TypeAlias = Mapping[str, tuple[str, ...]]
 NOTHING_GRANTED: Grants = MappingProxyType({})
 
 
+LONGEST_NAME, LONGEST_LABEL = 253, 63
+"""Characters of a DNS name, and of a part of it between dots."""
+
+_ADDRESS = re.compile(r"\d+(\.\d+){3}")
+
+
+def impossible(host: str) -> str:
+    """Why nothing can be reached under a host, after `which`; empty if something can."""
+    if len(host) > LONGEST_NAME:
+        return f"is not a DNS name: it has {len(host)} characters, more than the {LONGEST_NAME} that are possible"
+    for label in host.split("."):
+        if len(label) > LONGEST_LABEL:
+            return (
+                f"is not a DNS name: its part {label[:10]}... has {len(label)} characters, more than the "
+                f"{LONGEST_LABEL} that are possible"
+            )
+    if not name_validation.is_subdomain(host):
+        return (
+            "is not a DNS name: it has lower-case letters, digits, '-' and '.', and each part begins and ends with a "
+            "letter or digit"
+        )
+    return "is an IP address, not a DNS name" if _ADDRESS.fullmatch(host) else ""
+
+
 def is_within(host: str, suffix: str) -> bool:
     """Whether a host is a suffix or below it."""
     return host == suffix or host.endswith(f".{suffix}")

@@ -19,6 +19,8 @@ NAMESPACES = ("istio-system", "istio-ingress")
 """Where ingress gateways are unless the settings name other namespaces: where Istio's own guides install them."""
 ALL = "*"
 """In the settings: all namespaces but those of the system."""
+_LONGEST_SELECTOR = 200
+"""Characters of a selector in messages."""
 GRACE_SECONDS = 60.0
 """How long a Ready domain stays Ready without the pods of its ingress gateway, or without its DNS target."""
 
@@ -48,6 +50,11 @@ def selector_text(domain: AnyDomain) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(domain.spec.ingress_selector.items()))
 
 
+def _shown_selector(domain: AnyDomain) -> str:
+    text = selector_text(domain)
+    return text if len(text) <= _LONGEST_SELECTOR else f"{text[:_LONGEST_SELECTOR]}..."
+
+
 def namespace(domain: AnyDomain, pods: Iterable[HasMetadata], allowed: Collection[str]) -> str:
     """The namespace of the gateway's pods. Raises IngressProblem unless there is exactly one.
 
@@ -58,19 +65,25 @@ def namespace(domain: AnyDomain, pods: Iterable[HasMetadata], allowed: Collectio
     namespaces = {each for each in selected if is_allowed(each, allowed)}
     if not selected:
         why = f"no matching ingress gateway pods found matching selector from {naming.owner_id(domain)}"
-        raise _problem(domain, why)
+        where = next((f"-n {each}" for each in allowed if each != ALL), "-A")
+        raise _problem(
+            domain,
+            f"{why}: no pod has the labels {_shown_selector(domain)} of spec.ingressSelector. Correct it. See the "
+            f"labels of gateways with: kubectl get pods {where} --show-labels",
+        )
     if not namespaces:
         raise _problem(
             domain,
             f"its pods are in namespace {', '.join(sorted(selected)[:5])}, which is not allowed for ingress gateways "
-            f"(allowed: {', '.join(allowed)}): correct spec.ingressSelector, or have an administrator name the "
-            "namespace in INGRESS_NAMESPACES (the chart's controller.ingressNamespaces)",
+            f"(allowed: {', '.join(allowed)}): correct spec.ingressSelector ({_shown_selector(domain)}), or have an "
+            "administrator name the namespace in INGRESS_NAMESPACES (the chart's controller.ingressNamespaces)",
         )
     if len(namespaces) > 1:
         raise _problem(
             domain,
             "more than one matching ingress gateway namespace found matching selector from "
-            f"{naming.owner_id(domain)}: {', '.join(sorted(namespaces)[:5])}",
+            f"{naming.owner_id(domain)}: {', '.join(sorted(namespaces)[:5])}. Make spec.ingressSelector "
+            f"({_shown_selector(domain)}) more specific",
         )
     return namespaces.pop()
 

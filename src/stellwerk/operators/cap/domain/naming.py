@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.names import sha1
 
@@ -49,6 +49,16 @@ def serves(domain: AnyDomain, namespace: str) -> bool:
     if migrated := annotations.get(names.MIGRATED_ANNOTATION, ""):
         served.add(migrated.partition("/")[0])
     return not served or namespace in served
+
+
+def offered(namespace: str, *kinds: Iterable[AnyDomain]) -> list[DomainRef]:
+    """The references that applications of a namespace may have to the domains of these kinds."""
+    return [
+        DomainRef(kind=domain.resource.kind, name=domain.metadata.name)
+        for domains in kinds
+        for domain in domains
+        if serves(domain, namespace)
+    ]
 
 
 def referenced_by(application: CAPApplication) -> Iterable[str]:

@@ -25,6 +25,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.references import there_are
 from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition, observed
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
@@ -241,6 +242,22 @@ def newest(operations: Iterable[CAPTenantOperation]) -> CAPTenantOperation | Non
 def _created(operation: CAPTenantOperation) -> float:
     created = operation.metadata.creation_timestamp
     return created.timestamp() if created is not None else 0.0
+
+
+def without_tenant(seen: Snapshot, versions: Iterable[str]) -> str:
+    """What an operation without an owner lacks to find its tenant. `versions`: the names of those of its namespace."""
+    operation, spec, namespace = seen.operation, seen.operation.spec, seen.operation.metadata.namespace
+    if seen.version is None:
+        return (
+            f"spec.capApplicationVersionInstance of {operation.ref} is {spec.version_name}, which does not exist "
+            f"({there_are(versions)}): create it, or create the operation again. See them with: kubectl get cav "
+            f"-n {namespace}"
+        )
+    return (
+        f"there is no CAPTenant with the id {spec.tenant_id} of spec.tenantId of {operation.ref} for CAPApplication "
+        f"{seen.version.application_key}: create the operation again with the id of a tenant. See them with: kubectl "
+        f"get cat -n {namespace} -L {names.TENANT_ID_LABEL}"
+    )
 
 
 def _lost_version(seen: Snapshot) -> str:

@@ -9,6 +9,7 @@ from stellwerk.kube.types.errors import REFUSED
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.kinds.references import names_in, there_are
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
@@ -133,10 +134,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
     async def _prepare(self, seen: Snapshot, lacking: JsonObject) -> Answer:
         operation = seen.operation
         if seen.tenant is None and operation.metadata.controller is None:
-            raise TenantMissing(
-                f"there is no CAPTenant with the id {operation.spec.tenant_id} for {operation.ref}, or its "
-                f"CAPApplicationVersion {operation.spec.version_name} does not exist"
-            )
+            versions = names_in(operation.metadata.namespace, self.caches.versions.store.all())
+            raise TenantMissing(plan.without_tenant(seen, versions))
         try:
             await preparation.write(self.client, operation, lacking)
         except REFUSED as error:
@@ -190,7 +189,11 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
         context, operation = _context(seen), seen.operation
         workload = jobs.workload_of(context.version, action.step)
         if workload is None:
-            raise OperationFailed(f"{context.version.ref} has no workload {action.step.name}")
+            workloads = there_are(each.name for each in context.version.spec.workloads)
+            raise OperationFailed(
+                f"spec.steps of {operation.ref} names the workload {action.step.name}, which {context.version.ref} "
+                f"does not have ({workloads}): create the operation again with another one"
+            )
         check_variables(workload.name, jobs.job_details(workload))
         prefix, is_retry = f"{operation.metadata.name}-{workload.name.lower()}", operation.status.retry is not None
         secret = await self.credentials.keep(operation, prefix, context.application, workload, renews=is_retry)
@@ -206,7 +209,10 @@ def _context(seen: Snapshot) -> jobs.JobContext:
     if application is None:
         raise OperationFailed(f"CAPApplication {tenant.spec.cap_application_instance} of {tenant.ref} does not exist")
     if version is None:
-        raise OperationFailed(f"CAPApplicationVersion {operation.spec.version_name} of {operation.ref} does not exist")
+        raise OperationFailed(
+            f"CAPApplicationVersion {operation.spec.version_name} of {operation.ref} does not exist. See those that "
+            f"there are with: kubectl get cav -n {operation.metadata.namespace}"
+        )
     is_provisioning = operation.spec.operation == Operation.PROVISIONING
     if is_provisioning and not tenant.metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION):
         raise OperationFailed(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from stellwerk.api.istio import PortSelector, RouteDestination
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
+from stellwerk.operators.cap.domain.hosts import LONGEST_NAME
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainState
@@ -124,6 +125,21 @@ def check_subdomain(subdomain: str, owner: str) -> None:
         raise Unroutable(
             f"the subdomain {subdomain[:63]!r} of {owner} cannot be a part of a host: use letters, digits and '-'"
         )
+
+
+def problems_of_subdomain(subdomain: str, field: str, hosts: Iterable[str]) -> tuple[str, ...]:
+    """Why nothing can be reached under a subdomain of these hosts; empty if something can. `field`: where it is."""
+    try:
+        check_subdomain(subdomain, field)
+    except Unroutable as error:
+        return (str(error),)
+    too_long = next((host for host in hosts if len(f"{subdomain}.{host}") > LONGEST_NAME), "")
+    if not too_long:
+        return ()
+    return (
+        f"{field} has {len(subdomain)} characters, and below {too_long} a DNS name has more than the {LONGEST_NAME} "
+        "that are possible: use a shorter one",
+    )
 
 
 def unready_domain(application: CAPApplication, find: FindDomain) -> str:

@@ -35,6 +35,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, owner_reference
 from stellwerk.kube.types.object_meta import ObjectMeta, kubernetes_time
 from stellwerk.operators.cap import duplicates, names, preparation, retries
+from stellwerk.operators.cap.kinds import references
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication
 from stellwerk.operators.cap.kinds.status import READY, condition, observed, see_why
 from stellwerk.operators.cap.kinds.tenant import (
@@ -68,6 +69,8 @@ class TenantSnapshot:
 
     tenant: CAPTenant
     application: CAPApplication | None = None
+    applications: Sequence[str] = ()
+    """The names of those in the namespace, where its own does not exist."""
     is_application_hidden: bool = False
     """Whether the application exists and could not be read so far."""
     versions: Sequence[CAPApplicationVersion] = ()
@@ -269,7 +272,8 @@ def _without_application(seen: TenantSnapshot) -> Rest | Refuse:
     tenant = seen.tenant
     named = f"CAPApplication {tenant.spec.cap_application_instance} of {tenant.ref}"
     if not seen.is_application_hidden:
-        return Refuse(f"{named} does not exist: create it, or correct spec.capApplicationInstance")
+        others = references.other_applications(tenant.metadata.namespace, seen.applications)
+        return Refuse(f"{named} does not exist {others}")
     if _was_ready(tenant):
         return Rest()
     return Refuse(f"{named} cannot be read; {see_why('ca', tenant.application_key)}")

@@ -14,6 +14,7 @@ from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import duplicates, names, preparation, retries
 from stellwerk.operators.cap.duplicates import BY_SPEC_ID
+from stellwerk.operators.cap.kinds.references import names_in
 from stellwerk.operators.cap.kinds.status import READY, condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput, Operation, TenantStatus
 from stellwerk.operators.cap.operation.jobs import NoTenantOperation
@@ -107,9 +108,11 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
     def _snapshot(self, tenant: CAPTenant) -> TenantSnapshot:
         caches = self.caches
         application = tenant.application_key
+        found = caches.applications.store.get(application)
         return TenantSnapshot(
             tenant=tenant,
-            application=caches.applications.store.get(application),
+            application=found,
+            applications=names_in(application.namespace, caches.applications.store.all()) if found is None else (),
             is_application_hidden=application in caches.applications.hidden,
             versions=caches.versions.store.by(BY_APPLICATION, str(application)),
             hidden_versions=caches.hidden_versions(application),

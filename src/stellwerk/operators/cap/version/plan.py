@@ -19,6 +19,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
+from stellwerk.operators.cap.kinds import references
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProgress, condition, observed, see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, hidden_message
@@ -36,6 +37,8 @@ class VersionSnapshot:
 
     version: CAPApplicationVersion
     application: CAPApplication | None = None
+    applications: Sequence[str] = ()
+    """The names of those in the namespace, where its own does not exist."""
     is_application_hidden: bool = False
     """Whether the application exists and could not be read so far."""
     missing_secrets: Sequence[str] = ()
@@ -147,7 +150,8 @@ def _without_application(seen: VersionSnapshot) -> Action:
             return Rest()
         message = f"waiting for CAPApplication {key}, which cannot be read; {see_why('ca', key)}"
         return Report(reason=reason, message=message)
-    message = f"waiting for CAPApplication {key}, which does not exist: create it"
+    message = f"waiting for CAPApplication {key}, which does not exist "
+    message += references.other_applications(key.namespace, seen.applications)
     if is_ready(version):
         return Report(state=VersionState.READY, reason=reason, message=message, is_ready=True)
     return Report(reason=reason, message=message)
@@ -161,8 +165,15 @@ def is_ready(version: CAPApplicationVersion) -> bool:
 def progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments: Sequence[str]) -> Report:
     """What is reported when all objects exist: what the version waits for, or that it is Ready.
 
-    `content` is the state of its content jobs.
+    `content` is the state of its content jobs. A service that the application does not have keeps no version from being
+    Ready, as with the original, and may be why a workload fails.
     """
+    report = _progress(seen, content, names_of_deployments)
+    unknown = references.problem_of_services(seen.version, seen.application) if seen.application is not None else ""
+    return replace(report, message=f"{report.message}. {unknown}") if unknown else report
+
+
+def _progress(seen: VersionSnapshot, content: StepDecision, names_of_deployments: Sequence[str]) -> Report:
     version = seen.version
     if isinstance(content, JobStepFailed):
         failure = _failure(f"content job: {content.message}{retries.tried(version.status.retry)}. {_retry(version)}")

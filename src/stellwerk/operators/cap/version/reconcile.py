@@ -14,6 +14,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import REFUSED
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.references import names_in
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus, Workload
 from stellwerk.operators.cap.pods.credentials import CredentialSecrets
@@ -128,6 +129,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         return VersionSnapshot(
             version=version,
             application=application,
+            applications=names_in(namespace, caches.applications.store.all()) if application is None else (),
             is_application_hidden=key in caches.applications.hidden,
             missing_secrets=missing,
             unknown_secrets=unknown,

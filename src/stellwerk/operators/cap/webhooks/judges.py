@@ -7,7 +7,7 @@ that mutates objects with the original changes nothing: a configuration of the o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -21,6 +21,7 @@ from stellwerk.operators.cap.application import inline_domains
 from stellwerk.operators.cap.domain import hosts
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.duplicates import BY_SPEC_ID
+from stellwerk.operators.cap.kinds import references
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
@@ -77,13 +78,17 @@ class Judges:
             corrected=admission.corrected,
             allowed_headers=self.allowed_headers,
         )
-        problem = await admission.judged(problem_of)
-        if problem or new.spec.domains is None or new.spec.domains.is_empty:
-            return _decision(problem)
+        if problem := await admission.judged(problem_of):
+            return Denied(problem)
+        is_news = old is None or (old.spec, old.metadata.annotations) != (new.spec, new.metadata.annotations)
+        warn = partial(rules.warnings_of_application, new, self._domains())
+        warnings = await admission.judged(warn) if is_news else ()
+        if new.spec.domains is None or new.spec.domains.is_empty:
+            return Allowed(warnings)
         convert = partial(inline_domains.conversion, new, self.domains.store.all(), self.cluster_domains.store.all())
         found = await admission.judged(convert)
         if found is None or not found.problem:
-            return Allowed((_DEPRECATED,))
+            return Allowed((_DEPRECATED, *warnings))
         # Clients must be able to change the rest of an application, and to release one that is being deleted.
         is_same = admission.corrected is not None or (old is not None and old.spec.domains == new.spec.domains)
         return Allowed((_DEPRECATED, found.problem)) if is_same else Denied(found.problem)
@@ -99,8 +104,14 @@ class Judges:
             return Denied(problem)
         application = await self._application(admission.key.namespace, new.spec.application)
         derives = self.derives_tenant_jobs
-        judge = partial(version.problem_of_new, new, application, derives_tenant_jobs=derives)
-        return _decision(await admission.judged(judge))
+        others = () if application is not None else self._applications(admission.key.namespace)
+        judge = partial(version.problem_of_new, new, application, others, derives_tenant_jobs=derives)
+        if problem := await admission.judged(judge):
+            return Denied(problem)
+        if application is None:
+            return Allowed()
+        warn = partial(rules.warnings_of_version, new, application, self._domains())
+        return Allowed(await admission.judged(warn))
 
     async def tenant(self, admission: Admission[CAPTenant]) -> Decision:
         """May this tenant be created, changed or deleted?"""
@@ -116,9 +127,13 @@ class Judges:
             return Denied(problem)
         application = await self._application(admission.key.namespace, subject.spec.cap_application_instance)
         if new is not None:
-            problem = rules.problem_of_new_tenant(new, application)
+            others = () if application is not None else self._applications(admission.key.namespace)
+            problem = rules.problem_of_new_tenant(new, application, others)
             is_same = former is not None and not has_changed(former, "tenantId", new.spec.tenant_id)
-            return _decision(problem or ("" if is_same else self._duplicate(new)))
+            problem = problem or ("" if is_same else self._duplicate(new))
+            if problem or application is None:
+                return _decision(problem)
+            return Allowed(rules.warnings_of_tenant(new, application, self._domains()))
         return _decision(rules.problem_of_deleted_tenant(subject, application))
 
     def _duplicate(self, tenant: CAPTenant) -> str:
@@ -145,9 +160,15 @@ class Judges:
         new = admission.new
         if new is None:
             return Allowed()
-        others: Iterable[AnyDomain] = (*self.domains.store.all(), *self.cluster_domains.store.all())
+        others = self._domains()
         granted = hosts.grants(self.namespaces.store.all())
         return _decision(await admission.judged(partial(rules.problem_of_domain, admission.old, new, others, granted)))
+
+    def _domains(self) -> Sequence[AnyDomain]:
+        return (*self.domains.store.all(), *self.cluster_domains.store.all())
+
+    def _applications(self, namespace: str) -> Sequence[str]:
+        return references.names_in(namespace, self.applications.store.all())
 
     async def _application(self, namespace: str, name: str) -> CAPApplication | None:
         shown = self.applications.store.get(ObjectKey(namespace, name))

@@ -16,16 +16,17 @@ from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import UNREADABLE, JsonObject, Unreadable
 from stellwerk.operators.cap import duplicates, names
-from stellwerk.operators.cap.domain import dns, hosts
+from stellwerk.operators.cap.domain import dns, hosts, naming
 from stellwerk.operators.cap.domain.hosts import NOTHING_GRANTED, Grants
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.duplicates import FindApplication
-from stellwerk.operators.cap.kinds import bounds
+from stellwerk.operators.cap.kinds import bounds, references
 from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainSpec, DomainStatus
 from stellwerk.operators.cap.kinds.status import READY, see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput
-from stellwerk.operators.cap.routing import headers
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.routing import headers, targets
 from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.operators.cap.webhooks.former import field_of_spec, has_changed
 from stellwerk.runtime import conditions
@@ -65,6 +66,61 @@ def problem_of_application(
     return _additional_output(brought.get(names.ADDITIONAL_OUTPUT_ANNOTATION, ""), new)
 
 
+def warnings_of_application(application: CAPApplication, domains: Iterable[AnyDomain]) -> tuple[str, ...]:
+    """What an application names that is not there. It is accepted as by the original, which does without."""
+    services, annotations = application.spec.btp.services, application.metadata.annotations
+    xsuaa = [each.name for each in services if each.class_name == "xsuaa"]
+    chosen = annotations.get(names.PRIMARY_XSUAA_ANNOTATION, "")
+    found = list[str]()
+    if chosen and chosen not in xsuaa:
+        found.append(
+            f"annotation {names.PRIMARY_XSUAA_ANNOTATION} of {application.ref} is {chosen[:63]!r}, which is no service "
+            f"of class xsuaa in spec.btp.services ({references.there_are(xsuaa)}): the first one is used"
+        )
+    wanted = annotations.get(names.SUBSCRIPTION_DOMAIN_ANNOTATION, "")
+    served = [each.spec.domain for each in domains if naming.serves(each, application.metadata.namespace)]
+    if wanted and wanted not in served:
+        found.append(
+            f"annotation {names.SUBSCRIPTION_DOMAIN_ANNOTATION} of {application.ref} is {wanted[:63]!r}, which is "
+            f"the host of no Domain or ClusterDomain ({references.there_are(served)}): subscriptions fail until "
+            "one has it"
+        )
+    provider = application.spec.provider
+    if provider is not None and provider.sub_domain:
+        field = f"spec.provider.subDomain of {application.ref}"
+        found += targets.problems_of_subdomain(provider.sub_domain, field, _hosts_of(application, domains))
+    return tuple(found)
+
+
+def warnings_of_tenant(tenant: CAPTenant, application: CAPApplication, domains: Iterable[AnyDomain]) -> tuple[str, ...]:
+    """Why a tenant cannot be reached under the hosts that its subdomain makes."""
+    field = f"spec.subDomain of {tenant.ref}"
+    return targets.problems_of_subdomain(tenant.spec.sub_domain, field, _hosts_of(application, domains))
+
+
+def warnings_of_version(
+    version: CAPApplicationVersion, application: CAPApplication, domains: Iterable[AnyDomain]
+) -> tuple[str, ...]:
+    """Which services of a version its application does not have, and which subdomains make impossible hosts."""
+    found = references.problem_of_services(version, application)
+    used = _hosts_of(application, domains)
+    return (
+        *((found,) if found else ()),
+        *(
+            problem
+            for index, exposure in enumerate(version.spec.service_exposures)
+            for problem in targets.problems_of_subdomain(
+                exposure.sub_domain, f"spec.serviceExposures[{index}].subDomain of {version.ref}", used
+            )
+        ),
+    )[: references.MOST_SHOWN]
+
+
+def _hosts_of(application: CAPApplication, domains: Iterable[AnyDomain]) -> list[str]:
+    referenced = naming.referenced_by(application)
+    return [each.spec.domain for each in domains if naming.owner_id(each) in referenced]
+
+
 def has_references(old: CAPApplication | None, corrected: JsonObject | None) -> bool:
     """Whether the former application refers to domains, also one that cannot be read as a whole."""
     if old is not None:
@@ -82,13 +138,20 @@ def _additional_output(text: str, application: CAPApplication) -> str:
     return ""
 
 
-def problem_of_new_tenant(tenant: CAPTenant, application: CAPApplication | None) -> str:
-    """Why a new tenant is refused; empty where it is not."""
+def problem_of_new_tenant(
+    tenant: CAPTenant, application: CAPApplication | None, applications: Iterable[str] = ()
+) -> str:
+    """Why a new tenant is refused; empty where it is not. `applications`: the names of those in its namespace."""
     if problem := bounds.problem_of_size(tenant):
         return problem
-    if application is not None:
-        return ""
-    return f"no valid CAPApplication found for: {tenant.metadata.namespace}.{tenant.metadata.name}"
+    return "" if application is not None else without_application(tenant, applications)
+
+
+def without_application(obj: CAPTenant | CAPApplicationVersion, applications: Iterable[str]) -> str:
+    """Why an object is refused whose application does not exist: the original's words, and then the name."""
+    key, namespace = f"{obj.metadata.namespace}.{obj.metadata.name}", obj.metadata.namespace
+    others = references.other_applications(namespace, applications)
+    return f"no valid CAPApplication found for: {key}: CAPApplication {obj.application_key} does not exist {others}"
 
 
 def problem_of_duplicate_tenant(
@@ -170,7 +233,11 @@ def problem_of_domain(
         return problem
     former = old.spec if old is not None else None
     is_new_host = former is None or former.domain != domain.spec.domain
-    if is_new_host and (problem := hosts.problem_of_host(domain, granted) or _taken_host(domain, others, granted)):
+    if is_new_host and (
+        problem := dns.problem_of_host(domain)
+        or hosts.problem_of_host(domain, granted)
+        or _taken_host(domain, others, granted)
+    ):
         return problem
     pem = _authority(domain.spec)
     if pem and (former is None or _authority(former) != pem):

@@ -16,6 +16,7 @@ from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.cap.application.plan import is_services_only
 from stellwerk.operators.cap.kinds import bounds
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.references import there_are
 from stellwerk.operators.cap.kinds.version import (
     CAPApplicationVersion,
     DeploymentDetails,
@@ -26,6 +27,7 @@ from stellwerk.operators.cap.kinds.version import (
 )
 from stellwerk.operators.cap.routing.targets import ports_of
 from stellwerk.operators.cap.version.resources import problem_of_number
+from stellwerk.operators.cap.webhooks import rules
 from stellwerk.operators.cap.webhooks.former import has_changed
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -59,14 +61,19 @@ _TENANT_JOBS = (JobType.TENANT_OPERATION, JobType.CUSTOM_TENANT_OPERATION)
 
 
 def problem_of_new(
-    version: CAPApplicationVersion, application: CAPApplication | None, *, derives_tenant_jobs: bool = False
+    version: CAPApplicationVersion,
+    application: CAPApplication | None,
+    applications: Iterable[str] = (),
+    *,
+    derives_tenant_jobs: bool = False,
 ) -> str:
     """Why a new version is refused; empty where it is not.
 
+    `applications`: the names of those in its namespace.
     `derives_tenant_jobs`: whether a version without a job for tenants may be used, as with the first releases.
     """
     if application is None:
-        return f"no valid CAPApplication found for: {version.metadata.namespace}.{version.metadata.name}"
+        return rules.without_application(version, applications)
     return next(_Check(version, application, derives_tenant_jobs).problems(), "")
 
 
@@ -182,7 +189,7 @@ class _Check:
                 yield f"content job {name} is not specified as part of ContentJobs"
         for name in listed:
             if name not in known:
-                yield f"job {name} specified as part of ContentJobs is not a valid content job"
+                yield f"job {name} specified as part of ContentJobs is not a valid content job: {there_are(content)}"
 
     def _exposures(self) -> Iterator[str]:
         exposures = self.version.spec.service_exposures
@@ -196,12 +203,14 @@ class _Check:
                 if (ports := numbers.get(route.workload_name)) is None:
                     yield (
                         f"workload name {route.workload_name} mentioned as part of routes in service exposure with "
-                        f"subDomain {exposure.sub_domain} is not a valid workload."
+                        f"subDomain {exposure.sub_domain} is not a valid workload. Of those with a "
+                        f"deploymentDefinition {there_are(numbers)}"
                     )
                 elif route.port not in ports:
                     yield (
                         f"port {route.port} mentioned as part of routes for workload {route.workload_name} in service "
-                        f"exposure with subDomain {exposure.sub_domain} is not a valid port in the workload."
+                        f"exposure with subDomain {exposure.sub_domain} is not a valid port in the workload. Of its "
+                        f"ports {there_are(ports)}"
                     )
 
     # ---- operations on tenants
@@ -209,6 +218,7 @@ class _Check:
     def _operations(self) -> Iterator[str]:
         given = self.version.spec.tenant_operations
         types = {each.name: each.job.type for each in self.workloads if each.job is not None}
+        valid = there_are(name for name, kind in types.items() if kind in _TENANT_JOBS)
         if given is None:
             if JobType.CUSTOM_TENANT_OPERATION in types.values():
                 yield (
@@ -230,7 +240,7 @@ class _Check:
                 if types.get(step.workload_name) not in _TENANT_JOBS:
                     yield (
                         f"{step.workload_name} specified in spec.tenantOperations is not a valid workload of type "
-                        "TenantOperation or CustomTenantOperation"
+                        f"TenantOperation or CustomTenantOperation: {valid}"
                     )
             if steps and not any(types.get(step.workload_name) == JobType.TENANT_OPERATION for step in steps):
                 yield f"- No tenant operation specified in spec.tenantOperation.{phase}"

@@ -62,6 +62,7 @@ async def _snapshot(client: Client, application: CAPApplication, found: Surround
         hidden_versions=found.hidden_versions,
         tenants=found.tenants,
         domains=found.domains,
+        offered_domains=found.offered_domains,
         missing_secrets=await surroundings.missing_secrets(client, application),
         held_secrets=[each for each in secrets if names.APPLICATION_FINALIZER in each.metadata.finalizers],
         conversion=inline_domains.conversion(

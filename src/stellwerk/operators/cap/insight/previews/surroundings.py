@@ -83,11 +83,15 @@ class Surroundings:
     """An application and what belongs to it."""
 
     application: CAPApplication | None
+    applications: Sequence[str] = ()
+    """The names of those in the namespace, where it does not exist."""
     versions: Sequence[CAPApplicationVersion] = ()
     hidden_versions: Sequence[ObjectKey] = ()
     """Versions that cannot be read and may be of the application."""
     tenants: Sequence[CAPTenant] = ()
     domains: Mapping[DomainRef, AnyDomain] = field(default_factory=dict)
+    offered_domains: Sequence[DomainRef] = ()
+    """Those that it could refer to, where one to which it refers does not exist."""
 
     def find_domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
         """The domain of a reference of the application."""
@@ -104,14 +108,18 @@ async def around(client: Client, namespace: str, name: str, application: CAPAppl
     versions = await client.list(CAPApplicationVersion, namespace, skip_unreadable=True)
     tenants = await listed(client, CAPTenant, namespace)
     references = found.spec.domain_refs if found is not None else ()
+    domains = {each: domain for each in references if (domain := await _domain(client, namespace, each)) is not None}
+    others = await listed(client, CAPApplication, namespace) if found is None else ()
     return Surroundings(
         application=found,
+        applications=[each.metadata.name for each in others],
         versions=[each for each in versions.items if each.spec.application == name],
         hidden_versions=[
             each.key for each in versions.unreadable if may_be_of(ObjectKey(namespace, name), each.metadata)
         ],
         tenants=[each for each in tenants if each.spec.cap_application_instance == name],
-        domains={each: domain for each in references if (domain := await _domain(client, namespace, each)) is not None},
+        domains=domains,
+        offered_domains=await _offered_domains(client, namespace) if len(domains) < len({*references}) else (),
     )
 
 
@@ -120,6 +128,11 @@ async def _domain(client: Client, namespace: str, reference: DomainRef) -> AnyDo
         found = await client.find(ClusterDomain, reference.name, "")
         return found if found is not None and naming.serves(found, namespace) else None
     return await client.find(Domain, reference.name, namespace)
+
+
+async def _offered_domains(client: Client, namespace: str) -> Sequence[DomainRef]:
+    domains = await listed(client, Domain, namespace)
+    return naming.offered(namespace, domains, await listed(client, ClusterDomain))
 
 
 async def listed(client: Client, kind: type[K], namespace: str = "") -> list[K]:

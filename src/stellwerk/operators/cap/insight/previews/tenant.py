@@ -40,6 +40,7 @@ async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
     seen = TenantSnapshot(
         tenant=subject,
         application=found.application,
+        applications=found.applications,
         versions=found.versions,
         hidden_versions=found.hidden_versions,
         operations=owned,

@@ -63,6 +63,7 @@ async def _snapshot(client: Client, version: CAPApplicationVersion) -> VersionSn
     return VersionSnapshot(
         version=version,
         application=application,
+        applications=found.applications,
         missing_secrets=await surroundings.missing_secrets(client, application) if application is not None else (),
         jobs=await surroundings.jobs_of(client, version),
         tenants=found.tenants,
