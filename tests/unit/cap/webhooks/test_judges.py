@@ -253,8 +253,8 @@ async def test_a_tenant_with_the_labelled_id_of_one_that_cannot_be_read_is_refus
         client=NOTHING,
         applications=applications,
         tenants=tenants,
-        domains=NOTHING,
-        cluster_domains=NOTHING,
+        domains=manager.informer(Domain),
+        cluster_domains=manager.informer(ClusterDomain),
         namespaces=NOTHING,
     )
     new = given.tenant("acme")
