@@ -133,7 +133,12 @@ async def test_what_cannot_work_is_refused_with_the_cause(serving: Serving, shop
     await shop.apply(provider={"subDomain": "provider", "tenantId": "provider-id"})
     problem = "there should always be one workload deployment definition of type CAP"
     assert f"invalidated from webhook CAPApplicationVersion {problem}" in await refused(shop.release("1"))
-    await shop.release("1", server_of("srv"), router(), job("mtxs"))
+    with warnings.Listening() as received:
+        await shop.release("1", {**server_of("srv"), "consumedBTPServices": ["ghost"]}, router(), job("mtxs"))
+    (warning,) = received
+    assert warning.startswith(
+        "spec.workloads[0].consumedBTPServices[0] is 'ghost': no such service in spec.btp.services"
+    )
     changed = MergePatch({"spec": {"version": "2.0.0"}})
     target = metadata_of(CAPApplicationVersion)
     problem = f"spec cannot be modified for: {shop.namespace}.shop-v1"
