@@ -28,7 +28,7 @@ from stellwerk.operators.cap.operation.plan import (
     Snapshot,
 )
 from stellwerk.operators.cap.reasons import OperationReason
-from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepBlocked
+from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStep, JobStepFailed, RestartJob, StartJob, StepBlocked
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STEPS: tuple[JsonObject, ...] = (
@@ -590,3 +590,130 @@ def test_an_operation_that_finds_no_tenant_names_what_is_missing() -> None:
         "CAPApplication shop/bookshop: create the operation again with the id of a tenant. See them with: kubectl get "
         "cat -n shop -L sme.sap.com/btp-tenant-id"
     )
+
+
+# ---- failures that are history
+
+
+def served(current: str, wanted: str, *, state: str = "Ready", generation: int = 1) -> CAPTenant:
+    """The tenant of an operation, with its current version and the number of the one that it is to have."""
+    found = a_user(current)
+    shown = msgspec.structs.replace(found.status, state=state, observed_generation=generation)
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, version=wanted), status=shown)
+
+
+def failed(kind: str = "upgrade", **status: JsonValue) -> CAPTenantOperation:
+    """A failed operation with version 1.0.0, of the object `bookshop-v1`."""
+    found = prepared(status={**FAILED, **status})
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, operation=kind))
+
+
+def newer(kind: str) -> CAPTenantOperation:
+    return completed(kind, state="Failed", name="acme-op-2", at=2)
+
+
+V1 = given.version()
+HISTORY: dict[str, tuple[str, Snapshot]] = {
+    "the tenant is to have another version": (
+        "CAPTenant shop/acme is to have version 0.9.0, not 1.0.0",
+        Snapshot(operation=failed(), version=V1, tenant=served("bookshop-v0", "0.9.0")),
+    ),
+    "the tenant was not provisioned, and is to have another version": (
+        "CAPTenant shop/acme is to have version 2.0.0, not 1.0.0",
+        Snapshot(operation=failed("provisioning"), version=V1, tenant=served("", "2.0.0", state="ProvisioningError")),
+    ),
+    "the tenant has the version by other means": (
+        "CAPTenant shop/acme has CAPApplicationVersion bookshop-v1",
+        Snapshot(operation=failed(), version=V1, tenant=served("bookshop-v1", "1.0.0")),
+    ),
+    "the version is gone, and the tenant is Ready": (
+        "its CAPApplicationVersion is gone, and CAPTenant shop/acme is Ready without it",
+        Snapshot(operation=failed(), tenant=served("bookshop-v0", "0.9.0")),
+    ),
+    "the tenant is being deleted": (
+        "CAPTenant shop/acme is being deleted",
+        Snapshot(operation=failed(), version=V1, tenant=a_user("bookshop-v0", leaves=True)),
+    ),
+    "the tenant is gone": ("its CAPTenant is gone", Snapshot(operation=failed(), version=V1)),
+    "a newer one of its type failed, too": (
+        "CAPTenantOperation shop/acme-op-2 of the same type is newer",
+        Snapshot(operation=failed(), version=V1, tenant=served("bookshop-v0", "1.0.0"), siblings=(newer("upgrade"),)),
+    ),
+}
+FAILURES: dict[str, Snapshot] = {
+    "the tenant is to have the version": Snapshot(
+        operation=failed(), version=V1, tenant=served("bookshop-v0", "1.0.0", state="UpgradeError")
+    ),
+    "the tenant does not show the failure yet": Snapshot(
+        operation=failed(), version=V1, tenant=served("bookshop-v0", "1.0.0")
+    ),
+    "the version is gone, and the tenant has failed": Snapshot(
+        operation=failed(), tenant=served("bookshop-v0", "1.0.0", state="UpgradeError")
+    ),
+    "the version is gone, and a change of the tenant was not looked at": Snapshot(
+        operation=failed(), tenant=served("bookshop-v0", "0.9.0", generation=0)
+    ),
+    "the version cannot be read": Snapshot(
+        operation=failed(), is_version_hidden=True, tenant=served("bookshop-v0", "0.9.0")
+    ),
+    "the tenant cannot be read": Snapshot(operation=failed(), version=V1, is_tenant_hidden=True),
+    "the tenant cannot be deprovisioned": Snapshot(
+        operation=failed("deprovisioning"), version=V1, tenant=a_user("bookshop-v0", leaves=True)
+    ),
+    "a newer one is of another type": Snapshot(
+        operation=failed(),
+        version=V1,
+        tenant=served("bookshop-v0", "1.0.0", state="UpgradeError"),
+        siblings=(newer("provisioning"),),
+    ),
+    "it has completed": Snapshot(
+        operation=prepared(status={**FAILED, "state": "Completed"}), version=V1, tenant=served("bookshop-v0", "0.9.0")
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HISTORY)
+def test_a_failed_operation_whose_tenant_has_gone_on_is_history_and_counts_again_if_that_changes(case: str) -> None:
+    cause, seen = HISTORY[case]
+    assert plan.superseded(seen) == cause
+
+    shown = msgspec.structs.replace(seen.operation, status=plan.status_if_superseded(seen.operation, cause, NOW))
+    assert (shown.status.state, shown.has_ended, plan.is_superseded(shown)) == ("Failed", True, True)
+    mark = shown.status.conditions[-1]
+    assert (mark.type, mark.reason, mark.message) == (
+        "Superseded",
+        "Superseded",
+        f"the failure needs nothing any more: {cause}",
+    )
+    assert plan.superseded(replace(seen, operation=shown)) == cause
+    back = plan.status_if_superseded(shown, "", NOW)
+    assert [each.type for each in back.conditions] == ["Ready"]
+    again = plan.report_of(shown, 1, StartJob(JobStep("1", "job", dict)), is_new=True)
+    assert again is None or [each.type for each in plan.status_of(shown, again, NOW).conditions] == ["Ready"]
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_a_failed_operation_counts_as_long_as_its_tenant_waits_for_its_repetition(case: str) -> None:
+    assert plan.superseded(FAILURES[case]) == ""
+
+
+def test_a_failure_is_shown_as_history_by_one_write_and_as_one_that_counts_by_another() -> None:
+    _, seen = HISTORY["the tenant is to have another version"]
+    wants_it = served("bookshop-v0", "1.0.0", state="UpgradeError")
+
+    def due(operation: CAPTenantOperation, tenant: CAPTenant) -> plan.Action:
+        marks = plan.marks_of(tenant, "upgrade")
+        labels = {**operation.metadata.labels, **marks["labels"]}
+        marked = msgspec.structs.replace(operation, metadata=msgspec.structs.replace(operation.metadata, labels=labels))
+        return plan.next_action(replace(seen, operation=marked, tenant=tenant), NOW)
+
+    assert seen.tenant is not None
+    match due(seen.operation, seen.tenant):
+        case plan.Supersede(cause):
+            status = plan.status_if_superseded(seen.operation, cause, NOW)
+        case other:
+            pytest.fail(f"{other}")
+    shown = msgspec.structs.replace(seen.operation, status=status)
+    assert due(shown, seen.tenant) == Rest(), "no write follows"
+    assert due(shown, wants_it) == plan.Supersede("")
+    assert due(seen.operation, wants_it) == Rest(), "a failure that counts costs no write"

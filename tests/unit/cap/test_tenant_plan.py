@@ -542,10 +542,29 @@ def test_recording_a_version_twice_changes_nothing() -> None:
 
 
 def test_a_failure_shows_its_cause_and_how_to_run_it_again() -> None:
-    message = plan.failure_message(an_operation("upgrade", "Failed"))
+    seen = TenantSnapshot(tenant=a_tenant("1.0.0"), versions=(V1,))
+    message = plan.failure_message(seen, an_operation("upgrade", "Failed"))
 
     assert message.startswith("CAPTenantOperation shop.op-upgrade-1 failed: the cause.")
     assert "stellwerk cap retry ctop/op-upgrade-1 -n shop" in message
+
+
+def test_a_failure_whose_version_is_gone_offers_no_repetition_that_cannot_succeed() -> None:
+    seen = TenantSnapshot(tenant=a_tenant("2.0.0", "bookshop-v1"), versions=(V1,))
+
+    def step(kind: str, seen: TenantSnapshot = seen) -> str:
+        message = plan.failure_message(seen, an_operation(kind, "Failed", "bookshop-v2"))
+        return message.removeprefix(f"CAPTenantOperation shop.op-{kind}-1 failed: the cause. ")
+
+    gone = "Its CAPApplicationVersion bookshop-v2 does not exist"
+    patch = """kubectl patch cat acme -n shop --type merge -p '{"spec":{"version":"1.0.0"}}'"""
+    assert step("upgrade") == f"{gone}: set another with: {patch}"
+    assert step("provisioning") == f"{gone}: set another with: {patch}"
+    retry = "stellwerk cap retry ctop/op-deprovisioning-1 -n shop"
+    assert step("deprovisioning") == f"{gone}: create it again, then run the step again with: {retry}"
+    assert step("upgrade", replace(seen, versions=())) == f"{gone}: create it again, or another one"
+    hidden = replace(seen, hidden_versions=(ObjectKey("shop", "bookshop-v2"),))
+    assert "stellwerk cap retry" in step("upgrade", hidden)
 
 
 # ---- two tenants with the same data

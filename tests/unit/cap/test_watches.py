@@ -21,7 +21,7 @@ from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSus
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
 from stellwerk.operators.cap.routing import targets
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.services import ServiceReader
@@ -193,6 +193,28 @@ def test_versions_that_may_have_to_renew_credentials_go_on_when_tenants_get_them
     assert {*of_sibling(Delta(ready(new), None))} == both
     assert of_sibling(Delta(ready(new), ready(new))) == []
     assert of_sibling(Delta(new, None)) == []
+
+
+def test_a_version_that_is_not_ready_goes_on_when_what_needs_it_changes_or_a_newer_one_is_ready(
+    manager: Manager,
+) -> None:
+    found, wired = Caches(manager), list[tuple[Any, Any]]()
+    failed = msgspec.structs.replace(given.version(), status=VersionStatus(state="Error"))
+    new = ready(given.version(name="bookshop-v2", version="2.0.0"))
+    found.versions.take(Synced((failed, new), "1"))
+    fields = {"queue": None, "primary": found.versions}
+    wire_versions(cast("Any", SimpleNamespace(**fields, watches=lambda *each: wired.append(each))), found)
+    (of_tenant,) = (keys for informer, keys in wired if informer is found.tenants)
+    (of_sibling,) = (keys for informer, keys in wired if informer is found.versions)
+    (of_operation,) = (keys for informer, keys in wired if informer is found.operations)
+
+    assert of_tenant(Delta(at("bookshop-v1"), at("bookshop-v2"))) == [failed.key]
+    assert of_tenant(Delta(at("bookshop-v1"), None)) == [failed.key]
+    assert of_tenant(Delta(at("bookshop-v2"), at("bookshop-v2", is_ready=False))) == [], "it needs the same one"
+    assert of_tenant(Delta(None, at("bookshop-v2"))) == []
+    assert of_sibling(Delta(given.version(name="bookshop-v2", version="2.0.0"), new)) == [failed.key]
+    assert of_sibling(Delta(new, None)) == [failed.key]
+    assert of_operation(Delta(given.operation("upgrade"), None)) == [failed.key]
 
 
 def test_each_version_goes_on_when_a_kind_of_its_objects_is_served_again(manager: Manager) -> None:

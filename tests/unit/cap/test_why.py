@@ -278,6 +278,35 @@ async def test_a_tenant_whose_upgrade_failed_is_found_although_its_application_c
 # ---- an operation
 
 
+SUPERSEDED = condition("Superseded", True, "Superseded", "its tenant has gone on")
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        made("CAPTenantOperation", "acme-1", "StepFailed", "no", ready=True, state="Failed", more=[SUPERSEDED]),
+        made("CAPApplicationVersion", "shop-v1", "ErrorInWorkloadStatus", "no", state="Error", more=[SUPERSEDED]),
+    ],
+    ids=["operation", "version"],
+)
+async def test_a_failure_that_is_superseded_is_no_cause_of_anything(subject: Unstructured) -> None:
+    assert await explained(subject) == Diagnosis()
+    waits = tenant("acme", "UpgradeError", "UpgradeFailed", "the cause", ready=True)
+    assert roots(await explained(waits, subject)) == ["the cause"]
+
+
+@pytest.mark.parametrize("kind", ["upgrade", "deprovisioning"])
+async def test_the_next_step_of_a_failed_operation_whose_version_is_gone_is_no_retry(kind: str) -> None:
+    failed = operation("StepFailed", "its Job failed", state="Failed", ready=True)
+    failed = Unstructured.of({**failed.body, "spec": {**cast("JsonObject", failed.at("spec")), "operation": kind}})
+    there = await explained(failed, FAILED, version("2", "Ready", ready=True))
+    gone = await explained(failed, FAILED)
+    assert there.next_step.endswith("stellwerk cap retry ctop/acme-1 -n shop")
+    again = "create CAPApplicationVersion shop-v2 again"
+    move = f"{again}, or set another version: stellwerk cap upgrade shop acme -n shop"
+    assert gone.next_step == (again if kind == "deprovisioning" else move)
+
+
 def operation(
     reason: str, message: str, *, state: str = "Processing", ready: bool = False, **status: JsonValue
 ) -> Unstructured:

@@ -104,6 +104,26 @@ def test_an_object_that_is_ready_in_a_state_of_error_is_not_well_and_shows_its_r
     assert not graph.compact(Node(failed.ref, health.of(a_tenant("Ready")), (failed,))).rest
 
 
+@pytest.mark.parametrize(
+    ("kind", "state", "ready"), [("CAPTenantOperation", "Failed", "True"), ("CAPApplicationVersion", "Error", "False")]
+)
+def test_a_failure_that_is_superseded_needs_no_attention_and_one_that_is_not_does(
+    kind: str, state: str, ready: str
+) -> None:
+    shown = condition("Ready", ready, "StepFailed", message="m")
+    mark = condition("Superseded", "True", "Superseded", message="CAPTenant n/acme is to have version 1")
+
+    def seen(*conditions: JsonValue) -> health.ObjectHealth:
+        of_cap: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": kind}
+        return health.of(an_object(of_cap, status={"state": state, "conditions": [*conditions]}))
+
+    assert (seen(shown).needs_attention, seen(shown, {**mark, "status": "False"}).needs_attention) == (True, True)
+    history = seen(shown, mark)
+    assert history == health.ObjectHealth("-", state, "Superseded", "CAPTenant n/acme is to have version 1")
+    assert not history.needs_attention
+    assert object_summary.in_words(history) == ("◌", "dim", "is superseded: nothing waits for it")
+
+
 def test_an_object_that_is_ready_and_upgraded_is_changing_and_needs_no_attention() -> None:
     seen = health.of(a_tenant("Upgrading"))
     assert (seen.is_ready, seen.needs_attention, seen.is_well, seen.is_changing) == (True, False, False, True)

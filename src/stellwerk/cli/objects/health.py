@@ -22,6 +22,8 @@ from stellwerk.kube.types.model import Kind, Unstructured, to_json_object
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime import conditions
 
+SUPERSEDED = "Superseded"
+"""The condition of a failure that is history, because what needed the object has gone on."""
 Readiness = Literal["True", "False", "Unknown", "-"]
 
 BUSY = ("Processing", "Upgrading", "InProgress")
@@ -57,8 +59,12 @@ class ObjectHealth:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether `--not-ready` lists the object: it is not ready, not yet, or in error. A suspension is on purpose."""
-        return self.ready in ("False", "Unknown") or self.state.endswith("Error")
+        """Whether `--not-ready` lists the object: it is not ready, not yet, or in error.
+
+        A suspension is on purpose, and a failure that is superseded is history.
+        """
+        is_in_error = self.state.endswith("Error") and self.reason != SUPERSEDED
+        return self.ready in ("False", "Unknown") or is_in_error
 
 
 def of(obj: Unstructured | Kind) -> ObjectHealth:
@@ -77,6 +83,10 @@ def of(obj: Unstructured | Kind) -> ObjectHealth:
         return _of_deleted(seen, main)
     if 0 < main.observed_generation < seen.metadata.generation:
         return ObjectHealth("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
+    superseded = conditions.find(conditions.listed_in(seen.body), SUPERSEDED)
+    if superseded is not None and superseded.is_true:
+        since = superseded.last_transition_time
+        return ObjectHealth("-", _state(seen), superseded.reason, superseded.message, since)
     reason, state = _precise_reason(main, conditions.listed_in(seen.body)), _state(seen)
     # What has ended is Ready with the original CAP Operator, well or not: its state shows which.
     ready: Readiness = "False" if state == "Failed" else _readiness(main.status)

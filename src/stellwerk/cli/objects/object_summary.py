@@ -67,6 +67,8 @@ def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
         return "⏸", "dim", "is suspended"
     if seen.state == "Deleting":
         return "◌", "busy", "is being deleted"
+    if seen.reason == health.SUPERSEDED:
+        return "◌", "dim", "is superseded: nothing waits for it"
     if seen.ready == "True" and seen.needs_attention:
         return "✗", "bad", f"works as before, but is in state {text.escaped(seen.state)}"
     if seen.is_changing:

@@ -14,6 +14,8 @@ class OperationReason(StrEnum):
     StepFailed = "StepFailed"
     StepProcessingError = "StepProcessingError"
     RecoveredPanic = "RecoveredPanic"
+    Superseded = "Superseded"
+    """Ours, of the condition of this type."""
     InvalidReference = "InvalidReference"
     """On Events only."""
 
@@ -97,6 +99,8 @@ class VersionReason(StrEnum):
     RecoveredPanic = "RecoveredPanic"
     InvalidReference = "InvalidReference"
     """Ours as a reason of the condition; the original reports it nowhere."""
+    Superseded = "Superseded"
+    """Ours, of the condition of this type."""
     ReadyForDeletion = "ReadyForDeletion"
     ServiceNetworkingModified = "ServiceNetworkingModified"
     ServiceVirtualServiceModificationFailed = "ServiceVirtualServiceModificationFailed"

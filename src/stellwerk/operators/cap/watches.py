@@ -25,7 +25,7 @@ from stellwerk.operators.cap.kinds.bounds import MOST_SERVICES
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, is_offered, may_be_of
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, is_offered, may_be_of
 from stellwerk.operators.cap.routing import claims
 from stellwerk.runtime import conditions
 from stellwerk.runtime.cache.informer import Delta, Informer
@@ -290,27 +290,31 @@ def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches)
 def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Caches) -> None:
     """A version goes on when its objects, its application, its domains or the Secrets of its services change.
 
-    One that is being deleted waits for the tenants and operations that use it. One that became the newest Ready one, or
+    One that is being deleted waits for the tenants and operations that use it, and one that is not Ready counts only
+    while these need it, or no newer one is Ready. One that became the newest Ready one, or
     that of a further tenant, may have to renew credentials. Of the Secrets with credentials only those that are gone
     matter: the version itself writes them.
     """
 
     def of_tenant(delta: Delta[CAPTenant]) -> list[ObjectKey]:
         former = {_version_in_use(delta.old)}
+        others = _needs(delta.old) ^ _needs(delta.new)
         return [
             version.key
             for application in _applications_of(delta)
             for version in seen.versions.store.by(BY_APPLICATION, str(application))
             if version.metadata.is_terminating
+            or (_is_unready(version) and not others.isdisjoint((version.metadata.name, version.spec.version)))
             or (renews(application) and version.metadata.name in {_version_in_use(delta.new)} - former)
         ]
 
     def of_sibling(delta: Delta[CAPApplicationVersion]) -> list[ObjectKey]:
         application = delta.latest.application_key
         was, remains = (each is not None and is_offered(each) for each in (delta.old, delta.new))
-        if was == remains or not renews(application):
+        if was == remains:
             return []
-        return _of_application(seen.versions, application)
+        versions = seen.versions.store.by(BY_APPLICATION, str(application))
+        return [each.key for each in versions if renews(application) or _is_unready(each)]
 
     def renews(application: ObjectKey) -> bool:
         found = seen.applications.store.get(application)
@@ -319,7 +323,8 @@ def wire_versions(controller: Controller[CAPApplicationVersion, Any], seen: Cach
     def of_operation(delta: Delta[CAPTenantOperation]) -> list[ObjectKey]:
         operation = delta.latest
         version = seen.versions.store.get(ObjectKey(delta.key.namespace, operation.spec.version_name))
-        return [version.key] if version is not None and version.metadata.is_terminating else []
+        is_concerned = version is not None and (version.metadata.is_terminating or _is_unready(version))
+        return [version.key] if version is not None and is_concerned else []
 
     def of_lost(delta: Delta[PartialObjectMetadata]) -> Sequence[ObjectKey]:
         return owners(CAPApplicationVersion.resource)(delta) if delta.new is None else ()
@@ -380,6 +385,16 @@ def _version_in_use(tenant: CAPTenant | None) -> str:
     if tenant is None or not conditions.is_true(tenant.status.conditions, READY):
         return ""
     return tenant.status.current_version
+
+
+def _is_unready(version: CAPApplicationVersion) -> bool:
+    """Whether a version shows that it is not Ready, which counts only while something needs the version."""
+    return version.status.state in (VersionState.PROCESSING, VersionState.ERROR)
+
+
+def _needs(tenant: CAPTenant | None) -> set[str]:
+    """The version that a tenant has, and the number of that which it is to have."""
+    return {tenant.status.current_version, tenant.spec.version} if tenant is not None else set()
 
 
 def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Caches) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from tests.cluster.cap.conftest import Running, Stellwerk
 from tests.cluster.cap.shop import Shop, job, router
+
+from stellwerk.kube.types.model import Kind, Unstructured, metadata_of, unstructured
+from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.runtime import conditions
+from stellwerk.testing.eventually import eventually
 
 
 async def test_every_kind_is_reconciled_on_request_and_says_so(
@@ -47,6 +55,45 @@ async def test_an_upgrade_in_waves_is_seen_in_the_status_of_its_application(
     assert waits.stdout == ""
     assert "follow in waves (spec.tenantUpgrade, phase Paused)" in waits.stderr
     assert "stellwerk cap upgrade shop" in waits.stderr
+
+
+async def test_failures_that_a_tenant_has_left_behind_are_history_for_all_verbs(
+    running: Running, shop: Shop, stellwerk: Stellwerk
+) -> None:
+    await shop.open()
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.release("2", job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("UpgradeFailed", state="UpgradeError")
+    failed = await shop.upgrade()
+    name, version = failed.metadata.name, metadata_of(CAPApplicationVersion)
+    counts = await stellwerk("get", "ctop", "--not-ready")
+    assert name in counts.stdout
+
+    await shop.client.delete(version, "shop-v2", shop.namespace)
+    await shop.tenant_shows("ProvisioningCompleted", saying="CAPApplicationVersion shop-v1 is in use")
+
+    async def shows_superseded(kind: type[Kind], name: str) -> bool:
+        found: Unstructured = await shop.client.get(unstructured(kind.resource), name, shop.namespace)
+        return conditions.is_true(conditions.listed_in(found.body), "Superseded")
+
+    await eventually(partial(shows_superseded, CAPTenantOperation, name))
+    await shop.release("3", job("load", "Content", fate="fail"), job("mtxs"), router(), ready=False)
+    await shop.version_shows("ErrorInWorkloadStatus", "3", state="Error")
+    await running.settled(shop.client)
+    status, asked = await stellwerk("status", f"ctop/{name}"), await stellwerk("cap", "retry", f"ctop/{name}")
+    assert status.returncode == 0, status
+    assert "is superseded: nothing waits for it" in status.stdout
+    assert (asked.stdout, "is not run again" in asked.stderr) == ("", True), asked
+    left = await stellwerk("get", "ctop,cat", "--not-ready")
+    assert left.stdout == "", "the failed content job of the newest version is no matter of the tenant"
+    assert "shop-v3" in (await stellwerk("get", "cav", "--not-ready")).stdout
+
+    await shop.release("4")
+    await shop.tenant_shows("UpgradeCompleted")
+    await eventually(partial(shows_superseded, CAPApplicationVersion, "shop-v3"))
+    await running.settled(shop.client)
+    nothing, why = await stellwerk("get", "--not-ready"), await stellwerk("why")
+    assert (nothing.stdout, why.stdout) == ("", "")
 
 
 @pytest.mark.parametrize("verb", ["get", "tree", "status", "why"])

@@ -288,5 +288,59 @@ def test_a_deleted_version_is_not_used_by_a_tenant_that_has_another_one_of_the_s
     assert plan.uses(has_the_other, found, plan.numbers_of([found])), "what it has is of another number, so it follows"
 
 
+def a_newer(number: str = "2.0.0", *, ready: bool = True, leaves: bool = False) -> CAPApplicationVersion:
+    found = shown(version(name="bookshop-v2", version=number), "Ready" if ready else "Error", ready=ready)
+    if not leaves:
+        return found
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, deletion_timestamp=NOW))
+
+
+def having(current: str, wanted: str) -> CAPTenant:
+    user = tenant()
+    return msgspec.structs.replace(
+        user,
+        spec=msgspec.structs.replace(user.spec, version=wanted),
+        status=msgspec.structs.replace(user.status, current_version=current),
+    )
+
+
+MOVED = having("bookshop-v2", "2.0.0")
+
+
+@pytest.mark.parametrize(
+    ("newer", "users", "operations", "is_history"),
+    [
+        (a_newer(), [MOVED], [], True),
+        (a_newer(), [], [], True),
+        (a_newer(), [MOVED], [an_operation(ended="Failed")], True),
+        (a_newer(), [having("bookshop-v1", "2.0.0")], [], False),
+        (a_newer(), [having("bookshop-v2", "1.0.0")], [], False),
+        (a_newer(), [MOVED], [an_operation()], False),
+        (a_newer(ready=False), [MOVED], [], False),
+        (a_newer(leaves=True), [MOVED], [], False),
+        (a_newer("0.9.0"), [MOVED], [], False),
+    ],
+    ids=["unused", "no tenants", "its operation failed", "used", "wanted", "runs", "unready", "leaves", "older"],
+)
+def test_a_version_that_is_not_ready_is_history_once_a_newer_one_is_and_nothing_needs_it(
+    newer: CAPApplicationVersion, users: list[CAPTenant], operations: list[CAPTenantOperation], is_history: bool
+) -> None:
+    failed = shown(prepared(), "Error")
+    assert (plan.superseding(failed, users, [failed, newer], operations) is newer) == is_history
+
+
+def test_a_version_shows_what_has_taken_its_place_until_it_is_ready_or_needed() -> None:
+    report = Report(state=VersionState.ERROR, reason=VersionReason.ErrorInWorkloadStatus, message="no image")
+    failed = msgspec.structs.replace(prepared(), status=plan.status_of(prepared(), report, NOW, newer=a_newer()))
+    ready, mark = failed.status.conditions
+    assert (failed.status.state, ready.reason, ready.status) == ("Error", "ErrorInWorkloadStatus", "False")
+    assert (mark.type, mark.status, mark.reason) == ("Superseded", "True", "Superseded")
+    assert mark.message == (
+        "CAPApplicationVersion shop/bookshop-v2 is newer and Ready, and no tenant needs this version"
+    )
+    assert [each.type for each in plan.status_of(failed, report, NOW).conditions] == ["Ready"]
+    assert [each.type for each in shown(failed, "Ready", ready=True).status.conditions] == ["Ready"]
+
+
 def test_the_status_of_a_new_version_is_empty() -> None:
     assert version().status == VersionStatus()

@@ -14,7 +14,7 @@ from stellwerk.kube.types.model import JsonValue, Unstructured, dig
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
-from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.status import READY, SUPERSEDED
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, OperationState, TenantState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason
@@ -34,12 +34,17 @@ class Problem:
 def problem_of(obj: Unstructured) -> Problem | None:
     """What an object waits for or has failed with, by its own status; None where it is at rest (pure).
 
+    A failure that is superseded is none: what needed the object has gone on.
+
     An operation that has ended is Ready also where it failed, and so is a tenant while it is upgraded and after its
     upgrade failed: see the states. Versions and tenants that are being deleted may be Ready as well.
     """
-    shown = conditions.find(conditions.listed_in(obj.body), READY)
+    listed = conditions.listed_in(obj.body)
+    shown = conditions.find(listed, READY)
     if shown is None:
         return Problem("", "it was not looked at so far")
+    if conditions.is_true(listed, SUPERSEDED) and not obj.metadata.is_terminating:
+        return None
     if obj.metadata.is_terminating and shown.is_true and not conditions.shows_deletion(obj, shown):
         return Problem("", "its deletion was not looked at so far")
     is_at_rest = not has_failed(obj) and obj.at("status", "state") != TenantState.UPGRADING

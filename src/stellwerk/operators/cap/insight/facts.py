@@ -66,6 +66,7 @@ VERSION: Mapping[VersionReason, ReasonFacts[VersionState]] = {
     VersionReason.WaitingForServiceDNSEntries: ReasonFacts(VersionState.PROCESSING),
     VersionReason.WorkloadsReady: ReasonFacts(VersionState.READY),
     VersionReason.DeleteTriggered: ReasonFacts(VersionState.DELETING),
+    VersionReason.Superseded: ReasonFacts(VersionState.ERROR, turn=NO_USER),
     VersionReason.RecoveredPanic: ReasonFacts(VersionState.ERROR),
 }
 VERSION_TURNS = {
@@ -109,6 +110,7 @@ OPERATION: Mapping[OperationReason, ReasonFacts[OperationState]] = {
     OperationReason.StepFailed: ReasonFacts(OperationState.FAILED, only_user_can_fix=True),
     OperationReason.StepProcessingError: ReasonFacts(OperationState.PROCESSING),
     OperationReason.RecoveredPanic: ReasonFacts(OperationState.PROCESSING),
+    OperationReason.Superseded: ReasonFacts(OperationState.FAILED, turn=NO_USER),
 }
 OPERATION_TURNS = {
     OperationState.COMPLETED: NO_USER,

@@ -31,7 +31,7 @@ from stellwerk.operators.cap.kinds.application import (
     UpgradePhase,
 )
 from stellwerk.operators.cap.kinds.domain import ClusterDomain
-from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import ApplicationReason
 from stellwerk.runtime import conditions
@@ -106,6 +106,7 @@ async def _follow(reader: ClusterReader, obj: Unstructured, problem: Problem, ab
         unready = await _deployments(reader, obj) or await _content_jobs(reader, obj)
     elif obj.gvk.kind == CAPTenantOperation.resource.kind:
         unready = await _attempt(reader, obj)
+        next_step = await _without_version(reader, obj) or next_step
     else:
         unready = None
     if unready is None:
@@ -233,6 +234,23 @@ async def _attempt(reader: ClusterReader, operation: Unstructured) -> _Chain | N
         again = f"to run it now: stellwerk cap retry ctop/{key.name} -n {key.namespace}"
         return _Chain(Finding("", because=pause), again)
     return await _unfinished(reader, job)
+
+
+async def _without_version(reader: ClusterReader, operation: Unstructured) -> str:
+    """What helps a failed operation whose version is gone, with which no step of it can run; empty if it is there."""
+    name, namespace = str(operation.at("spec", "capApplicationVersionInstance") or ""), operation.key.namespace
+    kind = CAPApplicationVersion.resource
+    if not causes.has_failed(operation):
+        return ""
+    if await reader.find(kind, name, namespace) is not None or reader.may_not_see(kind, namespace):
+        return ""
+    again = f"create {kind.kind} {name} again"
+    owner = operation.metadata.controller
+    tenant = await reader.find(CAPTenant.resource, owner.name, namespace) if owner is not None else None
+    if tenant is None or operation.at("spec", "operation") == Operation.DEPROVISIONING:
+        return again
+    application = tenant.at("spec", "capApplicationInstance")
+    return f"{again}, or set another version: stellwerk cap upgrade {application} {tenant.key.name} -n {namespace}"
 
 
 def _see_pods(job: Unstructured, now: datetime) -> str:

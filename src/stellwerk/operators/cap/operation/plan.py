@@ -10,6 +10,9 @@ operation, and could neither get another version nor go. One whose Job cannot be
 version is being deleted, or where it is an upgrade of a tenant that is: these wait for its end, and would do so for
 ever. A deprovisioning waits for the version, and for the cause to be corrected, because its tenant can go with no
 other.
+
+An operation that failed stays `Failed`, as with the original, also after its tenant has gone on. The condition
+`Superseded` shows that: nothing waits for such an operation, and no user has to act.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.references import there_are
-from stellwerk.operators.cap.kinds.status import READY, RetryProgress, condition, observed
+from stellwerk.operators.cap.kinds.status import READY, SUPERSEDED, RetryProgress, condition, observed
 from stellwerk.operators.cap.kinds.tenant import (
     CAPTenant,
     CAPTenantOperation,
@@ -34,6 +37,7 @@ from stellwerk.operators.cap.kinds.tenant import (
     OperationState,
     OperationStatus,
     OperationStep,
+    TenantState,
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import OperationReason
@@ -117,6 +121,13 @@ class Acknowledge:
 
 
 @dataclass(frozen=True, slots=True)
+class Supersede:
+    """The operation failed, and its tenant has gone on: show `cause`. Empty: it counts again."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """A failed Job runs again after this time."""
 
@@ -149,7 +160,7 @@ class Report:
     """
 
 
-Action: TypeAlias = Rest | Release | Prepare | Report | RunStep | RunAgain | Acknowledge | Pause
+Action: TypeAlias = Rest | Release | Prepare | Report | RunStep | RunAgain | Acknowledge | Supersede | Pause
 
 
 def next_action(seen: Snapshot, now: datetime) -> Action:
@@ -197,7 +208,65 @@ def _after_the_end(seen: Snapshot) -> Action:
         jobs = [job for job in seen.jobs if step_of(job) == str(number)]
         failed = jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
         return RunAgain(number, retries.on_request(operation.status.retry, failed), failed)
-    return Acknowledge() if retries.is_unread(operation) else Rest()
+    if retries.is_unread(operation):
+        return Acknowledge()
+    cause = superseded(seen)
+    return Supersede(cause) if bool(cause) != is_superseded(operation) else Rest()
+
+
+def superseded(seen: Snapshot) -> str:
+    """Why a failed operation is history, by what its tenant has become; empty if the tenant waits for its repetition.
+
+    It decides as the tenant does, which acts on the newest operation of a type, if it should have that version.
+    """
+    operation, tenant, version = seen.operation, seen.tenant, seen.version
+    kind = operation.spec.operation
+    if operation.status.state != OperationState.FAILED:
+        return ""
+    if tenant is None:
+        is_gone = operation.metadata.controller is not None and not seen.is_tenant_hidden
+        return "its CAPTenant is gone" if is_gone else ""
+    latest = newest((operation, *(each for each in seen.siblings if each.spec.operation == kind)))
+    if latest is not None and latest.metadata.uid != operation.metadata.uid:
+        return f"{latest.ref} of the same type is newer"
+    if kind == Operation.DEPROVISIONING:
+        return ""
+    if tenant.metadata.is_terminating:
+        return f"{tenant.ref} is being deleted"
+    if tenant.status.current_version == operation.spec.version_name:
+        return f"{tenant.ref} has {CAPApplicationVersion.resource.kind} {tenant.status.current_version}"
+    if version is not None and tenant.spec.version not in ("", version.spec.version):
+        return f"{tenant.ref} is to have version {tenant.spec.version}, not {version.spec.version}"
+    if version is None and not seen.is_version_hidden and _is_settled(tenant):
+        return f"its CAPApplicationVersion is gone, and {tenant.ref} is Ready without it"
+    return ""
+
+
+def _is_settled(tenant: CAPTenant) -> bool:
+    status = tenant.status
+    return status.state == TenantState.READY and status.observed_generation == tenant.metadata.generation
+
+
+def is_superseded(operation: CAPTenantOperation) -> bool:
+    """Whether a failed operation is shown as history."""
+    return conditions.is_true(operation.status.conditions, SUPERSEDED)
+
+
+def status_if_superseded(operation: CAPTenantOperation, cause: str, now: datetime) -> OperationStatus:
+    """The status that shows a failed operation as history; without a cause, as one that counts."""
+    if not cause:
+        return _without_mark(operation.status)
+    message = f"the failure needs nothing any more: {cause}"
+    return observed(
+        operation,
+        operation.status,
+        now,
+        condition(operation, True, OperationReason.Superseded, message, type=SUPERSEDED),
+    )
+
+
+def _without_mark(status: OperationStatus) -> OperationStatus:
+    return msgspec.structs.replace(status, conditions=conditions.without(status.conditions, SUPERSEDED))
 
 
 def _awaits_record(seen: Snapshot) -> bool:
@@ -428,7 +497,7 @@ def status_of(operation: CAPTenantOperation, report: Report, now: datetime) -> O
         state = OperationState.DELETING
     is_same_step, handled = report.reason != OperationReason.StepCompleted, operation.status.last_handled_retry
     return msgspec.structs.replace(
-        observed(operation, operation.status, now, ready),
+        observed(operation, _without_mark(operation.status), now, ready),
         state=state,
         current_step=report.step,
         active_job=report.job,

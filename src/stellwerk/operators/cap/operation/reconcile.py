@@ -77,6 +77,8 @@ class OperationReconciler(SimpleReconciler[CAPTenantOperation, OperationStatus])
                 return self._answer(operation, report)
             case plan.Acknowledge():
                 return Next.now(retries.acknowledged(operation, operation.status)).without_event()
+            case plan.Supersede(cause):
+                return Next.done(plan.status_if_superseded(operation, cause, self.clock.now())).without_event()
             case plan.Pause(seconds):
                 return Next.after(seconds)
             case plan.RunAgain() as again:

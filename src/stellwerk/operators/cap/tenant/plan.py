@@ -559,13 +559,27 @@ def success_message(operation: CAPTenantOperation) -> str:
     return f"CAPTenantOperation {names.dotted(operation.key)} successfully completed"
 
 
-def failure_message(operation: CAPTenantOperation) -> str:
+def failure_message(seen: TenantSnapshot, operation: CAPTenantOperation) -> str:
     """The message after an operation failed, with its cause and the next step."""
     ready = conditions.find(operation.status.conditions, READY)
     cause = f": {ready.message}" if ready is not None and ready.message else ""
-    key = operation.key
-    retry = f"stellwerk cap retry ctop/{key.name} -n {key.namespace}"
-    return f"CAPTenantOperation {names.dotted(operation.key)} failed{cause}. Run the step again with: {retry}"
+    return f"CAPTenantOperation {names.dotted(operation.key)} failed{cause}. {_after_failure(seen, operation)}"
+
+
+def _after_failure(seen: TenantSnapshot, operation: CAPTenantOperation) -> str:
+    """The next step after an operation failed. Without its version no step of it can run again."""
+    key, name, tenant = operation.key, operation.spec.version_name, seen.tenant.key
+    again = f"un the step again with: stellwerk cap retry ctop/{key.name} -n {key.namespace}"
+    if seen.version_named(name) is not None or seen.hides(name):
+        return f"R{again}"
+    gone = f"Its CAPApplicationVersion {name} does not exist"
+    if operation.spec.operation == Operation.DEPROVISIONING:
+        return f"{gone}: create it again, then r{again}"
+    other = latest_ready(seen.versions) or seen.version_named(seen.tenant.status.current_version)
+    if other is None:
+        return f"{gone}: create it again, or another one"
+    patch = f'{{"spec":{{"version":"{other.spec.version}"}}}}'
+    return f"{gone}: set another with: kubectl patch cat {tenant.name} -n {tenant.namespace} --type merge -p '{patch}'"
 
 
 def forwarded(tenant: CAPTenant, operation: CAPTenantOperation) -> JsonObject:

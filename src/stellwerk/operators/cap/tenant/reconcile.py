@@ -187,7 +187,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 
     async def _show_failure(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
         notices = await self._keep_routes(seen)
-        phase, message = plan.FAILED[operation.spec.operation], plan.failure_message(operation)
+        phase, message = plan.FAILED[operation.spec.operation], plan.failure_message(seen, operation)
         shown = _ready_of(seen.tenant)
         answer = Next.done(plan.status_of(seen.tenant, phase, message, self.clock.now())).without_event()
         if (shown.reason, shown.message) != (phase.reason, conditions.truncated(message)):

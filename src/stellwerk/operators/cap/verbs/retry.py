@@ -9,7 +9,7 @@ from stellwerk.kube.types import lenient
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.status import READY, SUPERSEDED, ReconciledStatus
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState, TenantState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState
 from stellwerk.operators.cap.verbs import ends
@@ -43,6 +43,9 @@ async def plan(request: VerbRequest) -> VerbPlan:
 
 def _not_failed(obj: Unstructured) -> str:
     """The note about an object that has not failed; one under way may hang, and `why` shows the pods of its Job."""
+    history = conditions.find(conditions.listed_in(obj.body), SUPERSEDED)
+    if history is not None and history.is_true:
+        return f"{obj.ref} is not run again: {history.message}"
     key, is_under_way = obj.key, obj.at("status", "state") in _UNDER_WAY
     hint = f", and is under way. See: stellwerk why {obj.gvk.kind.lower()}/{key.name} -n {key.namespace}"
     return f"{obj.ref} has not failed{hint if is_under_way else ''}"
@@ -77,9 +80,14 @@ def has_failed(obj: Failed) -> bool:
         case CAPTenant():
             return ends.has_failed(obj)
         case CAPTenantOperation(status=status):
-            return status.state == OperationState.FAILED or _waits(obj)
+            return (status.state == OperationState.FAILED and not _is_history(status)) or _waits(obj)
         case CAPApplicationVersion(status=status):
-            return status.state == VersionState.ERROR or _waits(obj)
+            return (status.state == VersionState.ERROR and not _is_history(status)) or _waits(obj)
+
+
+def _is_history(status: ReconciledStatus) -> bool:
+    """Whether nothing waits for what has failed, so that another try has no use."""
+    return conditions.is_true(status.conditions, SUPERSEDED)
 
 
 def _waits(obj: CAPTenantOperation | CAPApplicationVersion) -> bool:

@@ -18,13 +18,23 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds import references
 from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.status import GRANT_SECRETS, READY, RetryProgress, condition, observed, see_why
+from stellwerk.operators.cap.kinds.status import (
+    GRANT_SECRETS,
+    READY,
+    SUPERSEDED,
+    RetryProgress,
+    condition,
+    observed,
+    see_why,
+)
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
+from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.content import recorded_as
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
@@ -301,6 +311,20 @@ def awaited(
     return ""
 
 
+def superseding(
+    version: CAPApplicationVersion,
+    tenants: Sequence[CAPTenant],
+    versions: Sequence[CAPApplicationVersion],
+    operations: Sequence[CAPTenantOperation],
+) -> CAPApplicationVersion | None:
+    """The newer version that is Ready, if nothing needs a version that is not; None while a failure of it counts."""
+    newest = latest_ready(versions)
+    is_older = newest is not None and precedence(version.spec.version) < precedence(newest.spec.version)
+    if not is_older or version.metadata.is_terminating or awaited(version, tenants, versions, operations):
+        return None
+    return newest
+
+
 def needed_version(operation: CAPTenantOperation) -> ObjectKey | None:
     """The version of which an operation may have Jobs to run, or None. One without a controller has no tenant to run
     them for.
@@ -338,15 +362,23 @@ def uses(tenant: CAPTenant, version: CAPApplicationVersion, numbers: Mapping[str
 # ---- the status
 
 
-def status_of(version: CAPApplicationVersion, report: Report, now: datetime) -> VersionStatus:
-    """The status with a report."""
+def status_of(
+    version: CAPApplicationVersion, report: Report, now: datetime, *, newer: CAPApplicationVersion | None = None
+) -> VersionStatus:
+    """The status with a report. `newer`: the version that has taken its place, see `superseding`."""
     status, failed = version.status, report.unfinished
     finished = tuple(name for name in status.finished_jobs if name not in recorded_as(failed))
     if report.finished and report.finished not in finished:
         finished = (*finished, report.finished)
     ready = condition(version, report.is_ready, report.reason, report.message)
+    marks = list[Condition]()
+    if newer is None or report.is_ready:
+        status = msgspec.structs.replace(status, conditions=conditions.without(status.conditions, SUPERSEDED))
+    else:
+        message = f"{newer.ref} is newer and Ready, and no tenant needs this version"
+        marks.append(condition(version, True, VersionReason.Superseded, message, type=SUPERSEDED))
     return msgspec.structs.replace(
-        observed(version, status, now, ready),
+        observed(version, status, now, ready, *marks),
         retry=report.retry or (None if report.finished or report.is_ready else status.retry),
         state=report.state,
         finished_jobs=finished,

@@ -16,6 +16,7 @@ from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.references import names_in
 from stellwerk.operators.cap.kinds.status import READY
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus, Workload
 from stellwerk.operators.cap.pods.credentials import CredentialSecrets
 from stellwerk.operators.cap.pods.last_words import last_words
@@ -110,14 +111,27 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         state, message = VersionState.READY if stays_ready else VersionState.ERROR, str(failure)
         if version.metadata.is_terminating:  # tenants keep a version that is Ready until it is gone
             state, stays_ready = VersionState.DELETING, conditions.is_true(version.status.conditions, READY)
-            key, caches = str(version.application_key), self.caches
-            tenants = caches.tenants.store.by(BY_APPLICATION, key)
-            versions = caches.versions.store.by(BY_APPLICATION, key)
-            operations = caches.operations.store.by(BY_VERSION, str(version.key))
-            if awaited := plan.awaited(version, tenants, versions, operations):
+            if awaited := plan.awaited(version, *self._surroundings(version)):
                 message = f"{awaited}; {message}"
-        shown = Report(state=state, reason=reason, message=message, is_ready=stays_ready)
-        return plan.status_of(version, shown, self.clock.now())
+        return self._status(version, Report(state=state, reason=reason, message=message, is_ready=stays_ready))
+
+    def _status(self, version: CAPApplicationVersion, report: Report) -> VersionStatus:
+        caches, newer = self.caches, None
+        are_known = not (caches.unseen_tenants or caches.hidden_tenants(version.metadata.namespace))
+        if not report.is_ready and are_known:
+            newer = plan.superseding(version, *self._surroundings(version))
+        return plan.status_of(version, report, self.clock.now(), newer=newer)
+
+    def _surroundings(
+        self, version: CAPApplicationVersion
+    ) -> tuple[Sequence[CAPTenant], Sequence[CAPApplicationVersion], Sequence[CAPTenantOperation]]:
+        """The tenants and versions of the application, and the operations that name the version."""
+        caches, key = self.caches, str(version.application_key)
+        return (
+            caches.tenants.store.by(BY_APPLICATION, key),
+            caches.versions.store.by(BY_APPLICATION, key),
+            caches.operations.store.by(BY_VERSION, str(version.key)),
+        )
 
     async def _snapshot(self, version: CAPApplicationVersion) -> VersionSnapshot:
         caches, namespace = self.caches, version.metadata.namespace
@@ -143,8 +157,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         )
 
     def _answer(self, seen: VersionSnapshot, report: Report) -> Answer:
-        status = plan.status_of(seen.version, report, self.clock.now())
-        answer = Next(status, report.again_seconds)
+        answer = Next(self._status(seen.version, report), report.again_seconds)
         if report.state == VersionState.ERROR:
             return replace(answer, severity=Severity.WARNING)
         return answer if report.is_ready else answer.without_event()

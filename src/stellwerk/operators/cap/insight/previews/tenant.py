@@ -77,7 +77,7 @@ async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision
             if retries.is_pending(tenant):
                 outcome.changed[operation.ref] = "will be asked to run its failed step again"
             else:
-                outcome.warnings.append(plan.failure_message(operation))
+                outcome.warnings.append(plan.failure_message(seen, operation))
         case plan.Start() as start:
             await _note_start(client, outcome, tenant, start)
         case plan.Release():
