@@ -55,6 +55,8 @@ class Need:
     """Needed in the operator's own namespace only, not in the whole cluster."""
     name: str = ""
     """Needed on the object of this name only."""
+    namespace: str = ""
+    """Needed in this namespace only."""
 
     def __str__(self) -> str:
         name, _, subresource = self.resource.partition("/")
@@ -87,8 +89,13 @@ class RightsCheck:
         metrics: Metrics,
         regained: Callable[[], None],
         clock: Clock | None = None,
+        is_ending: Callable[[str], bool] = lambda namespace: False,
     ) -> None:
-        """`namespace` is the operator's own. `regained` is called when a right that was missing is there."""
+        """`namespace` is the operator's own. `regained` is called when a right that was missing is there.
+
+        `is_ending`: whether a namespace is absent or is being deleted, so that rights in it are not missed.
+        """
+        self._is_ending = is_ending
         self._client = client
         self._rights = rights
         self._namespace = namespace
@@ -129,7 +136,8 @@ class RightsCheck:
         await happens_within(self._clock, pause, self._doubted)
 
     async def _round(self) -> None:
-        asked, self._open = self._sorted(self._open), set()
+        later = {need for need in self._open if need.namespace and self._is_ending(need.namespace)}
+        asked, self._open = self._sorted(self._open - later), later
         answers: dict[Need, bool] = {}
         try:
             await self._ask(asked, answers)
@@ -160,7 +168,7 @@ class RightsCheck:
             resource=resource,
             subresource=subresource,
             name=need.name,
-            namespace=self._namespace if need.at_home else "",
+            namespace=self._namespace if need.at_home else need.namespace,
         )
         return await authorization.may(self._client, attributes)
 
@@ -174,14 +182,17 @@ class RightsCheck:
             )
         for need in self._sorted(back):
             _log.info("this right is granted now: %s in %s", need, self._place(need))
+        still = {(need.group, need.resource, need.verb) for need in (self._missing | lost) - back}
         for need in (*lost, *back):
-            self._metrics.right(need.group, need.resource, need.verb, missing=need in lost)
+            right = (need.group, need.resource, need.verb)
+            self._metrics.right(*right, missing=right in still)
         self._missing = (self._missing | lost) - back
         if back:
             self._regained()
 
     def _place(self, need: Need) -> str:
-        return f"namespace {self._namespace}" if need.at_home else "all namespaces"
+        namespace = self._namespace if need.at_home else need.namespace
+        return f"namespace {namespace}" if namespace else "all namespaces"
 
     def _sorted(self, needs: Iterable[Need]) -> tuple[Need, ...]:
         """In the order in which they were declared."""

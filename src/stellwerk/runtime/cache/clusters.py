@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Namespace
 from stellwerk.kube.client.client import Client, Target, view_of
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Unreadable, View, metadata_of
@@ -16,6 +17,8 @@ from stellwerk.runtime.cache.cache_budget import CacheBudget
 from stellwerk.runtime.cache.common_history import CommonHistory
 from stellwerk.runtime.cache.definitions import Definitions
 from stellwerk.runtime.cache.informer import VERIFY_SECONDS, Informer
+from stellwerk.runtime.cache.joined_informer import JoinedInformer
+from stellwerk.runtime.cache.namespace_presence import NamespacePresence
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -42,9 +45,14 @@ class Cluster:
         on_repair: Callable[[], None] = lambda: None,
         border: Border | None = None,
         budget: CacheBudget | None = None,
+        namespaces: Sequence[str] = (),
     ) -> None:
-        """`on_unreadable` is called with each version of an object that cannot be decoded, `on_repair` when a watch
+        """`namespaces`: objects of others are not watched, and `informer` is forbidden to ask for all; empty: it may.
+
+        `on_unreadable` is called with each version of an object that cannot be decoded, `on_repair` when a watch
         works again after an unexpected exception. `budget`: of memory for the objects; without one all are held."""
+        self.namespaces = tuple(namespaces)
+        self._presence: NamespacePresence | None = None
         self._budget = budget
         self._on_repair = on_repair
         self._on_unreadable = on_unreadable
@@ -74,8 +82,11 @@ class Cluster:
         required: bool = False,
         awaited: bool = True,
         optional: bool = False,
+        places: Iterable[str] = (),
     ) -> Informer[T]:
         """The informer over these objects, shared by all who ask for the same. It runs while the cluster runs.
+
+        If the cluster is limited to `namespaces`, all namespaces are these, or the `places` that are given instead.
 
         `required`: the operator cannot do its work without it, so a parked watch is reported as unready, and no
         controller starts before it was full once or its kind is not served; unless it is not `awaited`, because
@@ -83,6 +94,20 @@ class Cluster:
         CustomResourceDefinition defines; see `definitions`.
         """
         view = view_of(target)
+        if self.namespaces and view.resource.namespaced and not namespace:
+            parts = {
+                place: self.informer(
+                    view,
+                    namespace=place,
+                    labels=labels,
+                    fields=fields,
+                    required=required,
+                    awaited=awaited,
+                    optional=optional,
+                )
+                for place in places or self.namespaces
+            }
+            return JoinedInformer(view, parts, self._history, self.is_ending)
         identity = (cast("View[HasMetadata]", view), namespace, labels, fields)
         informer = self._informers.get(identity)
         if informer is None:
@@ -101,6 +126,8 @@ class Cluster:
                 budget=self._budget,
             )
             informer.on_unreadable(self._announce)
+            if self.namespaces and namespace and self._presence is None:
+                self._presence = NamespacePresence(self.informer(metadata_of(Namespace)))
             if optional:
                 self._optional.add(informer)
                 self._definitions = self._definitions or Definitions(
@@ -118,6 +145,10 @@ class Cluster:
 
         For selections that come and go without bound, such as one namespace. Its handlers are not called any more.
         """
+        if isinstance(informer, JoinedInformer):
+            for part in informer.parts.values():
+                self.release(part)
+            return
         ended = cast("Informer[HasMetadata]", informer)
         identity = (ended.view, *ended.selection)
         if self._informers.get(identity) is not ended:
@@ -126,6 +157,8 @@ class Cluster:
         self._required.discard(ended)
         self._awaited.discard(ended)
         self._optional.discard(ended)
+        if self._presence is not None:
+            self._presence.forget(ended)
         if (watch := self._watches.pop(ended, None)) is not None:
             watch.cancel()
         informer.close()
@@ -156,12 +189,20 @@ class Cluster:
         """
         for informer in self.informers:
             await informer.wait_settled()
-        while behind := [informer for informer in self._awaited if not informer.shows_all]:
+        while behind := [
+            informer
+            for informer in self._awaited
+            if not (informer.shows_all or self.is_ending(informer.selection.namespace))
+        ]:
             await behind[0].wait_complete()  # others may be served by then
 
     def unready(self) -> list[str]:
         """What is wrong with the caches, one sentence each. Empty: each is full and fresh, or parked for a reason."""
-        found = (_problem(each, required=each in self._required) for each in self._informers.values())
+        found = (
+            _problem(each, required=each in self._required)
+            for each in self._informers.values()
+            if each.parked is None or not self.is_ending(each.selection.namespace)
+        )
         return [problem for problem in found if problem]
 
     def unreadable(self) -> list[Unreadable]:
@@ -178,7 +219,13 @@ class Cluster:
             watching = self._border.keep("informer", name, partial(self._watch, informer), parked=informer.broke)
             self._watches[informer] = self._tasks.create_task(watching, name=f"watch {informer.name}")
 
+    def is_ending(self, namespace: str) -> bool:
+        """Whether a namespace is known to be absent, or is being deleted. False if `namespaces` are no limit."""
+        return self._presence is not None and bool(namespace) and self._presence.is_ending(namespace)
+
     async def _watch(self, informer: Informer[HasMetadata]) -> None:
+        if self._presence is not None and informer.selection.namespace:
+            await self._presence.follow(informer)
         if self._definitions is not None and informer in self._optional:
             await self._definitions.follow(informer)
         await informer.run()

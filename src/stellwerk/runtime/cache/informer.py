@@ -143,7 +143,7 @@ class Informer(Generic[T]):
         self._listed_refused: dict[ObjectKey, int] = {}
         self._room = asyncio.Event()
         self.view = view_of(target)
-        self.name = name or _name(self.view.resource.group_resource, namespace, labels, fields)
+        self.name = name or selection_name(self.view.resource.group_resource, namespace, labels, fields)
         self.selection = Selection(namespace, labels, fields)
         self.store: Store[T] = Store()
         self.handler_failures = 0
@@ -183,12 +183,17 @@ class Informer(Generic[T]):
         self.is_refusal_expected = False
         """Whether the watch is a trial, so that missing rights are no news."""
         self._gone: WatchSuspended | None = None
+        self._is_gone_empty = False
         self._suspended, self._resumed, self._outdated = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._is_broken = False
         self._is_closed = False
         self._on_repair = on_repair
         self._full, self._complete = asyncio.Event(), asyncio.Event()
         self._progress = CacheProgress()
+
+    def part(self, namespace: str) -> Informer[T]:
+        """The informer that watches a namespace: another one only if this one joins several."""
+        return self
 
     def on_change(self, handler: Handler[T]) -> None:
         """Call the handler for each change from now on, and at once for each object that is here.
@@ -245,7 +250,7 @@ class Informer(Generic[T]):
         """Return when the kind is not known to be gone. The store is emptied here, when no list is being taken over."""
         if self._gone is None:
             return
-        if self._synced:
+        if self._synced or self._is_gone_empty:
             self.take(Synced((), ""))
         self._park(self._gone, expected=True)
         while self._gone is not None:
@@ -384,11 +389,13 @@ class Informer(Generic[T]):
         """Return when the store is full, or when it is known why it cannot be: enough for an operator to start."""
         await self._settled.wait()
 
-    def suspend(self, why: str) -> None:
+    def suspend(self, why: str, *, is_empty: bool = False) -> None:
         """Watch nothing until `resume`, and forget all objects: the definition of the kind has been deleted.
 
-        `why` is a sentence. Nothing is asked of the API server, which may list the kind for seconds.
+        `why` is a sentence. Nothing is asked of the API server, which may list the kind for seconds. `is_empty`: this
+        counts as a list without objects.
         """
+        self._is_gone_empty = is_empty
         self._gone = WatchSuspended(why, is_not_served=True)
         self._resumed.clear()
         self._suspended.set()
@@ -430,7 +437,7 @@ class Informer(Generic[T]):
         notes = _notes.get()
         if notes is None:
             return
-        is_primary = notes.primary is self
+        is_primary = notes.primary.part(key.namespace) is self
         if is_primary:
             notes.versions[key] = resource_version
         if write is not None and (is_primary or not self.is_outdated):
@@ -838,6 +845,7 @@ def _is_older(obj: HasMetadata, known: HasMetadata) -> bool:
     return 0 < version_number(obj.metadata.resource_version) < version_number(known.metadata.resource_version)
 
 
-def _name(resource: str, namespace: str, labels: str, fields: str) -> str:
+def selection_name(resource: str, namespace: str, labels: str, fields: str) -> str:
+    """How logs and metrics name a cache of these objects."""
     limits = [part for part in (f"in {namespace}" if namespace else "", labels, fields) if part]
     return f"{resource} ({', '.join(limits)})" if limits else resource

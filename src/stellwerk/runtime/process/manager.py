@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
@@ -82,8 +82,12 @@ class Manager:
         clock: Clock | None = None,
         recorder: EventSink | None = None,
         budget: CacheBudget | None = None,
+        namespaces: Sequence[str] = (),
     ) -> None:
-        """`recorder` sends Events about objects that cannot be decoded. `budget`: of memory for cached objects."""
+        """`recorder` sends Events about objects that cannot be decoded. `budget`: of memory for cached objects.
+
+        `namespaces`: no objects of others are watched; empty: those of all are.
+        """
         self._recorder = recorder
         self.metrics = metrics or Metrics()
         self.clock = clock or SystemClock()
@@ -99,6 +103,7 @@ class Manager:
             on_unreadable=self._announce,
             on_repair=self._retry_failed,
             budget=budget,
+            namespaces=namespaces,
         )
         if budget is not None:
             self.metrics.cache_memory(budget.usage)
@@ -122,13 +127,14 @@ class Manager:
         required: bool = False,
         awaited: bool = True,
         optional: bool = False,
+        places: Iterable[str] = (),
     ) -> Informer[T]:
         """The shared informer over these objects of the home cluster. Asked for while running, it starts at once.
 
         `required`: the process is not ready while they cannot be watched, and no controller starts before they were
         listed once, or their kind is not served; unless they are not `awaited`, because controllers ask whether they
         were. `optional`: the cluster may not have the kind, which a CustomResourceDefinition defines; the watch waits
-        for that and asks nothing meanwhile.
+        for that and asks nothing meanwhile. `places`: of a manager with `namespaces`, those to watch instead.
         """
         return self.home.informer(
             target,
@@ -138,6 +144,7 @@ class Manager:
             required=required,
             awaited=awaited,
             optional=optional,
+            places=places,
         )
 
     def release(self, informer: Informer[T]) -> None:

@@ -72,6 +72,8 @@ class OperatorIdentity:
     lease: str = ""
     namespace: str = ""
     rights: Rights = field(default_factory=Rights)
+    namespaces: tuple[str, ...] = ()
+    """The only ones whose objects it watches; empty: all."""
 
     def home(self, config: ClusterConfig) -> str:
         """The namespace that it has for its own."""
@@ -140,10 +142,22 @@ async def run(process: ProcessSettings, identity: OperatorIdentity, install: Cal
         client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.invalidate(resource)))
         announcing = recorder if identity.lease else None
         budget = CacheBudget(_cache_bytes(process))
-        manager = Manager(client, leadership=elector, metrics=metrics, recorder=announcing, budget=budget)
+        manager = Manager(
+            client,
+            leadership=elector,
+            metrics=metrics,
+            recorder=announcing,
+            budget=budget,
+            namespaces=identity.namespaces,
+        )
         manager.add_server("events", recorder)
         rights = RightsCheck(
-            own, identity.rights, namespace=identity.home(lines.home), metrics=metrics, regained=manager.try_again
+            own,
+            identity.rights,
+            namespace=identity.home(lines.home),
+            metrics=metrics,
+            regained=manager.try_again,
+            is_ending=manager.home.is_ending,
         )
         manager.add_server("rights", rights)
         install(Parts(manager, recorder, lines.fenced, lines.unfenced))
