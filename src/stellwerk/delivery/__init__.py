@@ -19,6 +19,7 @@ reconcile_request    the annotation by which a user requests a reconcile, and it
 sets                 sets of objects with an inventory: view, reports, what the cluster serves
 helm_chart           the files of the Helm chart that are made from the operators
 grants               the rights of an operator, each with its purpose
+limited_grants       the same for a process that works on some namespaces only
 rights_page          the reference page of these rights and of the roles that grant them
 workloads            findings about a Deployment, StatefulSet or DaemonSet that is not ready
 """

@@ -125,6 +125,10 @@ class OperatorAccount:
         """The binding that gives it a Role of its own namespace."""
         return _rbac("RoleBinding", {"name": binding, "namespace": self.namespace}, self._bound("Role", role))
 
+    def is_given_in(self, namespace: str, role: str) -> JsonObject:
+        """The binding that gives it a Role of a namespace; it has the name of the Role."""
+        return _rbac("RoleBinding", {"name": role, "namespace": namespace}, self._bound("Role", role))
+
     def _bound(self, kind: str, role: str) -> JsonObject:
         return {
             "roleRef": {"apiGroup": rbac.GROUP, "kind": kind, "name": role},

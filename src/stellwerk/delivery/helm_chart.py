@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 import stellwerk
-from stellwerk.delivery import grants
+from stellwerk.delivery import grants, limited_grants
 from stellwerk.delivery.chart import readme
 from stellwerk.delivery.chart.values import (
     COMMON,
@@ -37,6 +37,7 @@ from stellwerk.delivery.chart.values import (
     Value,
 )
 from stellwerk.delivery.installation import Webhooks
+from stellwerk.delivery.limited_grants import LimitedGrants, Limits
 from stellwerk.delivery.monitoring import objects as monitoring
 from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.schema.crd import Definition, to_yaml
@@ -47,6 +48,8 @@ from stellwerk.runtime.settings.table import Setting
 CHART = Path("deploy/chart/stellwerk")
 NAMESPACE = "release-namespace-placeholder"
 """The text that `files/operators` has where the templates write the namespace of the release."""
+WATCHED, INGRESS = "watched-namespace-placeholder", "ingress-namespace-placeholder"
+"""The same for each watched namespace, and for each one of ingress gateways."""
 SERVICE, SERVICE_PORT = "service-name-placeholder", 65_535
 """The same for the Service of webhooks."""
 CERTIFICATE_FOLDER = "/etc/stellwerk/certificate"
@@ -203,7 +206,9 @@ def _options(spec: ProcessSpec) -> Iterator[tuple[Value, Setting[Any], str]]:
     part = spec.chart_part()
     named = {value.field: value for value in part.values if value.field}
     known = [
-        row for row in table.rows if row.has_flag and row.flag not in kept and row.field not in part.local_settings
+        row
+        for row in table.rows
+        if row.has_flag and row.flag not in kept and row.field not in (*part.local_settings, limited_grants.SETTING)
     ]
     rows = [(row, table.default(row)) for row in known]
     if isinstance(spec, OperatorSpec):
@@ -317,8 +322,17 @@ def _process(operator: OperatorSpec, spec: ProcessSpec) -> JsonObject:
         # Nothing is left of such a process where the values switch webhooks off.
         "servesOnlyWebhooks": spec is not operator and webhooks is not None and names == {webhooks.port},
         "manifests": _dump([dict(body) for body in installation.accounts(NAMESPACE)]),
+        "limited": _limited(spec, installation.limited) if installation.limited else {},
         "clusterAdmin": _dump(list(admin)),
     }
+
+
+def _limited(spec: ProcessSpec, limited: LimitedGrants) -> JsonObject:
+    """What the templates read about a process that may be limited to namespaces, besides `manifests`."""
+    named = next((value.path for value, row, _ in _options(spec) if row.field == limited.ingress_setting), "")
+    bodies = spec.installation().accounts(NAMESPACE, Limits(watched=(WATCHED,), ingress=(INGRESS,)))
+    flag = f"--{limited_grants.SETTING.replace('_', '-')}"
+    return {"manifests": _dump([dict(body) for body in bodies]), "ingress": named, "flag": flag}
 
 
 def _described_option(spec: ProcessSpec, value: Value, row: Setting[Any], default: str) -> JsonObject:

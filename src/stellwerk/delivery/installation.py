@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from stellwerk.delivery import grants
 from stellwerk.delivery.grants import Grant
+from stellwerk.delivery.limited_grants import LimitedGrants, Limits
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import JsonObject, dig
 from stellwerk.runtime.access.permission_check import Need, Rights
@@ -79,6 +80,8 @@ class Installation:
     named like it."""
     home_grants: tuple[Grant, ...] = ()
     """The rights of the account in `namespace`; the role and its binding are named like the account."""
+    limited: LimitedGrants | None = None
+    """The rights of the account if it works on some namespaces only; None if it cannot be limited to some."""
     ports: tuple[Port, ...] = ()
     webhooks: Webhooks | None = None
     manifests: Callable[[str], Sequence[JsonObject]] | None = None
@@ -118,21 +121,25 @@ class Installation:
         kinds = [definition.versions[0].kind.resource for definition in self.definitions]
         return grants.roles_of_users(self.name_of_roles, kinds)
 
-    def identity(self) -> OperatorIdentity:
+    def identity(self, limits: Limits | None = None) -> OperatorIdentity:
         """The identity of a process with these grants: account, Lease, and the rights that it asks about."""
-        rights = Rights(self.needs(), "stellwerk install")
+        rights = Rights(self.needs(limits), "stellwerk install")
         return OperatorIdentity(component=self.account, lease=self.lease, namespace=self.namespace, rights=rights)
 
-    def needs(self) -> tuple[Need, ...]:
-        """Each right of the grants, to be asked about."""
+    def needs(self, limits: Limits | None = None) -> tuple[Need, ...]:
+        """Each right of the grants, to be asked about; those of a process with `limits`."""
+        if limits is not None and self.limited is not None:
+            return (*self.limited.needs(limits), *grants.needs(self.home_grants, at_home=True))
         return (*grants.needs(self.grants), *grants.needs(self.home_grants, at_home=True))
 
-    def accounts(self, namespace: str = "") -> Sequence[JsonObject]:
+    def accounts(self, namespace: str = "", limits: Limits | None = None) -> Sequence[JsonObject]:
         """The account with the least rights that it needs; `namespace` is where the operator runs, if not as usual."""
         if self.manifests is not None:
             return self.manifests(namespace or self.namespace)
 
         account = grants.OperatorAccount(self.account, namespace or self.namespace)
+        if limits is not None and self.limited is not None:
+            return [account.body(), *self.limited.objects(account, self.home_grants, limits)]
         role = grants.cluster_role(self.account, [grant.rule for grant in self.grants])
         made = [account.body(), role, account.is_given_everywhere(self.account, binding=self.account)]
         if self.home_grants:

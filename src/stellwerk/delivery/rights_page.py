@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from stellwerk.delivery.grants import Grant, added_to, rule_object
 from stellwerk.delivery.installation import Installation
+from stellwerk.delivery.limited_grants import EVENTS_NAMESPACE, LimitedGrants
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 
 _CLUSTER_ADMIN = """
@@ -27,6 +28,7 @@ def page(title: str, installation: Installation) -> str:
             *_table(installation.grants),
             "",
             *(["## In its own namespace", "", *_table(home), ""] if (home := installation.home_grants) else ()),
+            *(_limited(installation.limited) if installation.limited else ()),
             "## Objects",
             "",
             "| object | content |",
@@ -47,6 +49,32 @@ def _row(grant: Grant) -> str:
     names = f" with the names {_code(rule.resource_names)}" if rule.resource_names else ""
     without = grant.purpose + "".join(f"; `{verb}` when {occasion}" for verb, occasion in grant.seldom.items())
     return f"| {groups} | {_code(rule.resources)}{names} | {_code(rule.verbs)} | {without} |"
+
+
+def _limited(limited: LimitedGrants) -> list[str]:
+    """Where the rights are if the process is limited to namespaces."""
+    places = {
+        "in the whole cluster, by a ClusterRole": limited.of_cluster,
+        "in each watched namespace": limited.watched,
+        "in each namespace of ingress gateways": limited.ingress,
+        "in its own namespace, besides those above": (*limited.home, *limited.events),
+        f"in `{EVENTS_NAMESPACE}`, for Events about objects without a namespace": limited.events,
+    }
+    rows = {
+        place: dict.fromkeys(resource for grant in grants for resource in grant.rule.resources)
+        for place, grants in places.items()
+    }
+    return [
+        "## With watched namespaces",
+        "",
+        "`WATCH_NAMESPACES` (chart: `watchNamespaces`) limits the program to some namespaces. Its rights are then "
+        "these, each with the verbs and the purpose of the tables above:",
+        "",
+        "| where | resources |",
+        "| --- | --- |",
+        *(f"| {place} | {_code(resources)} |" for place, resources in rows.items() if resources),
+        "",
+    ]
 
 
 def _objects(installation: Installation) -> Iterator[str]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import click
 import pytest
 
-from stellwerk.operators.cap.settings import NO_NAMESPACE, TABLE
-from stellwerk.runtime.settings.table import MAX_VALUE_CHARACTERS
+from stellwerk.delivery.operator_spec import CannotStart
+from stellwerk.operators.cap import controllers
+from stellwerk.operators.cap.settings import TABLE
+from stellwerk.operators.cap.subscription import process as subscriptions
+from stellwerk.operators.cap.subscription.settings import TABLE as SERVER
+from stellwerk.operators.cap.variables import NO_NAMESPACE
+from stellwerk.operators.cap.webhooks import process as webhooks
+from stellwerk.operators.cap.webhooks.settings import TABLE as WEBHOOKS
+from stellwerk.runtime.settings.process_settings import ProcessSettings
+from stellwerk.runtime.settings.table import MAX_VALUE_CHARACTERS, SettingsTable
 
 
 @pytest.mark.parametrize("text", ["0", "0s", "-5s", "29s", "30s"])
@@ -74,3 +84,48 @@ def test_more_workers_than_there_may_be_are_as_many_as_there_may_be(text: str, w
 def test_a_number_of_workers_that_is_none_has_no_effect(text: str) -> None:
     found = TABLE.from_environment({"MAX_CONCURRENT_RECONCILES_CAP_TENANT": text})
     assert found.settings.max_concurrent_reconciles_cap_tenant == 10
+
+
+@pytest.mark.req("R-961")
+@pytest.mark.parametrize("table", [TABLE, SERVER, WEBHOOKS], ids=["cap", "cap-server", "cap-webhooks"])
+def test_a_mistake_in_the_watched_namespaces_does_not_widen_them(table: SettingsTable[Any]) -> None:
+    for text, names in {
+        "": (),
+        "shop, books": ("shop", "books"),
+        " ": NO_NAMESPACE,
+        ",": NO_NAMESPACE,
+        "*": ("*",),
+        "a," * MAX_VALUE_CHARACTERS: NO_NAMESPACE,
+    }.items():
+        assert table.from_environment({"WATCH_NAMESPACES": text}).settings.watch_namespaces == names
+
+
+@pytest.mark.req("R-961")
+@pytest.mark.parametrize("names", [NO_NAMESPACE, ("*",), ("shop", "Books"), ("a/b",), ("..",)])
+def test_a_watched_namespace_that_can_be_none_ends_the_start(names: tuple[str, ...]) -> None:
+    with pytest.raises(CannotStart, match="is no name of a namespace"):
+        controllers.launch(ProcessSettings(), replace(TABLE.defaults, watch_namespaces=names), {})
+    with pytest.raises(CannotStart, match="is no name of a namespace"):
+        subscriptions.launch(ProcessSettings(), replace(SERVER.defaults, watch_namespaces=names), {})
+    with pytest.raises(CannotStart, match="is no name of a namespace"):
+        webhooks.launch(ProcessSettings(), replace(WEBHOOKS.defaults, watch_namespaces=names), {})
+
+
+@pytest.mark.req("R-961")
+def test_with_watched_namespaces_those_of_gateways_have_to_be_named() -> None:
+    watched = ("shop",)
+    every = replace(TABLE.defaults, watch_namespaces=watched, ingress_namespaces=("*",))
+    with pytest.raises(CannotStart, match=r"INGRESS_NAMESPACES is \*"):
+        controllers.launch(ProcessSettings(), every, {})
+    with pytest.raises(CannotStart, match="GATEWAY_NAMESPACE is empty"):
+        subscriptions.launch(
+            ProcessSettings(), replace(SERVER.defaults, watch_namespaces=watched, gateway_namespace=""), {}
+        )
+
+
+@pytest.mark.req("R-961")
+def test_a_process_asks_about_its_rights_in_the_namespaces_that_it_is_limited_to() -> None:
+    launched = controllers.launch(ProcessSettings(), replace(TABLE.defaults, watch_namespaces=("shop",)), {})
+    assert launched.identity.namespaces == ("shop",)
+    of_secrets = {each.namespace for each in launched.identity.rights.needs if each.resource == "secrets"}
+    assert of_secrets == {"shop", "istio-system", "istio-ingress"}

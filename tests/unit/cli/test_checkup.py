@@ -298,6 +298,30 @@ def test_a_server_of_the_original_needs_none_of_our_roles(others: list[Unstructu
     assert found == judged
 
 
+@pytest.mark.req("R-961")
+def test_objects_in_namespaces_that_are_not_watched_are_a_warning() -> None:
+    namespaces = ["shop", "books", "other", "other", ""]
+    (found,) = check_rules.of_unwatched("Domain", namespaces, ("books", "shop"))
+    assert found.verdict == "warning"
+    assert found.detail == "2 in namespaces that are not watched: other (watched: books, shop)"
+    assert "watchNamespaces" in found.fix
+    assert check_rules.of_unwatched("Domain", namespaces, ()) == []
+    assert check_rules.of_unwatched("ClusterDomain", [""], ("shop",)) == []
+
+
+@pytest.mark.req("R-961")
+def test_a_process_that_is_limited_to_namespaces_needs_roles_there_and_no_cluster_wide_right_to_secrets() -> None:
+    cap = assembly.OPERATORS["cap"]
+    words = ["stellwerk", "run", "cap", "--watch-namespaces=books,shop", "--ingress-namespaces=gateways"]
+    found = check.accounts(cap, installations.by_process(cap, [deployment("ours", words)]))
+    own = [body for body in found if dig(body, "metadata", "name") in ("account", "account-watched", "account-ingress")]
+    assert [dig(body, "metadata", "namespace") for body in own if body["kind"] == "RoleBinding"][1:] == [
+        *("books", "shop", "gateways"),
+    ]
+    wide = next(body for body in own if body["kind"] == "ClusterRole")
+    assert "secrets" not in str(wide["rules"])
+
+
 def test_roles_are_named_like_the_deployment_of_the_chart_and_otherwise_like_its_account() -> None:
     bodies = [deployment("any", OURS), deployment("any", OURS, labels={"app.kubernetes.io/part-of": "stellwerk"})]
     found = [each.name_of_roles for each in check_rules.deployments_of("btp", "", bodies)]

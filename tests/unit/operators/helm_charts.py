@@ -42,6 +42,19 @@ class Chart:
     ) -> Objects:
         """The objects of a release with an image and these values, by kind and name. `apis`: served ones; `lookup`
         answers for the cluster."""
+        objects = await self.bodies(values, namespace, apis=apis, release=release, lookup=lookup)
+        return {(str(body["kind"]), str(dig(body, "metadata", "name"))): body for body in objects}
+
+    async def bodies(
+        self,
+        values: JsonObject,
+        namespace: str = NAMESPACE,
+        *,
+        apis: Sequence[str] = (),
+        release: str = "stellwerk",
+        lookup: Lookup | None = None,
+    ) -> Sequence[JsonObject]:
+        """As `render`, for objects that have one name in several namespaces."""
         image: JsonObject = {"repository": "example.com/stellwerk"}
         request = RenderRequest(
             files=self._files,
@@ -50,8 +63,7 @@ class Chart:
             values={"image": image, **values},
             cluster=ClusterApis({"gitVersion": "v1.36.3"}, tuple(apis)),
         )
-        objects = (await self._renderer.render(request, lookup)).objects
-        return {(str(body["kind"]), str(dig(body, "metadata", "name"))): body for body in objects}
+        return (await self._renderer.render(request, lookup)).objects
 
 
 @asynccontextmanager

@@ -126,6 +126,29 @@ app.kubernetes.io/part-of: stellwerk
 {{- regexReplaceAll (printf "(?m)^( *- )%s-tls$" .account) $text (printf "${1}%s-tls%s" .name $former) }}
 {{- end }}
 
+{{- /* The manifests of a process that is limited to namespaces, with its Roles in each of them. Takes the values besides what a
+       process has. */}}
+{{- define "stellwerk.limited" -}}
+{{- $ingress := list }}
+{{- with .process.limited.ingress }}
+{{- $ingress = regexSplit "[\\s,]+" (include "stellwerk.at" (dict "values" $.values "path" .)) -1 | compact }}
+{{- if or (empty $ingress) (has "*" $ingress) }}
+{{- $place := compact (list $.operator.key $.process.component .) | join "." }}
+{{- fail (printf "watchNamespaces: the %s needs Roles in the namespaces of ingress gateways. Name them in %s" $.process.title $place) }}
+{{- end }}
+{{- end }}
+{{- $places := dict "watched-namespace-placeholder" .root.Values.watchNamespaces "ingress-namespace-placeholder" (uniq $ingress) }}
+{{- $manifests := list }}
+{{- range $body := fromYamlArray .process.limited.manifests }}
+{{- range $namespace := get $places ($body.metadata.namespace | default "") | default (list "") }}
+{{- $copy := deepCopy $body }}
+{{- if $namespace }}{{ $_ := set $copy.metadata "namespace" $namespace }}{{ end }}
+{{- $manifests = append $manifests $copy }}
+{{- end }}
+{{- end }}
+{{- toYaml $manifests }}
+{{- end }}
+
 {{- /* The ServiceAccount that a process acts as. Takes the values and the name of the process. */}}
 {{- define "stellwerk.account" -}}
 {{- .values.serviceAccount.name | default .name }}

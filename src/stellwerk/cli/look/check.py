@@ -15,10 +15,11 @@ from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell.errors import Exit
 from stellwerk.cli.shell.output import print_result
-from stellwerk.delivery import workloads
+from stellwerk.delivery import deployed_process, workloads
 from stellwerk.delivery.grants import added_to
 from stellwerk.delivery.installation import Webhooks
-from stellwerk.delivery.operator_spec import OperatorSpec
+from stellwerk.delivery.limited_grants import Limits
+from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 
@@ -43,7 +44,7 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
         seen += [] if pre else await _webhooks(reader, unnoted, spec, installed)
         if not pre and (leader := await installations.leader(reader, spec)) is not None:
             seen.append(leader)
-        seen += [] if pre or no_objects else await _objects(reader, operator)
+        seen += [] if pre or no_objects else await _objects(reader, operator, _watched(spec, installed))
         seen += check_rules.of_unread(reader.hidden)
         seen += check_rules.of_unreadable(reader.unreadable)
         found += [replace(one, subject=f"{operator}: {one.subject}") for one in seen]
@@ -208,10 +209,24 @@ def accounts(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeploy
         home: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         wanted = [
             _renamed(body, installation.account, account=account, roles=roles)
-            for body in installation.accounts(namespace)
+            for body in installation.accounts(namespace, _limits(process, ours))
         ]
         bodies += [body for body in (home, *wanted) if body not in bodies and not _is_of_users(body)]
     return bodies
+
+
+def _limits(process: ProcessSpec, ours: OperatorDeployment | None) -> Limits | None:
+    """The namespaces to which a Deployment limits a process; None for all."""
+    limited = process.installation().limited
+    running = deployed_process.of_deployment(ours.body) if ours is not None else ()
+    found = next((each for each in running if each.runs(process.name)), None)
+    return limited.limits(found.words, found.variables) if limited is not None and found is not None else None
+
+
+def _watched(spec: OperatorSpec, installed: Mapping[str, Sequence[OperatorDeployment]]) -> Sequence[str]:
+    """The namespaces to which the controllers are limited; empty for all."""
+    limits = _limits(spec, _own(installed[spec.name]))
+    return limits.watched if limits is not None else ()
 
 
 def _is_of_users(body: JsonObject) -> bool:
@@ -255,11 +270,13 @@ async def _live(reader: ClusterReader, body: JsonObject) -> tuple[Unstructured |
     return live, live is None and reader.may_not_see(resource, wanted.key.namespace)
 
 
-async def _objects(reader: ClusterReader, operator: str) -> list[Found]:
+async def _objects(reader: ClusterReader, operator: str, watched: Sequence[str]) -> list[Found]:
     found = list[Found]()
     for row in kinds.OWN:
         objects = await reader.list(row.resource) if row.operator.name == operator else []
         if row.operator.name == operator and not reader.may_not_see(row.resource, ""):
-            unready = [str(obj.ref) for obj in objects if health.of(obj).needs_attention]
-            found.append(check_rules.of_objects(row.resource.kind, unready, len(objects)))
+            seen = [obj for obj in objects if not (watched and obj.key.namespace) or obj.key.namespace in watched]
+            unready = [str(obj.ref) for obj in seen if health.of(obj).needs_attention]
+            found.append(check_rules.of_objects(row.resource.kind, unready, len(seen)))
+            found += check_rules.of_unwatched(row.resource.kind, [obj.key.namespace for obj in objects], watched)
     return found

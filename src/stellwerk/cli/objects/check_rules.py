@@ -339,6 +339,19 @@ def of_objects(kind: str, unready: Sequence[str], count: int) -> Found:
     return Found(f"{kind} objects", "good", f"{count} looked at")
 
 
+def of_unwatched(kind: str, namespaces: Collection[str], watched: Sequence[str]) -> list[Found]:
+    """The objects of a kind that an operator does not see, because it is limited to namespaces. `namespaces`: of each
+    object; empty for one without."""
+    elsewhere = [each for each in namespaces if watched and each and each not in watched]
+    if not elsewhere:
+        return []
+    detail = (
+        f"{len(elsewhere)} in namespaces that are not watched: {first_of(sorted(set(elsewhere)), _NAMED)} "
+        f"(watched: {first_of(watched, _NAMED)})"
+    )
+    return [Found(f"{kind} objects elsewhere", "warning", detail, "add their namespaces to the value watchNamespaces")]
+
+
 def of_unread(hidden: Sequence[str]) -> list[Found]:
     """What could not be judged."""
     if not hidden:

@@ -223,8 +223,10 @@ COMMON = (
     Value(
         "watchNamespaces",
         [],
-        {"type": "array", "items": {"type": "string"}},
-        "Must be empty: every operator works on all namespaces, and the chart refuses a list.",
+        {"type": "array", "items": {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}},
+        "The only namespaces whose objects the CAP Operator sees. It then has Roles in these, in those of ingress "
+        "gateways and in its own, and no right to Secrets of others. Empty: all. The other operators work on all "
+        "namespaces, and the chart refuses a list for them.",
     ),
     Value("extraEnv", [], LIST, "Further variables of each pod."),
     Value("extraObjects", [], LIST, "Further objects. One without a namespace is in that of the release."),

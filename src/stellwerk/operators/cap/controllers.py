@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.istio import VirtualService
-from stellwerk.delivery.operator_spec import Launch
+from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.delivery.rendering import add_renderer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import Kind
@@ -16,6 +16,7 @@ from stellwerk.operators.cap import names, watches
 from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.reconcile import ApplicationReconciler
 from stellwerk.operators.cap.domain import controllers as domain_controllers
+from stellwerk.operators.cap.domain import ingress
 from stellwerk.operators.cap.hashed_objects import HashedObjects
 from stellwerk.operators.cap.installation import INSTALLATION
 from stellwerk.operators.cap.kinds import status
@@ -31,6 +32,7 @@ from stellwerk.operators.cap.requests import Answering
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.operators.cap.tenant.networking import TenantNetworking
 from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
+from stellwerk.operators.cap.variables import check_watched
 from stellwerk.operators.cap.version.children import VersionChildren
 from stellwerk.operators.cap.version.monitor import NAME, VersionMonitor
 from stellwerk.operators.cap.version.prometheus import PrometheusAccess
@@ -69,12 +71,19 @@ class ApplicationControllers:
 
 
 def launch(process: ProcessSettings, settings: Settings, environment: Mapping[str, str]) -> Launch:
-    """Prepare a process of the CAP Operator."""
+    """Prepare a process of the CAP Operator. Raises CannotStart."""
+    check_watched(settings.watch_namespaces)
+    if settings.watch_namespaces and ingress.ALL in settings.ingress_namespaces:
+        raise CannotStart(
+            "WATCH_NAMESPACES limits the program to some namespaces, and INGRESS_NAMESPACES is *",
+            fix="name the namespaces of your ingress gateways in INGRESS_NAMESPACES",
+        )
     identity = OperatorIdentity(
         component=names.OPERATOR_NAME,
         lease=names.LEASE_NAME,
         namespace=settings.pod_namespace,
-        rights=Rights(INSTALLATION.needs(), "stellwerk install cap"),
+        rights=Rights(INSTALLATION.needs(settings.limits), "stellwerk install cap"),
+        namespaces=settings.watch_namespaces,
     )
 
     def add(parts: Parts) -> None:

@@ -7,16 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from stellwerk.apply.objects import name_validation
+from stellwerk.delivery.limited_grants import Limits
 from stellwerk.kube.types import duration
 from stellwerk.operators.cap.domain import ingress
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager, DomainSettings
-from stellwerk.operators.cap.variables import ALLOWED_ROUTE_HEADERS, POD_NAMESPACE, switch, variable
+from stellwerk.operators.cap.variables import (
+    ALLOWED_ROUTE_HEADERS,
+    NO_NAMESPACE,
+    POD_NAMESPACE,
+    WATCH_NAMESPACES,
+    switch,
+    variable,
+)
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import OutOfRange, Setting, SettingsTable
 
 MOST_WORKERS = 100
-NO_NAMESPACE = ("<none>",)
-"""A list of namespaces that has none of a cluster: the name is no possible one."""
 _LEAST_ROLLOUT_DELAY = timedelta(seconds=30)
 _HOST = re.compile(r"[a-z0-9*.-]{1,253}")
 
@@ -47,6 +54,15 @@ class Settings:
     client_burst: str = ""
     allowed_route_headers: tuple[str, ...] = ()
     pod_namespace: str = ""
+    watch_namespaces: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> Limits | None:
+        """The namespaces to which the controllers are limited; None for all."""
+        if not self.watch_namespaces:
+            return None
+        ingress_namespaces = [each for each in self.ingress_namespaces if name_validation.is_namespace(each)]
+        return Limits(watched=self.watch_namespaces, ingress=ingress_namespaces)
 
     def of_domains(self, namespace: str) -> DomainSettings:
         """Those of the controllers of domains. `namespace`: the operator's own."""
@@ -163,6 +179,7 @@ TABLE = SettingsTable(
         variable("client_burst", "Accepted for compatibility: the API server's own limits apply.", str),
         ALLOWED_ROUTE_HEADERS,
         POD_NAMESPACE,
+        WATCH_NAMESPACES,
     ),
     about="""\
 A value comes from its flag, else from its environment variable, else it is the default. A variable that cannot be read

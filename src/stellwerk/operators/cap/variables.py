@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
+from stellwerk.apply.objects import name_validation
+from stellwerk.delivery.operator_spec import CannotStart
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.process_settings import ProcessSettings, with_metrics_port
 from stellwerk.runtime.settings.table import Setting, SettingsTable
@@ -37,6 +39,40 @@ ALLOWED_ROUTE_HEADERS = variable(
     ",".join,
 )
 """For the controller, which writes the routes, and the webhooks."""
+
+NO_NAMESPACE = ("<none>",)
+"""A list of namespaces that has none of a cluster: the name is no possible one."""
+
+
+def _watched(text: str) -> tuple[str, ...]:
+    found = parsers.words(text)
+    if text and not found:
+        raise ValueError("expected names of namespaces, with commas between them")
+    return found
+
+
+WATCH_NAMESPACES = replace(
+    variable(
+        "watch_namespaces",
+        "The only namespaces whose objects are seen, with commas between them. The program then needs no right to "
+        "Secrets of others. Empty: all namespaces.",
+        _watched,
+        ",".join,
+    ),
+    of_unreadable=NO_NAMESPACE,
+)
+"""For controller, server and webhooks, which need the same list."""
+
+
+def check_watched(namespaces: Iterable[str]) -> None:
+    """Raise CannotStart for what is no name of a namespace: a mistake must not widen what is watched, nor end it."""
+    for name in namespaces:
+        if not name_validation.is_namespace(name):
+            raise CannotStart(
+                f"WATCH_NAMESPACES: {name} is no name of a namespace",
+                fix="name namespaces with commas between them, such as shop,books; leave it empty to watch all",
+            )
+
 
 POD_NAMESPACE = variable("pod_namespace", "The namespace of the program; without one, that of its pod.", parsers.name)
 

@@ -1,6 +1,8 @@
 """What a process knows of a cluster.
 
 informer           keeps a store equal to the cluster, and passes on what changed
+joined_informer    the informers of some namespaces as one
+namespace_presence suspends watches in namespaces that do not exist
 shared_strings     keeps each repeated string of cached objects once
 cache_budget       how many bytes cached objects may take, by namespace and in all
 store              an indexed cache of objects (pure)

@@ -20,6 +20,27 @@ def _children(resource: Resource, purpose: str, **occasions: str) -> Grant:
     return grant(resource.group, resource.plural, verbs, purpose, get=_CHANGED, **occasions)
 
 
+_CERTIFICATES = _children(CertManagerCertificate.resource, "domains have no certificate of cert-manager")
+_AUTHORITIES = _children(Secret.resource, "gateways know no additional authorities")
+_PODS = grant("", "pods services", "list watch", "the ingress gateway and its load balancer are not found")
+_ENDPOINTS = grant(
+    "discovery.k8s.io", "endpointslices", "list watch", "the load balancer of the ingress gateway is not found"
+)
+_GARDENER_CERTIFICATES = _children(GardenerCertificate.resource, "domains have no certificate of Gardener")
+_GATEWAYS = _children(
+    Gateway.resource,
+    "the ingress gateway does not serve the hosts of domains",
+    delete="the operator has moved to another namespace, where the Gateways of ClusterDomains are",
+)
+_ENTRIES = _children(DnsEntry.resource, "domains have no DNS entries of Gardener")
+
+IN_INGRESS_ONLY = (_CERTIFICATES, _ENDPOINTS)
+"""Of a process that works on some namespaces: what it needs in those of ingress gateways, and in no watched one."""
+IN_INGRESS = (*IN_INGRESS_ONLY, _AUTHORITIES, _PODS)
+"""Of such a process: all that it needs in the namespaces of ingress gateways."""
+AT_HOME = (_GARDENER_CERTIFICATES, _GATEWAYS, _ENTRIES)
+"""Of such a process: the objects of ClusterDomains, which are in the operator's own namespace."""
+
 GRANTS = (
     grant(
         GROUP, "domains clusterdomains", "get list watch patch", "no domain is seen, or none can be held", get=_CONFLICT
@@ -33,19 +54,15 @@ GRANTS = (
         update="the admission plugin OwnerReferencesPermissionEnforcement is on",
     ),
     grant(GROUP, "capapplications", "list watch", "domains do not find the applications that refer to them"),
-    _children(GardenerCertificate.resource, "domains have no certificate of Gardener"),
-    _children(CertManagerCertificate.resource, "domains have no certificate of cert-manager"),
-    _children(
-        Gateway.resource,
-        "the ingress gateway does not serve the hosts of domains",
-        delete="the operator has moved to another namespace, where the Gateways of ClusterDomains are",
-    ),
+    _GARDENER_CERTIFICATES,
+    _CERTIFICATES,
+    _GATEWAYS,
     _children(NetworkPolicy.resource, "the ingress gateway does not reach workloads"),
-    _children(DnsEntry.resource, "domains have no DNS entries of Gardener"),
-    _children(Secret.resource, "gateways know no additional authorities"),
+    _ENTRIES,
+    _AUTHORITIES,
     grant("", "namespaces", "list watch", "it is not known which hosts administrators grant to namespaces"),
-    grant("", "pods services", "list watch", "the ingress gateway and its load balancer are not found"),
-    grant("discovery.k8s.io", "endpointslices", "list watch", "the load balancer of the ingress gateway is not found"),
+    _PODS,
+    _ENDPOINTS,
     grant(
         "apiextensions.k8s.io",
         "customresourcedefinitions",

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.core import Namespace, Pod, Secret, Service
 from stellwerk.api.discovery import EndpointSlice
-from stellwerk.api.gardener import DnsEntry
+from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Address
@@ -52,6 +53,11 @@ leave room for others.
 """
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
+
+_IN_INGRESS = (CertManagerCertificate.resource, Secret.resource)
+"""The kinds of objects of domains that are in the namespaces of ingress gateways, and nowhere else."""
+_AT_HOME = (GardenerCertificate.resource, Gateway.resource, DnsEntry.resource)
+"""Those that are next to a Domain, or for a ClusterDomain in the operator's own namespace."""
 
 _BY_HOST = "host"
 _BELOW = "below"
@@ -177,7 +183,9 @@ class DomainCaches:
         if informer is None:
             self._check_room(len(self._pods))
             self._check_share(domain)
-            informer = self._pods[selector] = self.manager.informer(metadata_of(Pod), labels=selector)
+            informer = self._pods[selector] = self.manager.informer(
+                metadata_of(Pod), labels=selector, places=self.settings.ingress_namespaces
+            )
             informer.on_change(lambda delta: self._on_pod(selector, delta))
         await _settled(informer)
         return informer.store.all()
@@ -309,8 +317,17 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
     optional = [*CERTIFICATES, Gateway.resource]  # those of a former CERT_MANAGER have to go, too
     if settings.dns_manager is DnsManager.GARDENER:
         optional.append(DnsEntry.resource)
+    places = {
+        **dict.fromkeys(_IN_INGRESS, settings.ingress_namespaces),
+        **dict.fromkeys(_AT_HOME, sorted({*manager.home.namespaces, settings.namespace})),
+    }
     children = {
-        resource: manager.informer(live_view(resource), labels=names.OWNER_HASH_LABEL, optional=resource in optional)
+        resource: manager.informer(
+            live_view(resource),
+            labels=names.OWNER_HASH_LABEL,
+            optional=resource in optional,
+            places=places.get(resource, ()),
+        )
         for resource in (*optional, Secret.resource, NetworkPolicy.resource)
     }
     found = DomainCaches(

@@ -47,6 +47,9 @@ class Directory:
     promises: Informer[PromiseSecret]
     contexts: Informer[PartialObjectMetadata]
     """The Secrets with the payloads of subscriptions, as metadata."""
+    namespaces: Sequence[str] = ("",)
+    """Where the API server is asked for objects of all namespaces: there, or in each to which the process is limited.
+    """
 
     @classmethod
     def opened(cls, manager: Manager) -> Directory:
@@ -60,6 +63,7 @@ class Directory:
             manager.informer(
                 metadata_of(Secret), labels=f"{names.TENANT_ID_LABEL},!{names.CALLBACK_LABEL}", required=True
             ),
+            manager.home.namespaces or ("",),
         )
         found.applications.store.add_index(_BY_IDENTITY, lambda each: (each.spec.btp_app_name,))
         found.tenants.store.add_index(_BY_TENANT_ID, _tenant_ids)

@@ -27,6 +27,7 @@ INSTALLATION = Installation(
     lease=LEASE_NAME,
     grants=rights.GRANTS,
     home_grants=rights.HOME_GRANTS,
+    limited=rights.LIMITED,
     original="cap-operator-subscription-server",
     ports=(Port(name="http", flag="port", number=TABLE.defaults.port),),
     local_flags=_local_flags,

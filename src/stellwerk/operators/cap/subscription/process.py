@@ -43,6 +43,7 @@ from stellwerk.operators.cap.subscription.server import SubscriptionRoutes
 from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
+from stellwerk.operators.cap.variables import check_watched
 from stellwerk.render.sources.http import Resolver
 from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.control.controller import Controller, EventSink
@@ -92,11 +93,18 @@ def launch(
 ) -> Launch:
     """Prepare a process of the subscription server. Without a `resolver`, DNS finds issuers and registries. Raises
     CannotStart."""
+    check_watched(settings.watch_namespaces)
+    if settings.watch_namespaces and settings.gateway_labels and not settings.gateway_namespace:
+        raise CannotStart(
+            "WATCH_NAMESPACES limits the program to some namespaces, and GATEWAY_NAMESPACE is empty",
+            fix="name the namespace of the ingress gateway in GATEWAY_NAMESPACE",
+        )
     identity = OperatorIdentity(
         component=COMPONENT,
         lease=LEASE_NAME,
         namespace=settings.pod_namespace,
-        rights=Rights(INSTALLATION.needs(), "stellwerk install cap"),
+        rights=Rights(INSTALLATION.needs(settings.limits), "stellwerk install cap"),
+        namespaces=settings.watch_namespaces,
     )
     outgoing = _outgoing(settings, resolver)
     if settings.tls_enabled and not (settings.tls_cert and settings.tls_key):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from stellwerk.delivery import limited_grants
 from stellwerk.delivery.grants import SECURE_METRICS, grant
+from stellwerk.delivery.limited_grants import LimitedGrants
 from stellwerk.operators.cap.kinds.status import GROUP
+from stellwerk.operators.cap.subscription.settings import TABLE
 
 ACCOUNT = "cap-operator-subscription-server"
 
 _ADOPTED = "a name of a new tenant is taken, or a callback is due"
+
+_PODS = grant("", "pods", "list watch", "client certificates from the ingress gateway are not accepted")
 
 GRANTS = (
     grant(GROUP, "capapplications domains clusterdomains", "list watch", "no application and no domain is found"),
@@ -40,7 +45,7 @@ GRANTS = (
         "tenants have no payload, registries are not known, and callbacks are not stored",
         delete="a request is refused after its callback was stored, or a callback is a day old",
     ),
-    grant("", "pods", "list watch", "client certificates from the ingress gateway are not accepted"),
+    _PODS,
     grant("events.k8s.io", "events", "create patch", "callbacks that fail are seen in the log only"),
     *SECURE_METRICS,
 )
@@ -49,3 +54,16 @@ HOME_GRANTS = (
     grant("coordination.k8s.io", "leases", "get create patch", "replicas cannot agree on which sends callbacks"),
 )
 """In the namespace of the server."""
+
+_NAMESPACED, _OF_CLUSTER = limited_grants.split(GRANTS)
+LIMITED = LimitedGrants(
+    limits=lambda words, variables: TABLE.of_process(words, variables).limits,
+    watched=tuple(each for each in _NAMESPACED if each != _PODS),
+    of_cluster=(
+        *_OF_CLUSTER,
+        grant("", "namespaces", "list watch", "the end of a watched namespace is taken for a missing right"),
+    ),
+    ingress=(_PODS,),
+    ingress_setting="gateway_namespace",
+)
+"""If it works on some namespaces only."""

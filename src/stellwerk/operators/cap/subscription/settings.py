@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 
 from stellwerk.apply.objects import name_validation
-from stellwerk.operators.cap.variables import POD_NAMESPACE, switch, variable
+from stellwerk.delivery.limited_grants import Limits
+from stellwerk.operators.cap.variables import POD_NAMESPACE, WATCH_NAMESPACES, switch, variable
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import Setting, SettingsTable
 
@@ -34,6 +35,15 @@ class ServerSettings:
     allowed_networks: tuple[str, ...] = ()
     outgoing_ca: str = ""
     pod_namespace: str = ""
+    watch_namespaces: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> Limits | None:
+        """The namespaces to which the server is limited; None for all."""
+        if not self.watch_namespaces:
+            return None
+        gateways = (self.gateway_namespace,) if self.gateway_namespace and self.gateway_labels else ()
+        return Limits(watched=self.watch_namespaces, ingress=gateways)
 
 
 def _networks(text: str) -> tuple[str, ...]:
@@ -129,6 +139,7 @@ TABLE = SettingsTable(
         ),
         variable("outgoing_ca", "File with the authorities (PEM) of these, instead of the system's.", str),
         POD_NAMESPACE,
+        WATCH_NAMESPACES,
     ),
     about="""\
 A value comes from its flag, else from its environment variable, else it is the default. A variable that cannot be read

@@ -94,7 +94,11 @@ class Subscriptions:
     async def live_subscribed(self, guid: str, tenant_id: str) -> list[CAPTenant]:
         """The tenants with the labels of a subscription as the API server has them now. Raises ApiError."""
         labels = f"{names.SUBSCRIPTION_GUID}={guid},{names.TENANT_ID_LABEL}={tenant_id}"
-        listed = (await self.client.list(CAPTenant, labels=labels)).items
+        listed = [
+            tenant
+            for namespace in self.directory.namespaces
+            for tenant in (await self.client.list(CAPTenant, namespace, labels=labels)).items
+        ]
         return [each for each in listed if each.spec.tenant_id == tenant_id]
 
     async def _created(

@@ -22,6 +22,7 @@ INSTALLATION = Installation(
     grants=rights.GRANTS,
     original="cap-operator-webhook",
     home_grants=rights.HOME_GRANTS,
+    limited=rights.LIMITED,
     ports=(_PORT,),
     webhooks=Webhooks(
         port=_PORT.name,

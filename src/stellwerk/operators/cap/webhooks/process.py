@@ -15,6 +15,7 @@ from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.variables import check_watched
 from stellwerk.operators.cap.webhooks import registration
 from stellwerk.operators.cap.webhooks.installation import INSTALLATION
 from stellwerk.operators.cap.webhooks.judges import Judges
@@ -35,7 +36,10 @@ def launch(process: ProcessSettings, settings: Settings, environment: Mapping[st
             "TLS_ENABLED is true, and TLS_CERT or TLS_KEY names no file",
             fix="set TLS_CERT and TLS_KEY, or leave TLS_ENABLED out: the program then creates a certificate",
         )
-    identity = replace(INSTALLATION.identity(), namespace=settings.pod_namespace)
+    check_watched(settings.watch_namespaces)
+    identity = replace(
+        INSTALLATION.identity(settings.limits), namespace=settings.pod_namespace, namespaces=settings.watch_namespaces
+    )
 
     def add(parts: Parts) -> None:
         namespace = identity.home(parts.manager.client.config)

@@ -6,10 +6,12 @@ They read what they decide by, and write their certificate and its authority.
 from __future__ import annotations
 
 from stellwerk.api import admission
+from stellwerk.delivery import limited_grants
 from stellwerk.delivery.grants import SECURE_METRICS, grant, grant_on
+from stellwerk.delivery.limited_grants import LimitedGrants
 from stellwerk.operators.cap.kinds.status import GROUP
 from stellwerk.operators.cap.webhooks.registration import NAME, secret_of
-from stellwerk.operators.cap.webhooks.settings import SERVICE
+from stellwerk.operators.cap.webhooks.settings import SERVICE, TABLE
 
 ACCOUNT = "cap-operator-webhook"
 
@@ -47,3 +49,11 @@ HOME_GRANTS = (
     grant_on(secret_of(SERVICE), "", "secrets", "get patch", _KEPT, patch="the certificate is renewed"),
 )
 """In the namespace of the webhooks."""
+
+_NAMESPACED, _OF_CLUSTER = limited_grants.split(GRANTS)
+LIMITED = LimitedGrants(
+    limits=lambda words, variables: TABLE.of_process(words, variables).limits,
+    watched=_NAMESPACED,
+    of_cluster=_OF_CLUSTER,
+)
+"""If they work on some namespaces only."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stellwerk.operators.cap.variables import ALLOWED_ROUTE_HEADERS, POD_NAMESPACE, switch, variable
+from stellwerk.delivery.limited_grants import Limits
+from stellwerk.operators.cap.variables import ALLOWED_ROUTE_HEADERS, POD_NAMESPACE, WATCH_NAMESPACES, switch, variable
 from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import SettingsTable
 
@@ -20,6 +21,13 @@ class Settings:
     webhook_host: str = ""
     webhook_service: str = SERVICE
     pod_namespace: str = ""
+    watch_namespaces: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> Limits | None:
+        """The namespaces to which the webhooks are limited; None for all."""
+        return Limits(watched=self.watch_namespaces) if self.watch_namespaces else None
+
     tls_enabled: bool = False
     tls_cert: str = ""
     tls_key: str = ""
@@ -38,6 +46,7 @@ TABLE = SettingsTable(
             parsers.name,
         ),
         POD_NAMESPACE,
+        WATCH_NAMESPACES,
         switch(
             "tls_enabled",
             "true: the certificate of `TLS_CERT` and `TLS_KEY` is served. Otherwise the program creates and renews "
