@@ -391,3 +391,24 @@ async def test_a_version_whose_container_crashes_is_the_turn_of_the_user_who_can
     answer = await explained(waits, Unstructured.of(deployment), Unstructured.of(pod))
     assert answer.next_step == "see its log: kubectl logs shop-v2-app -n shop"
     assert answer.turn == YOURS
+
+
+async def test_a_version_that_is_ready_without_a_service_of_its_workload_says_so() -> None:
+    workload: JsonObject = {
+        "name": "srv",
+        "consumedBTPServices": ["ghost"],
+        "deploymentDefinition": {"type": "CAP", "image": "srv:1"},
+    }
+    spec: JsonObject = {"capApplicationInstance": "shop", "version": "1.0.0", "workloads": [workload]}
+    runs = made("CAPApplicationVersion", "shop-v1", ready=True, state="Ready", spec=spec)
+    shop = application("VersionExists", ready=True)
+
+    found = await explained(runs, shop)
+
+    assert found.findings == ()
+    (remark,) = found.remarks
+    assert remark.startswith("spec.workloads[0].consumedBTPServices[0] is 'ghost': no such service")
+    odd = Unstructured.of({**shop.body, "spec": {"btp": {"services": "none"}}})
+    assert (await explained(runs, odd)).remarks == ()
+    assert (await explained(runs)).remarks == ()
+    assert (await explained(shop, runs)).remarks == ()

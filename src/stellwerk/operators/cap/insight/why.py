@@ -16,13 +16,14 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.batch import Job
 from stellwerk.delivery import forced_deletion, workloads
 from stellwerk.kube.types import lenient
-from stellwerk.kube.types.model import Unstructured
+from stellwerk.kube.types.model import UNREADABLE, Unstructured
 from stellwerk.kube.types.object_meta import Condition, rfc3339
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import waves
 from stellwerk.operators.cap.insight import causes
 from stellwerk.operators.cap.insight.causes import Problem, problem_of
 from stellwerk.operators.cap.insight.help_topics import HELP
+from stellwerk.operators.cap.kinds import references
 from stellwerk.operators.cap.kinds.application import (
     ALL_TENANTS_READY,
     LATEST_VERSION_READY,
@@ -76,9 +77,25 @@ async def explain(reader: ClusterReader, subject: Unstructured) -> Diagnosis:
     else:
         chains = []
     if not chains:
-        return Diagnosis(hidden=reader.hidden)
+        return Diagnosis(remarks=await _remarks(reader, subject), hidden=reader.hidden)
     first = chains[0]
     return Diagnosis(tuple(chain.finding for chain in chains), first.next_step, first.turn, hidden=reader.hidden)
+
+
+async def _remarks(reader: ClusterReader, subject: Unstructured) -> tuple[str, ...]:
+    """What a version that is ready goes without. Objects that cannot be read are shown elsewhere."""
+    if subject.gvk.kind != CAPApplicationVersion.resource.kind:
+        return ()
+    name = str(subject.at("spec", "capApplicationInstance") or "")
+    found = await reader.find(CAPApplication.resource, name, subject.key.namespace)
+    if found is None:
+        return ()
+    try:
+        version = lenient.convert(subject.body, CAPApplicationVersion)
+        unknown = references.problem_of_services(version, lenient.convert(found.body, CAPApplication))
+    except UNREADABLE:
+        return ()
+    return (unknown,) if unknown else ()
 
 
 @dataclass(frozen=True, slots=True)
