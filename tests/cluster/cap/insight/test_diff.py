@@ -12,8 +12,10 @@ from tests.cluster.program import Ended
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import Namespace, Pod, Secret, Service
 from stellwerk.api.istio import VirtualService
+from stellwerk.api.rbac import Role, RoleBinding
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import metadata_of
+from stellwerk.kube.types.model import JsonObject, metadata_of
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.installation import NAMESPACE
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -246,3 +248,23 @@ async def test_a_domain_shows_what_the_settings_of_the_running_operator_make_of_
     assert differs.returncode == 3, differs
     kinds = [line.split()[1] for line in marked(differs) if line[0] == "+"]
     assert sorted(kinds) == ["Certificate", "Gateway"], differs
+
+
+async def test_a_user_of_one_namespace_is_shown_which_domain_does_not_exist(
+    shop: Shop, stellwerk: Stellwerk, cap_cluster: LocalCluster
+) -> None:
+    await shop.bind()
+    await shop.apply(domainRefs=[{"kind": "Domain", "name": "lost"}])
+    user, metadata = f"user of {shop.namespace}", {"name": "user", "namespace": shop.namespace}
+    rules: list[JsonObject] = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    await shop.client.create(Role, {"metadata": {**metadata}, "rules": [*rules]})
+    binding: JsonObject = {
+        "metadata": {**metadata},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "user"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    await shop.client.create(RoleBinding, binding)
+
+    shown = await stellwerk("diff", "ca/shop", kubeconfig=cap_cluster.kubeconfig_for(user))
+
+    assert "Domain lost, which does not exist (there are none)" in shown.stdout + shown.stderr, shown

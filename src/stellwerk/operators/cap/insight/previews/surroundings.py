@@ -132,7 +132,11 @@ async def _domain(client: Client, namespace: str, reference: DomainRef) -> AnyDo
 
 async def _offered_domains(client: Client, namespace: str) -> Sequence[DomainRef]:
     domains = await listed(client, Domain, namespace)
-    return naming.offered(namespace, domains, await listed(client, ClusterDomain))
+    try:
+        cluster_wide = await listed(client, ClusterDomain)
+    except Forbidden:  # as users of a namespace
+        cluster_wide = []
+    return naming.offered(namespace, domains, cluster_wide)
 
 
 async def listed(client: Client, kind: type[K], namespace: str = "") -> list[K]:
