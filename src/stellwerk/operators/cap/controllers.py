@@ -166,6 +166,7 @@ def install_applications(
             delay=settings.rollout_delay,
         ),
         clock=clock,
+        unrestricted_queries=settings.unrestricted_metric_queries,
     )
     tenants = TenantReconciler(
         client=client,

@@ -15,8 +15,9 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.version import monitoring
+from stellwerk.operators.cap.version import monitoring, plan
 from stellwerk.operators.cap.version.monitoring import Answer, Question, UnusableRule
+from stellwerk.runtime.control.jobs import StepsDone
 
 _TEXTS = st.text('ax:1m[](){}"=,\\\n ', max_size=30)
 OWNER: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPTenant", "name": "acme", "uid": "uid-acme"}
@@ -156,3 +157,28 @@ def test_an_answer_means_unused(
 ) -> None:
     question = Question(query="q", threshold=threshold)
     assert question.is_unused(Answer(is_scalar=is_scalar, values=values)) is unused
+
+
+@pytest.mark.req("R-917")
+@pytest.mark.parametrize("annotation", ["true", "dry-run", ""])
+@pytest.mark.parametrize("unrestricted", [False, True])
+def test_a_ready_version_names_the_rule_that_is_refused_and_the_setting(annotation: str, unrestricted: bool) -> None:
+    """Without the annotation of its application, its rules have no effect."""
+    rules = {"deletionRules": {"expression": "scalar(sum(sessions))"}}
+    version = given.version(given.deployment("srv", "CAP", monitoring=rules))
+    ready = msgspec.convert(
+        {"state": "Ready", "conditions": [{"type": "Ready", "status": "True"}]}, type(version.status)
+    )
+    version = msgspec.structs.replace(version, status=ready)
+    application = given.application()
+    metadata = msgspec.structs.replace(application.metadata, annotations={names.CLEANUP_ANNOTATION: annotation})
+    application = msgspec.structs.replace(application, metadata=metadata)
+    problem = monitoring.problem_of_rules(version, application, unrestricted=unrestricted)
+    seen = plan.VersionSnapshot(version=version, application=application, unusable_rules=problem)
+    report = plan.progress(seen, StepsDone(), ())
+    assert report.is_ready
+    expected = ("workload srv", "deletionRules.expression", "UNRESTRICTED_METRIC_QUERIES=true")
+    if annotation and not unrestricted:
+        assert all(word in report.message for word in expected)
+    else:
+        assert report.message == "all workloads are ready"

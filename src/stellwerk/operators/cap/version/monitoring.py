@@ -113,6 +113,17 @@ def questions(version: CAPApplicationVersion, *, unrestricted: bool = False) -> 
     return found
 
 
+def problem_of_rules(version: CAPApplicationVersion, application: CAPApplication, *, unrestricted: bool = False) -> str:
+    """Why a version is never found to be unused although its application asks for that; empty if it may be."""
+    if not asks(application):
+        return ""
+    try:
+        questions(version, unrestricted=unrestricted)
+    except UnusableRule as error:
+        return str(error)
+    return ""
+
+
 def _about(metric: DeletionMetric, service: str, namespace: str) -> Question:
     if not _METRIC.fullmatch(metric.name):
         raise UnusableRule(f"deletionRules name the metric {metric.name[:63]!r}, which is no name of a metric")

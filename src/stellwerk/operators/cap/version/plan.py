@@ -67,6 +67,8 @@ class VersionSnapshot:
     """All of the application."""
     unready_domain: str = ""
     """What keeps a domain of the application from being ready; empty where all are."""
+    unusable_rules: str = ""
+    """Why the version is never found to be unused, if its application asks for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +258,8 @@ def _ready(seen: VersionSnapshot) -> Report:
             f". The spec has changed since Deployment {outdated[0]} was created, which has no effect: create another "
             "CAPApplicationVersion instead"
         )
+    if seen.unusable_rules:
+        message += f". It is never deleted as unused: {seen.unusable_rules}"
     return Report(state=VersionState.READY, reason=VersionReason.WorkloadsReady, message=message, is_ready=True)
 
 

@@ -24,7 +24,7 @@ from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.operators.cap.pods.workload_pods import ReservedVariable
 from stellwerk.operators.cap.reasons import VersionReason
 from stellwerk.operators.cap.routing.targets import unready_domain
-from stellwerk.operators.cap.version import content, plan, resources
+from stellwerk.operators.cap.version import content, monitoring, plan, resources
 from stellwerk.operators.cap.version.children import BelongsToAnother, VersionChildren
 from stellwerk.operators.cap.version.content import UnknownContentJob
 from stellwerk.operators.cap.version.plan import Report, VersionSnapshot
@@ -72,6 +72,8 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
     children: VersionChildren
     rollout: CredentialRollout
     clock: Clock
+    unrestricted_queries: bool = False
+    """As of `monitoring.questions`."""
     memos: Memos[RolloutMemo] = field(default_factory=lambda: Memos(RolloutMemo))
 
     async def reconcile(self, version: CAPApplicationVersion) -> Answer:
@@ -154,6 +156,11 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             operations=caches.operations.store.by(BY_VERSION, str(version.key)),
             versions=caches.versions.store.by(BY_APPLICATION, str(key)),
             unready_domain=unready_domain(application, caches.domain) if application is not None else "",
+            unusable_rules=(
+                monitoring.problem_of_rules(version, application, unrestricted=self.unrestricted_queries)
+                if application is not None
+                else ""
+            ),
         )
 
     def _answer(self, seen: VersionSnapshot, report: Report) -> Answer:
