@@ -7,6 +7,7 @@ bounds neither memory nor time, so lists and objects are counted by their openin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _BRACKET_BYTES = 64
 _SMALL_BYTES = 64 << 10
@@ -14,13 +15,15 @@ _SMALL_BYTES = 64 << 10
 _EXACT_BYTES = 4 << 20
 """Text up to this size is looked at again without its strings, in which brackets weigh nothing."""
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_STRINGS = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"?){1,4096}+', re.DOTALL)
+"""A run of strings, with what is before each."""
 
 
 def is_heavier(text: bytes, limit: int) -> bool:
     """Whether a text would take more than so many bytes. Exact for one object; a page may count as too heavy."""
     if len(text) <= _SMALL_BYTES or weight(text) <= limit:
         return False
-    return len(text) > _EXACT_BYTES or weight(_STRING.sub(b"", text)) + len(text) > limit
+    return len(text) > _EXACT_BYTES or sum(weight(_STRING.sub(b"", part)) for part in _parts(text)) + len(text) > limit
 
 
 def weight(text: bytes) -> int:
@@ -30,12 +33,29 @@ def weight(text: bytes) -> int:
 
 def has_more_containers(text: bytes, most: int) -> bool:
     """Whether a JSON text holds more lists and objects than so many."""
-    return brackets(text) > most and containers(text) > most
+    if brackets(text) <= most:
+        return False
+    count = 0
+    for part in _parts(text):
+        count += brackets(_STRING.sub(b"", part))
+        if count > most:
+            return True
+    return False
 
 
 def containers(text: bytes) -> int:
     """How many lists and objects a JSON text holds; a second for some hundred megabytes."""
-    return brackets(_STRING.sub(b"", text))
+    return sum(brackets(_STRING.sub(b"", part)) for part in _parts(text))
+
+
+def _parts(text: bytes) -> Iterator[bytes]:
+    """The text in parts of some thousand strings each. One call about a million strings would let no other thread of
+    the process work for a tenth of a second."""
+    begin = 0
+    while (found := _STRINGS.match(text, begin)) is not None:
+        yield found[0]
+        begin = found.end()
+    yield text[begin:]
 
 
 def brackets(text: bytes) -> int:
