@@ -7,6 +7,7 @@ import pytest
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.kube.types.model import HasMetadata, JsonObject, View, metadata_of, unstructured
+from stellwerk.runtime.cache.shared_strings import MOST_SHARED
 from stellwerk.runtime.cache.store import Store
 
 LABEL = "example.com/a-label-that-is-longer-than-decoders-remember"
@@ -55,3 +56,17 @@ def test_a_free_form_object_has_its_labels_once() -> None:
     assert obj.at("metadata", "labels") is obj.metadata.labels
     assert obj.at("metadata", "annotations") is obj.metadata.annotations
     assert obj.body == body("a")
+
+
+@pytest.mark.req("R-931")
+@pytest.mark.parametrize("view", VIEWS, ids=["whole", "metadata"])
+def test_strings_of_an_object_with_thousands_of_labels_are_not_looked_for(view: View[HasMetadata]) -> None:
+    store: Store[HasMetadata] = Store()
+    labels: JsonObject = {f"{LABEL}-{number}": "a value" for number in range(MOST_SHARED + 1)}
+    large = body("a")
+    large["metadata"] = {"name": "a", "namespace": "a-namespace", "labels": labels}
+    obj = view.decode(msgspec.json.encode(large))
+    before = obj.metadata.labels
+    store.put(obj)
+    assert obj.metadata.labels is before
+    assert obj.metadata.labels == labels

@@ -15,6 +15,9 @@ from msgspec.structs import force_setattr
 from stellwerk.kube.types.model import HasMetadata, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 
+MOST_SHARED = 1_000
+"""Labels, annotations and references of one object: other objects rarely have more, and the event loop waits."""
+
 
 def share(obj: HasMetadata) -> None:
     """Replace strings of the object's metadata by equal ones that other objects have, too.
@@ -24,15 +27,15 @@ def share(obj: HasMetadata) -> None:
     """
     metadata = obj.metadata
     force_setattr(metadata, "namespace", intern(metadata.namespace))
-    if metadata.labels:
+    if 0 < len(metadata.labels) <= MOST_SHARED:
         force_setattr(metadata, "labels", {intern(key): intern(value) for key, value in metadata.labels.items()})
-    if metadata.annotations:
+    if 0 < len(metadata.annotations) <= MOST_SHARED:
         force_setattr(metadata, "annotations", {intern(key): value for key, value in metadata.annotations.items()})
-    if metadata.finalizers:
+    if 0 < len(metadata.finalizers) <= MOST_SHARED:
         force_setattr(metadata, "finalizers", tuple(map(intern, metadata.finalizers)))
-    for owner in metadata.owner_references:
+    for owner in metadata.owner_references[:MOST_SHARED]:
         _share_fields(owner, "api_version", "kind")
-    for manager in metadata.managers:
+    for manager in metadata.managers[:MOST_SHARED]:
         _share_fields(manager, "manager", "operation", "subresource")
     if isinstance(obj, Unstructured):
         _share_with_body(obj, metadata)
