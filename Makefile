@@ -23,7 +23,7 @@ endef
 # Where this is set (in many containers), every process compiles every module anew: six seconds each for the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test unit check mutants requirements generate docs bench lock control-plane image test-image image-lock sign scan clean
+.PHONY: help demo test unit check mutants requirements generate docs bench sweep lock control-plane image test-image image-lock sign scan clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -68,6 +68,9 @@ generate: $(READY) ## CRDs and reference pages from the code
 
 docs: $(READY) ## the documentation as a site in build/site, from the pages and the operators
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+sweep: $(READY) ## all large objects that users may store or try, not only a sample of them (minutes)
+	STELLWERK_WHOLE_SWEEP=1 $(BIN)/pytest -q tests/unit/cap/test_largest_objects.py tests/unit/test_largest_objects.py
 
 bench: control-plane ## measurements, with the figures printed
 	$(BIN)/python -m bench

@@ -17,13 +17,15 @@ from stellwerk.operators.btp.btpoperator.probe import ProbeFinding
 from stellwerk.operators.cap_manager import api as cap_manager
 from stellwerk.operators.cap_manager.capoperator import plan
 from stellwerk.operators.component import api as component
-from stellwerk.operators.component.api import Component
+from stellwerk.operators.component.api import Blueprint, Component
 from stellwerk.operators.component.api_spec import ReferenceKind
+from stellwerk.operators.component.api_status import Artifact
 from stellwerk.operators.component.dependencies import dependencies
 from stellwerk.operators.component.dependencies.dependency_graph import DependencyGraph
 from stellwerk.operators.component.errors import ComponentFailed
-from stellwerk.operators.component.references import references
-from stellwerk.operators.component.sources import sources
+from stellwerk.operators.component.references import digests, references
+from stellwerk.operators.component.sources import blueprint_versions, sources
+from stellwerk.render.errors import SourceError
 from stellwerk.runtime.reconciler import ReconcileError
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS
 from stellwerk.testing.largest_objects import Largest
@@ -64,6 +66,14 @@ def of_component(made: Component) -> Iterator[Callable[[], object]]:
     yield lambda: made.target
 
 
+def of_blueprint(made: Blueprint) -> Iterator[Callable[[], object]]:
+    key, taken = made.key, Artifact(url="blueprint://team/shop/x", digest="x", revision="x")
+    yield lambda: digests.of_blueprint(made.spec)
+    yield lambda: blueprint_versions.artifact(made)
+    yield lambda: blueprint_versions.files(made.spec.files)
+    yield lambda: blueprint_versions.version_of(key, taken, blueprint_versions.files(made.spec.files))
+
+
 def of_cap_operator(made: cap_manager.CAPOperator) -> Iterator[Callable[[], object]]:
     yield lambda: plan.gateway_selector(made.spec)
     yield lambda: plan.gateway_labels(made.spec)
@@ -73,6 +83,7 @@ def of_cap_operator(made: cap_manager.CAPOperator) -> Iterator[Callable[[], obje
 
 CASES: list[tuple[Definition, JsonObject, Callable[[Any], Iterator[Callable[[], object]]]]] = [
     (component.COMPONENTS, COMPONENT, of_component),
+    (component.BLUEPRINTS, {"metadata": METADATA, "spec": {"files": {"a.yaml": "{}"}}}, of_blueprint),
     (cap_manager.DEFINITION, CAP_OPERATOR, of_cap_operator),
     (btp.DEFINITION, {"metadata": METADATA, "spec": {}}, lambda made: iter((lambda: ProbeFinding.on(made),))),
 ]
@@ -104,7 +115,7 @@ def seconds(work: Callable[[], object]) -> float:
     least = float("inf")
     for _ in range(3):
         began = time.thread_time()
-        with contextlib.suppress(ComponentFailed, ReconcileError, ValueError):
+        with contextlib.suppress(ComponentFailed, ReconcileError, SourceError, ValueError):
             work()
         least = min(least, time.thread_time() - began)
         if least < LONGEST_STALL_SECONDS:

@@ -82,6 +82,8 @@ class Largest:
     """How deep lists and maps are tried. Parts of pods are deep, and looked at as a whole."""
     text_levels: int = 6
     roots: Sequence[str] = ("metadata", "spec")
+    every: int = 1
+    """One of so many is made: to make all of them takes longer than to try them."""
 
     def fields(self) -> Iterator[Field]:
         """Those that may be large: lists, maps, and texts that may have any content."""
@@ -103,21 +105,31 @@ class Largest:
         for each in texts:
             body = self.with_large(body, each, size // len(texts), is_distinct=True)
         yield "all texts", body
-        for each in self.fields():
-            for is_distinct in (False, True) if each.is_list else (True,) if not each.is_text else ():
-                yield f"{each} {_FORMS[is_distinct]}", self.with_large(self.base, each, size, is_distinct=is_distinct)
+        forms = [
+            (each, is_distinct)
+            for each in self.fields()
+            for is_distinct in ((False, True) if each.is_list else (True,) if not each.is_text else ())
+        ]
+        for each, is_distinct in forms[:: self.every]:
+            yield f"{each} {_FORMS[is_distinct]}", self.with_large(self.base, each, size, is_distinct=is_distinct)
 
-    def pairs(self, size: int = REQUEST_BYTES, *, levels: int = 5) -> Iterator[tuple[str, JsonObject]]:
+    def pairs(
+        self, size: int = REQUEST_BYTES, *, levels: int = 5, mixed: bool = True
+    ) -> Iterator[tuple[str, JsonObject]]:
         """An object for each two lists or maps, which share the request; of deep parts only their whole.
+
+        `mixed`: also with equal items in one of them.
 
         The last item of a list is as that of `base`: what searches for it looks at all others.
         """
         large = [each for each in self.fields() if not each.is_text and _depth(each.path) <= levels]
-        for first, second in itertools.combinations(large, 2):
-            for forms in ((True, True), (True, False), (False, True)):
-                made = self.with_large(self.base, first, size // 2, is_distinct=forms[0])
-                name = " and ".join(f"{each} {_FORMS[form]}" for each, form in zip((first, second), forms, strict=True))
-                yield name, self.with_large(made, second, size // 2, is_distinct=forms[1])
+        tried = itertools.product(
+            itertools.combinations(large, 2), [(True, True), (True, False), (False, True)] if mixed else [(True, True)]
+        )
+        for (first, second), forms in itertools.islice(tried, 0, None, self.every):
+            made = self.with_large(self.base, first, size // 2, is_distinct=forms[0])
+            name = " and ".join(f"{each} {_FORMS[form]}" for each, form in zip((first, second), forms, strict=True))
+            yield name, self.with_large(made, second, size // 2, is_distinct=forms[1])
 
     def with_large(self, base: JsonObject, large: Field, size: int, *, is_distinct: bool) -> JsonObject:
         """The object with one field as large as fits into `size`."""
