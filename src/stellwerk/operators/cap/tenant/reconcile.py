@@ -109,6 +109,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         caches = self.caches
         application = tenant.application_key
         found = caches.applications.store.get(application)
+        unreadable = caches.tenants.unreadable
         return TenantSnapshot(
             tenant=tenant,
             application=found,
@@ -124,7 +125,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             ),
             hidden_duplicates=duplicates.hidden_from(
                 tenant,
-                (caches.tenants.unreadable[key] for key in caches.hidden_tenants(tenant.metadata.namespace)),
+                (unreadable[key] for key in caches.hidden_tenants(tenant.metadata.namespace)),
                 caches.applications.store.get,
             ),
         )

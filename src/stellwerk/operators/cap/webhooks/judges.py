@@ -139,7 +139,8 @@ class Judges:
     def _duplicate(self, tenant: CAPTenant) -> str:
         """Why a tenant id is refused. Two tenants at the same moment are found by their controller."""
         others = self.tenants.store.by(BY_SPEC_ID, *duplicates.by_tenant_id(tenant))
-        hidden = [self.tenants.unreadable[key] for key in self.tenants.hidden]
+        unreadable = self.tenants.unreadable
+        hidden = [unreadable[key] for key in self.tenants.hidden]
         return rules.problem_of_duplicate_tenant(tenant, others, hidden, self.applications.store.get)
 
     async def output(self, admission: Admission[CAPTenantOutput]) -> Decision:
