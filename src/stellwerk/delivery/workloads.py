@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 KINDS = (("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))
 """Kinds whose pods show why they are not ready."""
+OWNERS_OF_PODS = (*KINDS, ("batch", "Job"))
+"""The same with Jobs, whose pods show why they fail."""
 
 
 _LONGEST_CAUSE = 120
@@ -105,11 +107,20 @@ def findings(workload: Workload, now: datetime) -> tuple[Finding, ...]:
 
 
 def advice(workload: Workload) -> str:
-    """What a person can do about it; empty where nothing is known."""
+    """What a person can do about it, always with a command; empty where nothing is known."""
     cause = deployment_diagnosis.explain(workload.deployment, workload.around)
-    if cause is None or cause.fix != deployment_diagnosis.SEE_LOG:
-        return cause.fix if cause else ""
-    pod = culprit(workload, cause)
+    if cause is None:
+        return ""
+    if cause.fix == deployment_diagnosis.SEE_LOG:
+        return _fix(workload, cause)
+    pod, owner = culprit(workload, cause), workload.deployment
+    shown = f"pod {pod.key.name}" if pod else f"{owner.gvk.kind.lower()} {owner.key.name}"
+    look = f"kubectl describe {shown} -n {owner.key.namespace}"
+    return f"{cause.fix or 'correct what its Events and conditions name'}: {look}"
+
+
+def _fix(workload: Workload, cause: DeploymentCause) -> str:
+    pod = culprit(workload, cause) if cause.fix == deployment_diagnosis.SEE_LOG else None
     return f"{cause.fix}: kubectl logs {pod.key.name} -n {pod.key.namespace}" if pod else cause.fix
 
 
@@ -118,7 +129,7 @@ def in_one_line(workload: Workload) -> str:
     cause = deployment_diagnosis.explain(workload.deployment, workload.around)
     if cause is None:
         return ""
-    pod, step = culprit(workload, cause), advice(workload)
+    pod, step = culprit(workload, cause), _fix(workload, cause)
     what = cause.what if len(cause.what) <= _LONGEST_CAUSE else f"{cause.what[: _LONGEST_CAUSE - 3]}..."
     return "; ".join(filter(None, (f"Pod {pod.key}: {what}" if pod else what, step)))
 

@@ -47,10 +47,10 @@ def _finding(one: UnsettledObject, now: datetime, *, is_deleting: bool) -> Findi
         return Finding(f"{one.ref} cannot be read: {one.odd}")
     if one.live is None:
         return None if is_deleting else Finding(f"{one.ref} does not exist")
-    if one.workload is not None and (found := workloads.findings(one.workload, now)):
-        return found[0]
     if one.hold is not None and not is_deleting:
         return Finding(f"{one.ref}: {one.hold.what}", is_root_cause=True)
+    if one.workload is not None and (found := workloads.findings(one.workload, now)):
+        return found[0]
     verdict = judged(one.live, now)
     held = ", ".join(one.live.metadata.finalizers) if one.live.metadata.is_terminating else ""
     why = f"is being deleted, held by finalizer {held}" if held else verdict.why

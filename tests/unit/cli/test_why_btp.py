@@ -88,7 +88,7 @@ def test_a_missing_secret_is_the_root_cause_and_the_next_step_names_its_keys() -
         ✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)
         └─ sap-btp-manager Secret in kyma-system namespace not found   MissingSecret
            └─ Secret kyma-system/sap-btp-manager does not exist        <- root cause
-        Next: create it with the keys clientid, clientsecret, sm_url, tokenurl, cluster_id and the label app.kubernetes.io/managed-by=kcp-kyma-environment-broker.
+        Next: create it with the keys clientid, clientsecret, sm_url, tokenurl, cluster_id and the label app.kubernetes.io/managed-by=kcp-kyma-environment-broker (stellwerk explain MissingSecret)
         """  # noqa: E501  # a line as it is printed
     )
 
@@ -214,8 +214,8 @@ def test_a_failed_provisioning_is_followed_down_to_the_pod() -> None:
         └─ timed out while waiting for resources readiness                       ProvisioningFailed
            └─ Deployment kyma-system/operand: 0 of 1 replicas available
               └─ Pod kyma-system/operand-1-a: image nowhere:1 cannot be pulled   ImagePullBackOff   <- root cause
-        Next: check the image's name, and the pull secret if the registry asks for one
-        """
+        Next: check the image's name, and the pull secret if the registry asks for one: kubectl describe pod operand-1-a -n kyma-system
+        """  # noqa: E501  # a line as it is printed
     )
 
 

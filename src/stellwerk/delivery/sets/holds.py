@@ -50,14 +50,20 @@ def hold_of(
         return _hold_of_claim(live, storage_class, later)
     if _is(live, "", "Pod") and (gates := kstatus.scheduling_gates(live)):
         step = f"check that the controller that removes {gates} runs, or take the gate out of the manifest"
-        return Hold(f"scheduling gates: {gates}", step)
+        return Hold(f"scheduling gates: {gates}", f"{step}: {_describe(live)}")
     if not _is(live, "batch", "Job") or kstatus.has_ended(live):
         return None
     if live.at("spec", "suspend") is True:
-        return Hold(kstatus.SUSPENDED_JOB, "set spec.suspend to false in its manifest, or let its queue admit it")
+        step = "set spec.suspend to false in its manifest, or let its queue admit it"
+        return Hold(kstatus.SUSPENDED_JOB, f"{step}: {_describe(live)}")
     if manager := kstatus.foreign_job_controller(live):
-        return Hold(f"the Job is left to controller {manager} (spec.managedBy)", f"check that {manager} runs")
+        what = f"the Job is left to controller {manager} (spec.managedBy)"
+        return Hold(what, f"check that {manager} runs: {_describe(live)}")
     return None
+
+
+def _describe(live: Unstructured) -> str:
+    return f"kubectl describe {live.gvk.kind.lower()} {live.key.name} -n {live.key.namespace}"
 
 
 def _hold_of_claim(claim: Unstructured, storage_class: Unstructured | None, later: Sequence[ObjectRef]) -> Hold | None:

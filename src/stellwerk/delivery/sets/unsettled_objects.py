@@ -60,7 +60,7 @@ async def _read(reader: ClusterReader, ref: ObjectRef, later: Sequence[ObjectRef
     if live is None:
         is_hidden = reader.may_not_see(resource, ref.key.namespace)
         return UnsettledObject(ref, None, is_hidden=is_hidden, odd=reader.why_unreadable(resource, ref.key))
-    is_workload = (ref.gvk.group, ref.gvk.kind) in workloads.KINDS
+    is_workload = (ref.gvk.group, ref.gvk.kind) in workloads.OWNERS_OF_PODS
     workload = await workloads.read(reader, live) if is_workload else None
     hold = await holds.read(reader, live, later)
     return UnsettledObject(ref, live, workload, hold=hold)

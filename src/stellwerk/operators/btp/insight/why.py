@@ -219,7 +219,8 @@ def _required_secret(seen: BtpSurroundings) -> _Answer:
     if secret is None:
         return (), "look at the Secret as a user who may read it, then: stellwerk explain MissingSecret"
     if not secret.exists:
-        create = f"create it with the keys {', '.join(REQUIRED_KEYS)} and the label {label}."
+        keys = f"the keys {', '.join(REQUIRED_KEYS)} and the label {label}"
+        create = f"create it with {keys} (stellwerk explain MissingSecret)"
         return (_root(f"Secret {secret.key} does not exist"),), create
     if seen.reason == Reason.MissingSecret and not secret.labelled:
         step = f"kubectl label secret {_on_the_line(secret.key)} {label} --overwrite"
@@ -232,7 +233,8 @@ def _required_secret(seen: BtpSurroundings) -> _Answer:
         for fault, keys in (("lacks keys", secret.absent_keys), ("has empty values for keys", secret.empty_keys))
         if keys
     ]
-    return tuple(faults), "add the keys (stellwerk explain InvalidSecret shows how)."
+    step = f"add the keys: kubectl edit secret {_on_the_line(secret.key)} (stellwerk explain InvalidSecret)"
+    return tuple(faults), step
 
 
 def _older_leads(seen: BtpSurroundings) -> _Answer:

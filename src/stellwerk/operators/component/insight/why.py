@@ -336,10 +336,10 @@ def _of_dependent(one: UnsettledObject, now: datetime, *, some_exist: bool) -> _
         return _Remedy(Finding(f"{one.ref} cannot be read: {one.odd}", is_root_cause=True))
     if one.live is None:
         return _Remedy(Finding(f"{one.ref} does not exist", is_root_cause=not some_exist))
-    if one.workload is not None and (found := workloads.findings(one.workload, now)):
-        return _Remedy(found[0], workloads.advice(one.workload) or _look_at(one.ref))
     if one.hold is not None and not one.live.metadata.is_terminating:
         return _Remedy(Finding(f"{one.ref}: {one.hold.what}", is_root_cause=True), one.hold.step)
+    if one.workload is not None and (found := workloads.findings(one.workload, now)):
+        return _Remedy(found[0], workloads.advice(one.workload) or _look_at(one.ref))
     verdict = judged(one.live, now)
     return _Remedy(Finding(f"{one.ref}: {verdict.why or verdict.verdict.value}", is_root_cause=True), _look_at(one.ref))
 
