@@ -52,7 +52,9 @@ async def test_why_goes_through_a_dependency_and_its_deployment_down_to_the_imag
     (root,) = roots(told.stdout)
     assert root.startswith(f"Pod {then.namespace}/postgres-")
     assert root.endswith(": image example.com/main:1 cannot be pulled ErrImagePull")
-    assert said[-1] == "Next: check the image's name, and the pull secret if the registry asks for one"
+    fix = "check the image's name, and the pull secret if the registry asks for one: kubectl describe pod postgres-"
+    assert said[-1].startswith(f"Next: {fix}")
+    assert said[-1].endswith(f" -n {then.namespace}")
 
 
 async def test_why_names_a_dependency_that_nobody_has_made_and_how_to_go_on(
@@ -113,7 +115,7 @@ async def test_why_names_each_object_that_is_waited_for(
     await then.shows("Processing", "Processing", saying="migrate: Failed")
     told = await stellwerk("why", "comp/comp")
     said = "\n".join(roots(told.stdout))
-    assert f"Job {then.namespace}/migrate: " in said
+    assert f"Pod {then.namespace}/migrate-" in said
     assert f"Gate {then.namespace}/closed: " in said
     assert "one" not in said
 
