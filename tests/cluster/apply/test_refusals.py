@@ -65,7 +65,7 @@ async def test_an_unknown_field_is_named(ground: Ground) -> None:
     [
         ("replicas: 1", "replicas: many", "spec.replicas: expected numeric"),
         ("args: [--zap-log-level=info]", "args: hunter2", '.containers[name="manager"].args: expected list'),
-        ("memory: 64Mi", "memory: lots", "does not fit apps/v1 Deployment: quantities must match"),
+        ("memory: 64Mi", "memory: lots", "does not fit apps/v1 Deployment: a quantity must be a number"),
     ],
 )
 async def test_a_value_of_the_wrong_type_is_named_and_not_shown(

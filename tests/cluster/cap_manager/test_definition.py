@@ -79,7 +79,7 @@ async def test_a_spec_with_every_field_is_stored_as_it_is(admin: Client, home: s
         ({}, "Exactly one of 'dnsTarget' or 'ingressGatewayLabels' must be provided"),
         ({"dnsTarget": "a", "ingressGatewayLabels": LABELS}, "Exactly one of"),
         ({"ingressGatewayLabels": []}, "should have at least 1 items"),
-        ({"dnsTarget": "*.example.com"}, "should match"),
+        ({"dnsTarget": "*.example.com"}, "must be a DNS name"),
         ({"dnsTarget": "a", "subscriptionServer": {}}, "subDomain"),
         (
             {

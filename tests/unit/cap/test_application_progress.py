@@ -11,7 +11,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import controllers
-from stellwerk.operators.cap.application.progress import PROGRESS_SECONDS, ShownCounts, is_progress
+from stellwerk.operators.cap.application.progress import PROGRESS_SECONDS, ShownCounts, is_progress, use_of_version
 from stellwerk.operators.cap.kinds.application import ApplicationStatus
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.requests import Answering
@@ -42,14 +42,21 @@ def test_only_counts_of_tenants_and_their_subdomains_may_be_shown_later() -> Non
 
 
 def test_how_many_tenants_have_a_version_is_shown_as_often_as_how_many_are_ready() -> None:
-    def having(count: int, far: str = "1/3 tenants are ready") -> ApplicationStatus:
-        ready = {**READY, "reason": "VersionExists", "message": f"version 2: {count} of 3 tenants have it"}
+    def having(
+        count: int, far: str = "1/3 tenants are ready", *, version: str = "2", remark: str = ""
+    ) -> ApplicationStatus:
+        message = use_of_version(version, count, 3) + remark
+        ready = {**READY, "reason": "VersionExists", "message": message}
         before = shown(far)
         changed = msgspec.convert({"conditions": [ready]}, ApplicationStatus).conditions
         return msgspec.structs.replace(before, conditions=(*changed, *before.conditions[1:]))
 
     assert is_progress(having(1), having(2))
     assert is_progress(having(1), having(2, "2/3 tenants are ready"))
+    assert is_progress(having(2), having(3))
+
+    assert not is_progress(having(1), having(2, version="3"))
+    assert not is_progress(having(3), having(3, remark="; acme stays above it"))
 
 
 def test_of_an_upgrade_the_phase_and_its_failures_are_shown_at_once() -> None:

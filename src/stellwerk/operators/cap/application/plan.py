@@ -20,6 +20,7 @@ from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 from stellwerk.operators.cap import names, preparation
 from stellwerk.operators.cap.application import staying
 from stellwerk.operators.cap.application.inline_domains import DomainConversion
+from stellwerk.operators.cap.application.progress import use_of_version
 from stellwerk.operators.cap.application.refusals import Tried
 from stellwerk.operators.cap.application.waves import (
     Wave,
@@ -506,12 +507,9 @@ class _Plan:
 
     def _use(self, version: CAPApplicationVersion, wave: Wave | None) -> str:
         """How many tenants have the version that all are to have, and why no further one gets it."""
-        number = version.spec.version
         tenants = self.seen.tenants if wave is not None else ()
         have = sum(each.status.current_version == version.metadata.name for each in tenants)
-        message = f"version {number} is in use"
-        if have < len(tenants):
-            message = f"version {number} is the newest that is Ready: {have} of {len(tenants)} tenants have it"
+        message = use_of_version(version.spec.version, have, len(tenants))
         if wave is None or wave.progress is None or not wave.pause_cause:
             return message
         return f"{message}; {self._paused(wave.progress, wave.pause_cause)}"
