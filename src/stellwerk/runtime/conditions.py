@@ -13,6 +13,14 @@ from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 MESSAGE_LIMIT = 1024
 """Characters we let a message have: what an Event can carry, so that both are the same. The schema allows 32,768."""
 
+READY = "Ready"
+STALLED = "Stalled"
+"""A user has to act: kstatus takes it for a failure."""
+RECONCILING = "Reconciling"
+"""The operator works, or waits for what may come by itself: kstatus takes it for progress."""
+CAUSES = (STALLED, RECONCILING)
+"""The two conditions of kstatus. Each is there only while it is true, and never both."""
+
 _ELLIPSIS = "..."
 _NO_REASON = "Unknown"
 """The reason of a condition of another client that gives none: metav1.Condition requires one."""
@@ -62,6 +70,23 @@ def _complete(condition: Condition, now: datetime) -> Condition:
         return condition
     since = condition.last_transition_time or kubernetes_time(now)
     return msgspec.structs.replace(condition, reason=condition.reason or _NO_REASON, last_transition_time=since)
+
+
+def with_cause(conditions: tuple[Condition, ...], cause: Condition | None, now: datetime) -> tuple[Condition, ...]:
+    """The conditions with this one of kstatus' two and without the other; with neither where `cause` is None.
+
+    Another reason is another cause. So `lastTransitionTime` shows how long the object has been as it is shown, which
+    that of `Ready` does not: an object that is Ready through an upgrade and its failure has never changed that one.
+    """
+    old = find(conditions, cause.type) if cause is not None else None
+    is_same = cause is not None and old is not None and (old.status, old.reason) == (cause.status, cause.reason)
+    kept = tuple(each for each in conditions if each.type not in CAUSES or (is_same and each is old))
+    return set_condition(kept, cause, now) if cause is not None else kept
+
+
+def true_cause(conditions: Iterable[Condition]) -> Condition | None:
+    """The one of kstatus' two conditions that is true, or None."""
+    return next((each for each in conditions if each.type in CAUSES and each.is_true), None)
 
 
 def without(conditions: tuple[Condition, ...], condition_type: str) -> tuple[Condition, ...]:

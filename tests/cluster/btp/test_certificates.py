@@ -71,7 +71,7 @@ async def test_operators_and_certificates_have_metrics_as_long_as_they_exist(
 ) -> None:
     await provisioned(running, given, then)
     operator = {"kind": "BtpOperator", "namespace": "kyma-system", "name": "btpoperator", "suspended": "false"}
-    ready = {**operator, "ready": "True", "reason": "ReconcileSucceeded"}
+    ready = {**operator, "ready": "True", "reason": "ReconcileSucceeded", "status": "Current"}
     await eventually(lambda: running.sample("stellwerk_resource_info", ready) == 1)
     for label, name, key in (("ca", CA, "ca.crt"), ("webhook", WEBHOOK, "tls.crt")):
         ends = x509.load_pem_x509_certificate(await pem(given, name, key)).not_valid_after_utc

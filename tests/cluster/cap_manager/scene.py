@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Namespace, Pod, Service
 from stellwerk.api.istio import Gateway
-from stellwerk.delivery.sets.inventory_status import READY
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured, dig, metadata_of, unstructured
 from stellwerk.operators.cap_manager.api import CAPOperator
 from stellwerk.runtime import conditions
+from stellwerk.runtime.conditions import READY
 from stellwerk.testing.eventually import eventually
 
 NAME = "cap-operator"

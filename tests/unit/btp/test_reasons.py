@@ -118,14 +118,13 @@ def test_an_event_is_a_warning_exactly_where_the_user_has_to_act(reason: Reason)
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_what_only_the_user_can_mend_is_stalled_and_says_the_same_as_ready(reason: Reason) -> None:
+def test_what_is_not_ready_is_stalled_if_only_the_user_can_mend_it_and_says_the_same_as_ready(reason: Reason) -> None:
     shown = status(reason, "because")
     ready, *others = shown.conditions
 
-    if reason not in THE_USER_HAS_TO_ACT or shown.state is State.Deleting:
-        assert others == [], "as the original has it"
-    else:
-        assert others == [msgspec.structs.replace(ready, type="Stalled", status="True")]
+    is_stalled = reason in THE_USER_HAS_TO_ACT and shown.state is not State.Deleting
+    beside = msgspec.structs.replace(ready, type="Stalled" if is_stalled else "Reconciling", status="True")
+    assert others == ([] if shown.state is State.Ready else [beside]), "as the original has it if it is Ready"
 
 
 def kstatus(shown: BtpOperatorStatus, *, generation: int = 3) -> StatusVerdict:

@@ -412,3 +412,24 @@ async def test_a_version_that_is_ready_without_a_service_of_its_workload_says_so
     assert (await explained(runs, odd)).remarks == ()
     assert (await explained(runs)).remarks == ()
     assert (await explained(shop, runs)).remarks == ()
+
+
+async def test_a_tenant_without_its_host_that_is_ready_names_the_tenant_that_has_it() -> None:
+    message = "CAPTenant shop/old had the host a.example.com before VirtualService shop/acme"
+    stalled = condition("Stalled", True, "VirtualServiceModificationFailed", message)
+    acme = tenant("acme", "Ready", "UpgradeCompleted", "done", ready=True, more=[stalled])
+    answer = await explained(acme)
+    assert roots(answer) == [message]
+    assert answer.next_step.startswith("use another subdomain or domain")
+    assert answer.turn == YOURS
+    of_application = await explained(application("VersionExists", ready=True), acme)
+    assert roots(of_application) == [f"CAPTenant shop/acme: {message}"]
+
+
+@pytest.mark.parametrize("reason", ["IdentityUnproved", "IdentityShared"])
+async def test_an_application_that_answers_no_registry_is_explained_although_it_is_ready(reason: str) -> None:
+    message = "service uaa: CAPApplication other/shop has proved the same identity; next: delete one of them"
+    unproved = condition("IdentityProved", False, reason, message)
+    answer = await explained(application("VersionExists", ready=True, more=[unproved]))
+    assert [(each.reason, each.text) for each in answer.findings] == [(reason, message.partition("; next")[0])]
+    assert (answer.next_step, answer.turn) == ("delete one of them", YOURS)

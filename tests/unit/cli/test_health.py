@@ -130,6 +130,39 @@ def test_an_object_that_is_ready_and_upgraded_is_changing_and_needs_no_attention
     assert object_summary.in_words(seen) == ("◌", "busy", "is ready, and is being changed")
 
 
+def an_application(cause: str, reason: str) -> Unstructured:
+    """An application that is Ready, with a condition of kstatus beside it."""
+    listed: JsonValue = [
+        condition("Ready", "True", "VersionExists", message="version 2 is in use"),
+        condition(cause, "True", reason, message="why"),
+    ]
+    kind: JsonObject = {"apiVersion": "sme.sap.com/v1alpha1", "kind": "CAPApplication"}
+    return an_object(kind, status={"state": "Consistent", "conditions": listed})
+
+
+def test_an_object_that_is_ready_and_needs_its_user_is_listed_with_the_cause() -> None:
+    seen = health.of(an_application("Stalled", "UpgradePaused"))
+    assert (seen.is_ready, seen.needs_attention, seen.is_well, seen.is_changing) == (True, True, False, False)
+    assert (seen.reason, seen.message) == ("UpgradePaused", "why")
+    assert object_summary.in_words(seen) == ("✗", "bad", "works, but a user has to act: UpgradePaused")
+    row = object_list.Looks().row(an_application("Stalled", "UpgradePaused"), seen, datetime.now(UTC))
+    assert row[3:6] == ["True", "Consistent", "UpgradePaused"]
+
+
+def test_an_object_that_is_ready_and_reconciled_is_changing_and_shows_why() -> None:
+    seen = health.of(an_application("Reconciling", "IdentityUnproved"))
+    assert (seen.needs_attention, seen.is_well, seen.is_changing) == (False, False, True)
+    row = object_list.Looks().row(an_application("Reconciling", "IdentityUnproved"), seen, datetime.now(UTC))
+    assert row[3:6] == ["True", "Consistent", "IdentityUnproved"]
+
+
+def test_a_deployment_that_is_available_and_not_ready_has_no_age() -> None:
+    available = condition("Available", "True", "MinimumReplicasAvailable", lastTransitionTime="2026-05-01T12:00:00Z")
+    status: JsonValue = {"conditions": [available], "replicas": 3, "updatedReplicas": 3, "availableReplicas": 1}
+    deployment = an_object({"apiVersion": "apps/v1", "kind": "Deployment"}, spec={"replicas": 3}, status=status)
+    assert (health.of(deployment).ready, health.of(deployment).since) == ("False", None)
+
+
 def being_deleted(observed: int, state: str = "Ready") -> Unstructured:
     """An object of generation 2 that is being deleted and still Ready, by a condition about generation `observed`."""
     kept = condition(

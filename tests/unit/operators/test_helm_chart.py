@@ -758,7 +758,7 @@ async def test_rules_are_those_of_the_enabled_operators_and_name_the_runbook(cha
     assert dig(alerts["StellwerkNoLeader"], "annotations", "runbook_url") == url
     assert "or vector(0)" in str(dig(alerts["StellwerkNoLeader"], "expr"))  # also where the operator never started
     assert dig(alerts["StellwerkObjectNotReady"], "annotations", "summary") == (
-        "{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }} is not ready"
+        "{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }} is not ready, or has failed"
     )
     alone = await chart.render({**values, "leaderElection": False, "replicaCount": 1})
     assert "StellwerkNoLeader" not in str(alone["PrometheusRule", "stellwerk"])

@@ -66,9 +66,16 @@ class Scrape:
 def test_an_object_is_shown_with_its_condition_and_whether_it_is_suspended() -> None:
     scrape = Scrape(site("news", READY), site("blog", NOT_READY, suspend=True), site("new"))
     assert [labels for labels, value in scrape.series("stellwerk_resource_info") if value == 1] == [
-        {**OBJECT, "name": "news", "ready": "True", "reason": "Published", "suspended": "false"},
-        {**OBJECT, "name": "blog", "ready": "False", "reason": "SecretMissing", "suspended": "true"},
-        {**OBJECT, "name": "new", "ready": "Unknown", "reason": "", "suspended": "false"},
+        {**OBJECT, "name": "news", "ready": "True", "reason": "Published", "status": "Current", "suspended": "false"},
+        {
+            **OBJECT,
+            "name": "blog",
+            "ready": "False",
+            "reason": "SecretMissing",
+            "status": "InProgress",
+            "suspended": "true",
+        },
+        {**OBJECT, "name": "new", "ready": "Unknown", "reason": "", "status": "InProgress", "suspended": "false"},
     ]
     assert scrape.series("stellwerk_resources") == [
         ({"kind": "Site", "ready": status}, 1) for status in ("True", "False", "Unknown")

@@ -34,13 +34,15 @@ MAIN_CONDITIONS = ("Ready", "Available", "Established", "Complete")
 
 @dataclass(frozen=True, slots=True)
 class ObjectHealth:
-    """The state of an object. `since` is when its readiness last changed, None where that is unknown."""
+    """The state of an object. `since` is how long it has been as it is shown, None where that is unknown."""
 
     ready: Readiness
     state: str = ""
     reason: str = ""
     message: str = ""
     since: datetime | None = None
+    cause: str = ""
+    """Which of kstatus' conditions is true, also for an object that is ready: Stalled, Reconciling or neither."""
 
     @property
     def is_ready(self) -> bool:
@@ -50,7 +52,12 @@ class ObjectHealth:
     @property
     def is_changing(self) -> bool:
         """Whether the object is ready and changed at the same time, as a tenant that is upgraded."""
-        return self.is_ready and self.state in BUSY
+        return self.is_ready and not self.is_stalled and (self.state in BUSY or self.cause == conditions.RECONCILING)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether a user has to act."""
+        return self.cause == conditions.STALLED
 
     @property
     def is_well(self) -> bool:
@@ -59,12 +66,12 @@ class ObjectHealth:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether `--not-ready` lists the object: it is not ready, not yet, or in error.
+        """Whether `--not-ready` lists the object: it is not ready, not yet, in error, or stalled.
 
         A suspension is on purpose, and a failure that is superseded is history.
         """
         is_in_error = self.state.endswith("Error") and self.reason != SUPERSEDED
-        return self.ready in ("False", "Unknown") or is_in_error
+        return self.ready in ("False", "Unknown") or is_in_error or self.is_stalled
 
 
 def of(obj: Unstructured | Kind) -> ObjectHealth:
@@ -87,10 +94,12 @@ def of(obj: Unstructured | Kind) -> ObjectHealth:
     if superseded is not None and superseded.is_true:
         since = superseded.last_transition_time
         return ObjectHealth("-", _state(seen), superseded.reason, superseded.message, since)
-    reason, state = _precise_reason(main, conditions.listed_in(seen.body)), _state(seen)
+    cause, state = conditions.true_cause(conditions.listed_in(seen.body)), _state(seen)
     # What has ended is Ready with the original CAP Operator, well or not: its state shows which.
     ready: Readiness = "False" if state == "Failed" else _readiness(main.status)
-    return ObjectHealth(ready, state, reason, main.message, main.last_transition_time)
+    message = cause.message if cause is not None and main.is_true else main.message
+    since, shown = _since(main, cause, state), cause.type if cause is not None else ""
+    return ObjectHealth(ready, state, _precise_reason(main, cause), message, since, shown)
 
 
 def _of_deleted(seen: Unstructured, main: Condition) -> ObjectHealth:
@@ -101,13 +110,22 @@ def _of_deleted(seen: Unstructured, main: Condition) -> ObjectHealth:
     return ObjectHealth("Unknown", "Deleting", "DeletionRequested", "its deletion has not begun yet", asked_at)
 
 
-def _precise_reason(main: Condition, listed: tuple[Condition, ...]) -> str:
+def _precise_reason(main: Condition, cause: Condition | None) -> str:
     """The reason with the cause: kstatus' conditions name it where Ready keeps the original's reason."""
-    if main.is_true:
-        return main.reason
-    causes = (one.reason for one in listed if one.type in ("Stalled", "Reconciling") and one.is_true and one.reason)
-    cause = next(causes, main.reason)
-    return main.reason if (main.reason, cause) == ("Timeout", "ObjectsNotReady") else cause
+    reason = cause.reason if cause is not None and cause.reason else main.reason
+    return main.reason if (main.reason, reason) == ("Timeout", "ObjectsNotReady") else reason
+
+
+def _since(main: Condition, cause: Condition | None, state: str) -> datetime | None:
+    """How long the object has been as it is shown: a failure does not have the age of the readiness before it.
+
+    Of a state that `main` does not show and that has no condition of its own, as the originals write it, no age is
+    known.
+    """
+    if cause is not None:
+        return cause.last_transition_time
+    is_shown = not main.is_true or not (state in BUSY or state == "Failed" or state.endswith("Error"))
+    return main.last_transition_time if is_shown else None
 
 
 def _why_suspended(seen: Unstructured) -> str:
@@ -124,11 +142,11 @@ def main_condition(listed: tuple[Condition, ...]) -> Condition | None:
 
 def _of_foreign(seen: Unstructured) -> ObjectHealth:
     main = main_condition(conditions.listed_in(seen.body))
-    since = main.last_transition_time if main else None
     try:
         judged = readiness.assess(seen, now=datetime.now(UTC), hints=_hints(seen))
     except UnreadableStatus as error:
         return ObjectHealth("Unknown", _state(seen), "UnreadableStatus", str(error))
+    since = main.last_transition_time if main is not None and main.is_true == judged.is_ready else None
     if seen.gvk[::2] == Pod.resource.gvk[::2] and seen.at("status", "phase") == "Failed":
         # kstatus calls it current, as nothing more happens to it: right for the engine, and no success for a user.
         message = str(seen.at("status", "message") or "the pod has failed")

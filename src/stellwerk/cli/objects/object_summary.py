@@ -69,6 +69,8 @@ def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
         return "◌", "busy", "is being deleted"
     if seen.reason == health.SUPERSEDED:
         return "◌", "dim", "is superseded: nothing waits for it"
+    if seen.is_ready and seen.is_stalled and not seen.state.endswith("Error"):
+        return "✗", "bad", f"works, but a user has to act: {text.escaped(seen.reason)}"
     if seen.ready == "True" and seen.needs_attention:
         return "✗", "bad", f"works as before, but is in state {text.escaped(seen.state)}"
     if seen.is_changing:

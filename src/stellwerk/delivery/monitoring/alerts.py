@@ -104,12 +104,14 @@ _DONE = of_process("increase(workqueue_work_duration_seconds_count[15m])")
 SHARED: Sequence[Alert] = (
     Alert(
         name="StellwerkObjectNotReady",
-        expr=f'max by ({_OBJECT}) (stellwerk_resource_info{{ready!="True",suspended="false"}})'
+        expr=f'max by ({_OBJECT}) (stellwerk_resource_info{{ready!="True",suspended="false"}}'
+        ' or stellwerk_resource_info{status="Failed",suspended="false"})'
         f" unless on ({_OBJECT}) stellwerk_resource_deletion_timestamp_seconds",
         duration="15m",
         severity=Severity.WARNING,
-        summary="{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }} is not ready",
-        description="{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }} has not been ready for 15 minutes.",
+        summary="{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }} is not ready, or has failed",
+        description="{{ $labels.kind }} {{ $labels.namespace }}/{{ $labels.name }} has not been ready for 15 minutes, "
+        "or its condition Stalled has been True, although it works as before.",
     ),
     Alert(
         name="StellwerkDeletionStuck",

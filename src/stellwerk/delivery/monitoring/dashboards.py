@@ -69,8 +69,9 @@ def _objects(selector: str) -> Sequence[Panel]:
     counts = f"max by (kind, ready) (stellwerk_resources{{{selector}}})"
     separator = "," if selector else ""
     not_ready = (
-        "max by (kind, namespace, name, reason) "
-        f'(stellwerk_resource_info{{{selector}{separator}ready!="True",suspended="false"}})'
+        "max by (kind, namespace, name, reason, status) "
+        f'(stellwerk_resource_info{{{selector}{separator}ready!="True",suspended="false"}}'
+        f' or stellwerk_resource_info{{{selector}{separator}status="Failed",suspended="false"}})'
     )
     return (
         Panel(

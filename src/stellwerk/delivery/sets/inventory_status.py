@@ -14,12 +14,6 @@ from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Condition, Record, is_usable
 
-READY = "Ready"
-"""The type of the condition that the originals have."""
-RECONCILING = "Reconciling"
-STALLED = "Stalled"
-"""Ours, as kstatus reads them; each is there only while it is true."""
-
 
 class State(StrEnum):
     """How an object with an inventory is, in one word."""

@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from stellwerk.delivery.sets.inventory_status import READY, RECONCILING, STALLED, InventoryStatus, State
+from stellwerk.delivery.sets.inventory_status import InventoryStatus, State
 from stellwerk.kube.types.model import JsonObject, Unreadable, to_json_object
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime import conditions
+from stellwerk.runtime.conditions import READY, RECONCILING, STALLED
 from stellwerk.runtime.insight.reason_catalog import ReasonFacts
 from stellwerk.runtime.reconciler import Severity
 
@@ -107,13 +108,9 @@ class PassReport(Generic[R, C]):
             observed_generation=generation,
         )
         beside = STALLED if self.is_stalled else RECONCILING
-        if self.effective_state is State.Ready or self.is_paused:
-            beside = ""
-        shown = conditions.set_condition(former, ready, now)
-        for type_ in (RECONCILING, STALLED):
-            true = msgspec.structs.replace(ready, type=type_, status="True", reason=self.word.value)
-            shown = conditions.set_condition(shown, true, now) if type_ == beside else conditions.without(shown, type_)
-        return shown
+        cause = msgspec.structs.replace(ready, type=beside, status="True", reason=self.word.value)
+        is_calm = self.effective_state is State.Ready or self.is_paused
+        return conditions.with_cause(conditions.set_condition(former, ready, now), None if is_calm else cause, now)
 
 
 def ready_status(state: State) -> str:

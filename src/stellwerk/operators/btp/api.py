@@ -117,8 +117,6 @@ class State(StrEnum):
 
 READY = "Ready"
 """The type of the condition that the original has, which is always the first one."""
-STALLED = "Stalled"
-"""Ours, as kstatus reads it; there only while it is true."""
 
 
 class BtpOperatorSpec(Record, frozen=True, kw_only=True):
@@ -139,8 +137,8 @@ class BtpOperatorStatus(Record, frozen=True, kw_only=True):
     conditions: Annotated[
         tuple[Condition, ...],
         documented(
-            "Ready comes first; its reason and message explain the state. Stalled is there only while "
-            "the user has to act, for tools that wait as kstatus does."
+            "Ready comes first; its reason and message explain the state. Stalled is there only while the user has "
+            "to act, Reconciling only while the operator works, for tools that wait as kstatus does."
         ),
     ] = ()
     observed_generation: Annotated[int, documented("The metadata.generation that was last looked at.")] = 0

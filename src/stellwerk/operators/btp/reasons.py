@@ -118,10 +118,11 @@ def status_for(
 ) -> BtpOperatorStatus:
     """The status that shows a reason. `message` may be empty where the reason has a text of its own.
 
-    The original has the condition `Ready` alone. It stays the first one, and the only one unless `is_stalled`: then a
-    condition `Stalled` repeats it, because kstatus takes `Ready` `False` for progress.
+    The original has the condition `Ready` alone. It stays the first one. Unless it is true, another one repeats it:
+    `Stalled` if `is_stalled`, because kstatus takes `Ready` `False` for progress, else `Reconciling`.
 
-    `lastTransitionTime` moves only when the condition turns true or false. Raises `ValueError` for a reason that has
+    The `lastTransitionTime` of `Ready` moves only when the condition turns true or false, that of the other one with
+    each reason. Raises `ValueError` for a reason that has
     no text of its own and was given none: the API server would refuse such a condition.
     """
     facts = reason.facts
@@ -135,21 +136,17 @@ def status_for(
         message=text,
         observed_generation=generation,
     )
-    shown = [condition]
-    if is_stalled(reason):
-        shown.append(msgspec.structs.replace(condition, type=api.STALLED, status="True"))
+    beside = conditions.STALLED if is_stalled(reason) else conditions.RECONCILING
+    cause = msgspec.structs.replace(condition, type=beside, status="True") if not condition.is_true else None
     former = previous.conditions if previous else ()
+    known = tuple(each for type_ in (api.READY, beside) if (each := conditions.find(former, type_)) is not None)
+    shown = conditions.with_cause(conditions.set_condition(known, condition, now), cause, now)
     return BtpOperatorStatus(
         state=facts.state,
-        conditions=tuple(_set(former, one, now) for one in shown),
+        conditions=shown,
         observed_generation=generation,
         last_handled_reconcile_at=previous.last_handled_reconcile_at if previous else "",
     )
-
-
-def _set(former: tuple[Condition, ...], condition: Condition, now: datetime) -> Condition:
-    same_type = tuple(old for old in former if old.type == condition.type)[:1]
-    return conditions.set_condition(same_type, condition, now)[0]
 
 
 def unreadable(obj: Unreadable) -> JsonObject:

@@ -24,6 +24,7 @@ from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPAppl
 from stellwerk.operators.cap.kinds.status import ReconciledStatus
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
+from stellwerk.operators.cap.kstatus import identity_of
 from stellwerk.operators.cap.log_fields import log_fields
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
@@ -208,6 +209,11 @@ def install_applications(
     return made
 
 
+def _only_own_status_changed(old: Kind, new: Kind) -> bool:
+    """Whether an update is one of our own: the subscription server writes a condition of applications."""
+    return only_status_changed(old, new) and identity_of(old) == identity_of(new)
+
+
 @dataclass(frozen=True, slots=True)
 class _Adding:
     """What all controllers have in common."""
@@ -230,7 +236,7 @@ class _Adding:
         made: Controller[K, S] = Controller(
             primary.view.resource.kind,
             primary,
-            Answering(reconciler),
+            Answering(reconciler, clock),
             write_status=StatusWriter(client=self.client, clock=clock, keeps_conditions=True),
             explain_unreadable=status.unreadable,
             memos=memos,
@@ -244,6 +250,6 @@ class _Adding:
             clock=clock,
         )
         primary.on_change(self.counts.on_change)
-        made.ignore_updates(only_status_changed)
+        made.ignore_updates(_only_own_status_changed)
         self.manager.add_controller(made)
         return made

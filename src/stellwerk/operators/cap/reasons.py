@@ -35,10 +35,10 @@ class TenantReason(StrEnum):
     DeprovisioningFailed = "DeprovisioningFailed"
     TenantNetworkingModified = "TenantNetworkingModified"
     VirtualServiceModificationFailed = "VirtualServiceModificationFailed"
-    """On Events only."""
+    """On Events and on Stalled."""
     RecoveredPanic = "RecoveredPanic"
     InvalidReference = "InvalidReference"
-    """On Events only."""
+    """On Events and on Stalled."""
     DuplicateTenant = "DuplicateTenant"
     """Ours."""
 
@@ -70,13 +70,16 @@ class ApplicationReason(StrEnum):
     SecretBeingDeleted = "SecretBeingDeleted"
     TenantChangeRefused = "TenantChangeRefused"
     SpecTooLarge = "SpecTooLarge"
-    """These four are ours."""
+    UpgradePaused = "UpgradePaused"
+    Proved = "Proved"
+    IdentityUnproved = "IdentityUnproved"
+    IdentityShared = "IdentityShared"
+    """These eight are ours. The subscription server writes the last three, of the condition IdentityProved."""
     MissingSecrets = "MissingSecrets"
     MissingDomainReferences = "MissingDomainReferences"
     ProviderTenantCreated = "ProviderTenantCreated"
     AutoVersionUpdate = "AutoVersionUpdate"
-    UpgradePaused = "UpgradePaused"
-    """These five on Events only; the last one is ours."""
+    """These four on Events only."""
 
 
 class VersionReason(StrEnum):
@@ -106,3 +109,14 @@ class VersionReason(StrEnum):
     ServiceVirtualServiceModificationFailed = "ServiceVirtualServiceModificationFailed"
     CredentialsRolledOut = "CredentialsRolledOut"
     """These four on Events only; the last one is ours."""
+
+
+class DomainReason(StrEnum):
+    """Of the condition Ready of a Domain or ClusterDomain."""
+
+    Processing = "Processing"
+    Ready = "Ready"
+    ProcessingError = "ProcessingError"
+    DuplicateDomainHost = "DuplicateDomainHost"
+    Deleting = "Deleting"
+    DeletionBlocked = "DeletionBlocked"

@@ -1,8 +1,9 @@
 """What every pass over an object of the CAP Operator answers besides its result.
 
 Any change of an annotation starts a pass. Whatever the pass came to, a failure included, the status repeats the request
-to look at the object now, so that users see that their own request was handled. And the object could be read, so the
-condition that reports otherwise goes.
+to look at the object now, so that users see that their own request was handled. And it shows `Stalled` or `Reconciling`
+as the state and the failure of the pass have it, so that no reconciler thinks of them; if neither is due, the
+one that reported an object which could not be read goes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import msgspec
 from stellwerk.delivery import reconcile_request
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Kind
-from stellwerk.operators.cap.kinds.status import STALLED, ReconciledStatus
+from stellwerk.operators.cap.kinds.status import ReconciledStatus
+from stellwerk.operators.cap.kstatus import cause_of
 from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.reconciler import Next, Pass, ReconcileError, Reconciler
 
 K_contra = TypeVar("K_contra", bound=Kind, contravariant=True)
@@ -25,13 +28,14 @@ S = TypeVar("S", bound=ReconciledStatus)
 
 @dataclass(frozen=True, slots=True)
 class Answering(Generic[K_contra, S]):
-    """A reconciler whose status shows which request was handled."""
+    """A reconciler whose status shows which request was handled, and whether a user has to act."""
 
     reconciler: Reconciler[K_contra, S]
+    clock: Clock
 
     def begin(self, obj: K_contra) -> Pass[S]:
         """As `Reconciler.begin`."""
-        return _AnsweringPass(self.reconciler.begin(obj), obj)
+        return _AnsweringPass(self.reconciler.begin(obj), obj, self.clock)
 
     async def forget(self, key: ObjectKey) -> None:
         """As `Reconciler.forget`."""
@@ -42,6 +46,7 @@ class Answering(Generic[K_contra, S]):
 class _AnsweringPass(Generic[S]):
     inner: Pass[S]
     obj: Kind
+    clock: Clock
 
     async def run(self) -> Next[S]:
         answer = await self.inner.run()
@@ -55,9 +60,9 @@ class _AnsweringPass(Generic[S]):
 
     def report(self, failure: ReconcileError) -> S | None:
         status = self.inner.report(failure)
-        return self._with_answer(status) if status is not None else None
+        return self._with_answer(status, failure) if status is not None else None
 
-    def _with_answer(self, status: S) -> S:
+    def _with_answer(self, status: S, failure: ReconcileError | None = None) -> S:
         asked = reconcile_request.asked(self.obj.metadata)
-        shown = conditions.without(status.conditions, STALLED)
+        shown = conditions.with_cause(status.conditions, cause_of(self.obj, status, failure), self.clock.now())
         return msgspec.structs.replace(status, last_handled_reconcile_at=asked, conditions=shown)

@@ -12,12 +12,13 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import msgspec
 
 from stellwerk.apply.set.model.inventory_codec import Item
-from stellwerk.delivery.sets.inventory_status import READY, InventoryStatus, State, documented_conditions
+from stellwerk.delivery.sets.inventory_status import InventoryStatus, State, documented_conditions
 from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, ValidationRule, Version, documented
 from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition, Record
+from stellwerk.runtime.conditions import READY
 
 GROUP = "operator.sme.sap.com"
 VERSION = "v1alpha1"

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from stellwerk.delivery.sets import pass_report
-from stellwerk.delivery.sets.inventory_status import READY, RECONCILING, STALLED, State
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.model import JsonObject, Unreadable
 from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.reasons import FACTS, Cause, Reason
 from stellwerk.runtime import conditions
+from stellwerk.runtime.conditions import READY, RECONCILING, STALLED
 from stellwerk.runtime.reconciler import Severity
 
 

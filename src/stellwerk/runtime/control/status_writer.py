@@ -50,7 +50,6 @@ from stellwerk.runtime.supervision.backoff import Backoff
 R = TypeVar("R", bound=Record)
 
 _READY = "Ready"
-_CAUSES = ("Stalled", "Reconciling")
 _PASSING = (Conflict, ServerFault, TooManyRequests, Unreachable)
 
 
@@ -315,7 +314,8 @@ def _headline(status: Record) -> Condition | None:
 
 def _cause(status: Record) -> str:
     """The reason of the kstatus condition that is true besides Ready; empty where none is."""
-    return next((each.reason for each in _conditions(status) if each.type in _CAUSES and each.status == "True"), "")
+    cause = conditions.true_cause(_conditions(status))
+    return cause.reason if cause is not None else ""
 
 
 def _conditions(status: Record) -> tuple[Condition, ...]:

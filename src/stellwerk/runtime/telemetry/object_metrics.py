@@ -23,9 +23,6 @@ OBJECT_LIMIT = 2_000
 """The objects with series of their own, by default."""
 
 _OBJECT = ("kind", "namespace", "name")
-_READY = "Ready"
-_STALLED = "Stalled"
-
 Listed = Callable[[], Iterable[Kind]]
 
 
@@ -55,7 +52,7 @@ class ObjectMetrics(Collector):
             objects = 0
             for obj in listed():
                 objects += 1
-                ready = conditions.find(_conditions(obj), _READY)
+                ready = conditions.find(_conditions(obj), conditions.READY)
                 counts[ready.status if ready else "Unknown"] += 1
                 if objects <= left:
                     families.add(kind, obj, ready)
@@ -73,7 +70,7 @@ class _Families:
         self.info = GaugeMetricFamily(
             "stellwerk_resource_info",
             "How an object is, as labels; always 1",
-            labels=(*_OBJECT, "ready", "reason", "suspended"),
+            labels=(*_OBJECT, "ready", "reason", "status", "suspended"),
         )
         self.deleted = GaugeMetricFamily(
             "stellwerk_resource_deletion_timestamp_seconds",
@@ -100,12 +97,26 @@ class _Families:
         key = (kind, *obj.key)
         status, reason = (ready.status, ready.reason) if ready else ("Unknown", "")
         suspended = str(bool(getattr(getattr(obj, "spec", None), "suspend", False))).lower()
-        self.info.add_metric((*key, status, reason, suspended), 1)
+        self.info.add_metric((*key, status, reason, _kstatus(obj, ready), suspended), 1)
         if obj.metadata.deletion_timestamp is not None:
             self.deleted.add_metric(key, obj.metadata.deletion_timestamp.timestamp())
-        stalled = conditions.find(_conditions(obj), _STALLED)
+        stalled = conditions.find(_conditions(obj), conditions.STALLED)
         if stalled is not None and stalled.is_true and stalled.last_transition_time is not None:
             self.stalled.add_metric(key, stalled.last_transition_time.timestamp())
+
+
+def _kstatus(obj: Kind, ready: Condition | None) -> str:
+    """The word of kstatus for an object: Ready alone does not show a failure if the object works on.
+
+    A deletion that a user has to help is Failed, which sets it apart from one that goes on.
+    """
+    cause = conditions.true_cause(_conditions(obj))
+    if cause is not None and cause.type == conditions.STALLED:
+        return "Failed"
+    if obj.metadata.deletion_timestamp is not None:
+        return "Terminating"
+    is_observed = ready is not None and ready.observed_generation in (0, obj.metadata.generation)
+    return "Current" if cause is None and ready is not None and ready.is_true and is_observed else "InProgress"
 
 
 def _conditions(obj: Kind) -> tuple[Condition, ...]:

@@ -11,12 +11,13 @@ from stellwerk.operators.btp.btpoperator import certificates
 from stellwerk.operators.btp.credentials import credentials
 from stellwerk.operators.btp.reasons import FACTS, TURNS, Reason
 from stellwerk.operators.btp.settings import TABLE
+from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.help_files import read_reasons, read_topics
 from stellwerk.runtime.insight.reason_catalog import Catalogue
 
 _DEFAULTS = TABLE.as_text(TABLE.defaults)
 _FOLDER = files("stellwerk.operators.btp") / "help"
-_CONSTANTS = vars(api) | vars(certificates) | vars(credentials)
+_CONSTANTS = vars(conditions) | vars(api) | vars(certificates) | vars(credentials)
 _VALUES = {
     **{name: text for name, text in _CONSTANTS.items() if name.isupper() and isinstance(text, str)},
     "CA_CERTIFICATE_EXPIRATION": _DEFAULTS["CaCertificateExpiration"],

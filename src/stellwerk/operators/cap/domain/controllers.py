@@ -53,7 +53,7 @@ def install(
         made: Controller[K, DomainStatus] = Controller(
             primary.view.resource.kind,
             primary,
-            Answering(reconciler),
+            Answering(reconciler, clock),
             write_status=StatusWriter(client=client, clock=clock),
             workers=count,
             tenant_of=lambda key: key.namespace,

@@ -7,7 +7,7 @@ DomainProblem         only a change of an object helps: a template that fails, a
 
 from __future__ import annotations
 
-from stellwerk.operators.cap.domain.reasons import DomainReason
+from stellwerk.operators.cap.reasons import DomainReason
 from stellwerk.runtime.reconciler import ReconcileError, Retry
 
 

@@ -30,12 +30,12 @@ from stellwerk.operators.cap.domain import ingress, naming, readiness, resources
 from stellwerk.operators.cap.domain.hosts import Claims
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
-from stellwerk.operators.cap.domain.reasons import DomainReason
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DomainState
 from stellwerk.operators.cap.kinds.status import GROUP, READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
+from stellwerk.operators.cap.reasons import DomainReason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control import finalizer
 

@@ -6,18 +6,9 @@ from enum import StrEnum
 
 from stellwerk.kube.types.model import JsonObject, Unreadable
 from stellwerk.operators.cap.kinds.domain import DomainState
-from stellwerk.operators.cap.kinds.status import READY, unreadable_condition
-
-
-class DomainReason(StrEnum):
-    """The reasons of the condition Ready."""
-
-    Processing = "Processing"
-    Ready = "Ready"
-    ProcessingError = "ProcessingError"
-    DuplicateDomainHost = "DuplicateDomainHost"
-    Deleting = "Deleting"
-    DeletionBlocked = "DeletionBlocked"
+from stellwerk.operators.cap.kinds.status import READY, UNREADABLE, unreadable_condition
+from stellwerk.operators.cap.reasons import DomainReason
+from stellwerk.runtime.conditions import STALLED
 
 
 class DomainEvent(StrEnum):
@@ -36,6 +27,9 @@ def unreadable(obj: Unreadable) -> JsonObject:
     """The fields of the status that report a domain that cannot be decoded. Equal for an equal cause."""
     return {
         "state": DomainState.ERROR.value,
-        "conditions": [unreadable_condition(obj, READY, "False", DomainReason.ProcessingError.value)],
+        "conditions": [
+            unreadable_condition(obj, READY, "False", DomainReason.ProcessingError.value),
+            unreadable_condition(obj, STALLED, "True", UNREADABLE),
+        ],
         "observedGeneration": obj.metadata.generation,
     }

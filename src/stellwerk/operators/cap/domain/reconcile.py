@@ -25,13 +25,14 @@ from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.pace import Pace
 from stellwerk.operators.cap.domain.plan import DnsManager, DomainSettings, DomainSnapshot, World
 from stellwerk.operators.cap.domain.readiness import Progress, Readiness
-from stellwerk.operators.cap.domain.reasons import DomainEvent, DomainReason
+from stellwerk.operators.cap.domain.reasons import DomainEvent
 from stellwerk.operators.cap.domain.resources import DnsRecord, DomainResource
 from stellwerk.operators.cap.domain.watches import DomainCaches
 from stellwerk.operators.cap.domain.writer import DomainWriter
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import DNSMode, DomainState, DomainStatus
 from stellwerk.operators.cap.kinds.status import READY, condition
+from stellwerk.operators.cap.reasons import DomainReason
 from stellwerk.render.errors import Unrenderable
 from stellwerk.render.request.request import Texts
 from stellwerk.render.worker.renderer import Renderer

@@ -37,7 +37,8 @@ def problem_of(obj: Unstructured) -> Problem | None:
     A failure that is superseded is none: what needed the object has gone on.
 
     An operation that has ended is Ready also where it failed, and so is a tenant while it is upgraded and after its
-    upgrade failed: see the states. Versions and tenants that are being deleted may be Ready as well.
+    upgrade failed: see the states. Versions and tenants that are being deleted may be Ready as well. What else a user
+    has to know of an object that is ready is in Stalled; an application that is ready has several concerns.
     """
     listed = conditions.listed_in(obj.body)
     shown = conditions.find(listed, READY)
@@ -49,7 +50,10 @@ def problem_of(obj: Unstructured) -> Problem | None:
         return Problem("", "its deletion was not looked at so far")
     is_at_rest = not has_failed(obj) and obj.at("status", "state") != TenantState.UPGRADING
     if shown.is_true and is_at_rest and not obj.metadata.is_terminating:
-        return None
+        stalled = conditions.find(listed, conditions.STALLED)
+        if stalled is None or not stalled.is_true or obj.gvk.kind == CAPApplication.resource.kind:
+            return None
+        shown = stalled
     return Problem(shown.reason, (shown.message or "it is not ready").removesuffix("."))
 
 

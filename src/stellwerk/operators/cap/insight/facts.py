@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stellwerk.operators.cap.domain.reasons import DomainReason
 from stellwerk.operators.cap.kinds.application import ApplicationState
 from stellwerk.operators.cap.kinds.domain import DomainState
 from stellwerk.operators.cap.kinds.tenant import OperationState, TenantState
 from stellwerk.operators.cap.kinds.version import VersionState
-from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason, TenantReason, VersionReason
+from stellwerk.operators.cap.reasons import (
+    ApplicationReason,
+    DomainReason,
+    OperationReason,
+    TenantReason,
+    VersionReason,
+)
 from stellwerk.runtime.insight.reason_catalog import ITSELF, NO_USER, ReasonFacts
 
 _RETRIED = "The operator tries again: on every change, and by itself later and later."
@@ -38,6 +43,9 @@ APPLICATION: Mapping[ApplicationReason, ReasonFacts[ApplicationState]] = {
     ApplicationReason.SecretBeingDeleted: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
     ApplicationReason.TenantChangeRefused: ReasonFacts(ApplicationState.ERROR, only_user_can_fix=True),
     ApplicationReason.SpecTooLarge: ReasonFacts(ApplicationState.ERROR, only_user_can_fix=True),
+    ApplicationReason.UpgradePaused: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
+    ApplicationReason.IdentityUnproved: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
+    ApplicationReason.IdentityShared: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
     ApplicationReason.RecoveredPanic: ReasonFacts(ApplicationState.ERROR),
 }
 APPLICATION_TURNS = {
@@ -88,6 +96,8 @@ TENANT: Mapping[TenantReason, ReasonFacts[TenantState]] = {
     TenantReason.DeprovisioningCompleted: ReasonFacts(TenantState.DELETING),
     TenantReason.DeprovisioningFailed: ReasonFacts(TenantState.DELETING, only_user_can_fix=True),
     TenantReason.TenantNetworkingModified: ReasonFacts(TenantState.READY),
+    TenantReason.VirtualServiceModificationFailed: ReasonFacts(TenantState.READY, only_user_can_fix=True),
+    TenantReason.InvalidReference: ReasonFacts(TenantState.READY, only_user_can_fix=True),
     TenantReason.RecoveredPanic: ReasonFacts(TenantState.UNKNOWN),
     TenantReason.DuplicateTenant: ReasonFacts(TenantState.PROVISIONING_ERROR, only_user_can_fix=True),
 }

@@ -12,6 +12,8 @@ from stellwerk.delivery.operator_spec import OwnMonitoring
 _PENDING = "cap_op_subscription_callbacks_pending"
 _FAILURES = "cap_op_subscription_callback_failures_total"
 _ENDED = "cap_op_subscription_callbacks_total"
+# Of operators/cap/subscription/metrics.py: every replica counts.
+_IDENTITIES = "cap_op_subscription_identities"
 
 MONITORING = OwnMonitoring(
     alerts=(
@@ -23,6 +25,14 @@ MONITORING = OwnMonitoring(
             summary="Registries do not receive the results of subscriptions",
             description="{{ $value }} callbacks are pending, and attempts to deliver them have failed for half an "
             "hour.",
+        ),
+        Alert(
+            name="CapIdentityUnproved",
+            expr=f"max by (reason) ({_IDENTITIES}) > 0",
+            duration="15m",
+            severity=Severity.WARNING,
+            summary="The subscription server answers no registry for some applications: {{ $labels.reason }}",
+            description="{{ $value }} CAPApplications have not proved their identity, or share it with another one.",
         ),
         Alert(
             name="CapCallbacksLost",

@@ -15,14 +15,12 @@ from stellwerk.runtime import conditions
 
 GROUP = "sme.sap.com"
 API_VERSION = "v1alpha1"
-READY = "Ready"
+READY = conditions.READY
 """The type of the condition that every kind with a status has."""
 SUPERSEDED = "Superseded"
 """The type of the condition of a failure that nothing waits for any more. It is absent if there is none."""
-STALLED = "Stalled"
-"""The type of the condition of an object that cannot be read."""
 UNREADABLE = "ObjectUnreadable"
-"""Its reason."""
+"""The reason of the condition Stalled of an object that cannot be read."""
 
 
 GRANT_SECRETS = "Grant the right with: stellwerk install cap"
@@ -103,7 +101,7 @@ def unreadable(obj: Unreadable) -> JsonObject:
     The state is for an object that has none. State and Ready stay as they are: they show what became of the object, and
     others act on them. A completed operation that lost its Ready would run its Jobs again.
     """
-    return {"state": "", "conditions": [unreadable_condition(obj, STALLED, "True", UNREADABLE)]}
+    return {"state": "", "conditions": [unreadable_condition(obj, conditions.STALLED, "True", UNREADABLE)]}
 
 
 def unreadable_condition(obj: Unreadable, type: str, status: str, reason: str) -> JsonObject:

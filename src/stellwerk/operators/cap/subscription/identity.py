@@ -19,6 +19,7 @@ from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap.kinds import status
 from stellwerk.operators.cap.kinds.application import IDENTITY_PROVED, CAPApplication
+from stellwerk.operators.cap.reasons import ApplicationReason
 from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings, Trust
 from stellwerk.operators.cap.subscription.callers.client_certificates import ClientCertificate
@@ -34,7 +35,8 @@ from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.reconciler import Notice, Severity
 
-PROVED, UNPROVED, SHARED = "Proved", "IdentityUnproved", "IdentityShared"
+PROVED = ApplicationReason.Proved
+UNPROVED, SHARED = ApplicationReason.IdentityUnproved, ApplicationReason.IdentityShared
 """Reasons of the condition."""
 CHECK_SECONDS = 5.0
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.delivery import workloads
-from stellwerk.delivery.sets.inventory_status import READY, RECONCILING, STALLED
 from stellwerk.delivery.workloads import Workload
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.errors import NotServed
@@ -19,6 +18,7 @@ from stellwerk.operators.cap_manager.api import CAPOperator, CAPOperatorStatus
 from stellwerk.operators.cap_manager.insight.help_topics import CATALOGUE
 from stellwerk.operators.cap_manager.reasons import FACTS, Cause, Reason
 from stellwerk.runtime import conditions
+from stellwerk.runtime.conditions import READY, RECONCILING, STALLED
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from stellwerk.apply.errors import ApplyError
-from stellwerk.delivery.sets.inventory_status import READY, State
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.delivery.watched_objects import NotListed, TooMuch, Unwatchable
 from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
@@ -21,6 +21,7 @@ from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.status_report import PassReport
 from stellwerk.render.errors import RenderError
 from stellwerk.runtime import conditions
+from stellwerk.runtime.conditions import READY
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.server_concurrency import ClusterBusy
 from stellwerk.runtime.reconciler import Next, ReconcileError

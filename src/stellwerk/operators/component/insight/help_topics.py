@@ -6,13 +6,14 @@ from importlib.resources import files
 
 from stellwerk.delivery.operator_spec import KindHelp
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
-from stellwerk.delivery.sets.inventory_status import READY, RECONCILING, STALLED, State
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types import duration
 from stellwerk.operators.component import api, intervals
 from stellwerk.operators.component.errors import RETRY_SECONDS
 from stellwerk.operators.component.reasons import FACTS, TURNS, Cause, Reason
 from stellwerk.operators.component.references import references
 from stellwerk.operators.component.settings import Settings
+from stellwerk.runtime.conditions import READY, RECONCILING, STALLED
 from stellwerk.runtime.insight.help_files import read_reasons, read_topics
 from stellwerk.runtime.insight.reason_catalog import Catalogue
 

@@ -21,7 +21,7 @@ from stellwerk.apply.failures import advice_in
 from stellwerk.apply.set.model.inventory import Phase
 from stellwerk.delivery import workloads
 from stellwerk.delivery.sets import unsettled_objects
-from stellwerk.delivery.sets.inventory_status import READY, State
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.delivery.sets.unsettled_objects import NAMED, UnsettledObject, judged
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
@@ -36,6 +36,7 @@ from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WAT
 from stellwerk.operators.component.sources import sources
 from stellwerk.operators.component.status_report import reason_of, report_unreadable
 from stellwerk.runtime import conditions
+from stellwerk.runtime.conditions import READY
 from stellwerk.runtime.insight.diagnosis import AwaitedObject, ClusterReader, Diagnosis, Finding, root_causes
 
 if TYPE_CHECKING:

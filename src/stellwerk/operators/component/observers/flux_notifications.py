@@ -20,7 +20,7 @@ from functools import partial
 
 from prometheus_client import Counter
 
-from stellwerk.delivery.sets.inventory_status import READY, State
+from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, encode_json
 from stellwerk.kube.types.object_meta import kubernetes_time
@@ -31,6 +31,7 @@ from stellwerk.operators.component.observers.observers import PassObserver, abou
 from stellwerk.operators.component.reasons import Reason
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.conditions import READY
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
 

@@ -11,7 +11,6 @@ from stellwerk.apply.objects.desired import Address
 from stellwerk.apply.set.executor import ActionResult
 from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Create, Remove, RemoveFinalizer, Update
-from stellwerk.delivery.sets.inventory_status import READY
 from stellwerk.delivery.sets.set_reports import listed
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, Unreadable
@@ -27,6 +26,7 @@ from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WAT
 from stellwerk.operators.component.settings import DependentEvents
 from stellwerk.operators.component.status_report import PassReport, severity_of
 from stellwerk.runtime import conditions
+from stellwerk.runtime.conditions import READY
 from stellwerk.runtime.control.controller import EventSink
 from stellwerk.runtime.process.manager import UNREADABLE
 from stellwerk.runtime.reconciler import Next, Notice, Severity
