@@ -18,6 +18,8 @@ STALLED = "Stalled"
 """A user has to act: kstatus takes it for a failure."""
 RECONCILING = "Reconciling"
 """The operator works, or waits for what may come by itself: kstatus takes it for progress."""
+SUPERSEDED = "Superseded"
+"""A failure that nothing waits for any more: history."""
 CAUSES = (STALLED, RECONCILING)
 """The two conditions of kstatus. Each is there only while it is true, and never both."""
 

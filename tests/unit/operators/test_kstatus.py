@@ -53,6 +53,7 @@ from stellwerk.runtime.telemetry.metrics import Metrics
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "states.md"
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+SUPERSEDED = Condition(type="Superseded", status="True", reason="Superseded", last_transition_time=NOW)
 
 
 # ---- worlds
@@ -190,6 +191,7 @@ def worlds() -> Iterator[tuple[str, str, str, Kind]]:
                     special="application does not exist",
                     reason="InvalidReference",
                 ),
+                Case(state=StateOf[CAPApplicationVersion]("Error"), special="superseded", more=(SUPERSEDED,)),
                 ready=frozenset({"Ready"}),
             ),
         ),
@@ -223,7 +225,7 @@ def worlds() -> Iterator[tuple[str, str, str, Kind]]:
                     state=StateOf[CAPTenantOperation]("Failed"),
                     is_ready=True,
                     special="superseded",
-                    more=(Condition(type="Superseded", status="True", reason="Superseded", last_transition_time=NOW),),
+                    more=(SUPERSEDED,),
                 ),
                 ready=frozenset({"Completed", "Failed"}),
             ),
@@ -351,7 +353,8 @@ WORLDS = [*worlds()]
 def as_line(kind: str, state: str, special: str, obj: Kind) -> str:
     """The row of the page."""
     ready, beside, word, status, alert = verdicts(obj)
-    assert status == word or (word, status, beside) == ("Terminating", "Failed", "Stalled")
+    own = ("Failed", "Stalled") if word == "Terminating" else ("Superseded", "")
+    assert status == word or (status, beside) == own
     marked = [f"`{each}`" if each else "" for each in (ready, beside, status, alert)]
     return " | ".join((f"| `{kind}`", f"`{state}`", special, *marked)) + " |"
 

@@ -22,8 +22,6 @@ from stellwerk.kube.types.model import Kind, Unstructured, to_json_object
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.runtime import conditions
 
-SUPERSEDED = "Superseded"
-"""The condition of a failure that is history, because what needed the object has gone on."""
 Readiness = Literal["True", "False", "Unknown", "-"]
 
 BUSY = ("Processing", "Upgrading", "InProgress")
@@ -70,7 +68,7 @@ class ObjectHealth:
 
         A suspension is on purpose, and a failure that is superseded is history.
         """
-        is_in_error = self.state.endswith("Error") and self.reason != SUPERSEDED
+        is_in_error = self.state.endswith("Error") and self.reason != conditions.SUPERSEDED
         return self.ready in ("False", "Unknown") or is_in_error or self.is_stalled
 
 
@@ -90,7 +88,7 @@ def of(obj: Unstructured | Kind) -> ObjectHealth:
         return _of_deleted(seen, main)
     if 0 < main.observed_generation < seen.metadata.generation:
         return ObjectHealth("Unknown", _state(seen), "ChangeNotSeenYet", "the latest change has not been looked at yet")
-    superseded = conditions.find(conditions.listed_in(seen.body), SUPERSEDED)
+    superseded = conditions.find(conditions.listed_in(seen.body), conditions.SUPERSEDED)
     if superseded is not None and superseded.is_true:
         since = superseded.last_transition_time
         return ObjectHealth("-", _state(seen), superseded.reason, superseded.message, since)

@@ -16,6 +16,7 @@ from stellwerk.cli.shell.text import Style
 from stellwerk.delivery import forced_deletion, workloads
 from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.diagnosis import Diagnosis, Diagnostician, Finding
 from stellwerk.runtime.insight.reason_catalog import YOURS
 
@@ -67,7 +68,7 @@ def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
         return "⏸", "dim", "is suspended"
     if seen.state == "Deleting":
         return "◌", "busy", "is being deleted"
-    if seen.reason == health.SUPERSEDED:
+    if seen.reason == conditions.SUPERSEDED:
         return "◌", "dim", "is superseded: nothing waits for it"
     if seen.is_ready and seen.is_stalled and not seen.state.endswith("Error"):
         return "✗", "bad", f"works, but a user has to act: {text.escaped(seen.reason)}"

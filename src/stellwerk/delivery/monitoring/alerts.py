@@ -104,7 +104,7 @@ _DONE = of_process("increase(workqueue_work_duration_seconds_count[15m])")
 SHARED: Sequence[Alert] = (
     Alert(
         name="StellwerkObjectNotReady",
-        expr=f'max by ({_OBJECT}) (stellwerk_resource_info{{ready!="True",suspended="false"}}'
+        expr=f'max by ({_OBJECT}) (stellwerk_resource_info{{ready!="True",status!="Superseded",suspended="false"}}'
         ' or stellwerk_resource_info{status="Failed",suspended="false"})'
         f" unless on ({_OBJECT}) stellwerk_resource_deletion_timestamp_seconds",
         duration="15m",

@@ -95,7 +95,9 @@ _BY_PHASE: Mapping[str, tuple[str, ApplicationReason]] = {
 def cause_of(obj: Kind, status: ReconciledStatus, failure: ReconcileError | None = None) -> Condition | None:
     """The condition that an object shows with a status; None for neither. `failure`: what the pass failed with."""
     ready = conditions.find(status.conditions, READY)
-    if ready is None or (ready.is_true and conditions.is_true(status.conditions, SUPERSEDED)):
+    if ready is None:
+        return None
+    if conditions.is_true(status.conditions, SUPERSEDED) and not obj.metadata.is_terminating:
         return None  # a failure that is history: nothing waits for it
     causes = [each for each in (_of_failure(ready, failure), _of_state(obj, status, ready)) if each is not None]
     if isinstance(status, ApplicationStatus) and status.state != ApplicationState.DELETING:

@@ -108,13 +108,16 @@ class _Families:
 def _kstatus(obj: Kind, ready: Condition | None) -> str:
     """The word of kstatus for an object: Ready alone does not show a failure if the object works on.
 
-    A deletion that a user has to help is Failed, which sets it apart from one that goes on.
+    A deletion that a user has to help is Failed, which sets it apart from one that goes on. A failure that is history
+    is Superseded, so that no alert matches it for ever.
     """
     cause = conditions.true_cause(_conditions(obj))
     if cause is not None and cause.type == conditions.STALLED:
         return "Failed"
     if obj.metadata.deletion_timestamp is not None:
         return "Terminating"
+    if conditions.is_true(_conditions(obj), conditions.SUPERSEDED):
+        return "Superseded"
     is_observed = ready is not None and ready.observed_generation in (0, obj.metadata.generation)
     return "Current" if cause is None and ready is not None and ready.is_true and is_observed else "InProgress"
 

@@ -17,7 +17,7 @@ GROUP = "sme.sap.com"
 API_VERSION = "v1alpha1"
 READY = conditions.READY
 """The type of the condition that every kind with a status has."""
-SUPERSEDED = "Superseded"
+SUPERSEDED = conditions.SUPERSEDED
 """The type of the condition of a failure that nothing waits for any more. It is absent if there is none."""
 UNREADABLE = "ObjectUnreadable"
 """The reason of the condition Stalled of an object that cannot be read."""
