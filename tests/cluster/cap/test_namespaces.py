@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stellwerk.api.core import Namespace, Secret
+from stellwerk.api.core import Secret
 from stellwerk.delivery import deployed_process, limited_grants
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_of
@@ -25,7 +25,7 @@ from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from tests.cluster import permissions
-from tests.cluster.cap.domain.scenario import Given, Then
+from tests.cluster.cap.domain.scenario import Given, Then, with_gateway
 from tests.cluster.cap.shop import Shop, job, router, server
 from tests.cluster.cap.webhooks.test_process import Away, register, unregister
 from tests.cluster.cap.webhooks.test_webhooks import in_force, refused, view_of
@@ -109,12 +109,8 @@ async def limited(cluster: LocalCluster, admin: Client, given: Given, folder: Pa
 @pytest.fixture
 async def given(admin: Client, home: str) -> AsyncIterator[Given]:
     """The namespaces around the test's own, which go with it; an ingress gateway runs."""
-    made = Given(admin, home, f"{home}-ingress")
-    await made.a_namespace("ingress")
-    await made.a_gateway_pod()
-    yield made
-    for name in made.namespaces:
-        await admin.delete(metadata_of(Namespace), name)
+    async with with_gateway(admin, home) as given:
+        yield given
 
 
 @pytest.mark.req("R-961")

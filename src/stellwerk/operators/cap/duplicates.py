@@ -61,7 +61,7 @@ def hidden_from(
 
 def is_older(hidden: ObjectMeta, tenant: CAPTenant) -> bool:
     """Whether a tenant that cannot be read has the data, if it is that of this one."""
-    return (False, str(hidden.creation_timestamp or ""), f"{hidden.namespace}/{hidden.name}") < _age(tenant)
+    return (False, *_creation(hidden)) < _age(tenant)
 
 
 def by_tenant_id(tenant: CAPTenant) -> Sequence[str]:
@@ -91,4 +91,8 @@ def _provider(tenant: CAPTenant, find_application: FindApplication) -> dict[str,
 def _age(tenant: CAPTenant) -> tuple[bool, str, str]:
     metadata, id = tenant.metadata, tenant.spec.tenant_id
     has_changed = metadata.labels.get(names.TENANT_ID_LABEL, id) != id
-    return has_changed, str(metadata.creation_timestamp or ""), str(tenant.key)
+    return has_changed, *_creation(metadata)
+
+
+def _creation(metadata: ObjectMeta) -> tuple[str, str]:
+    return str(metadata.creation_timestamp or ""), f"{metadata.namespace}/{metadata.name}"

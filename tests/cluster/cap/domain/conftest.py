@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.cluster import permissions
 from tests.cluster.cap.domain.running import OPERATOR, RunningDomains
-from tests.cluster.cap.domain.scenario import Given, Then
+from tests.cluster.cap.domain.scenario import Given, Then, with_gateway
 
 from stellwerk.api.cert_manager import CertManagerCertificate
-from stellwerk.api.core import Namespace
 from stellwerk.api.gardener import GardenerCertificate
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
@@ -60,12 +59,8 @@ async def _remove_all(client: Client, kind: type[Kind]) -> None:
 @pytest.fixture
 async def given(admin: Client, home: str) -> AsyncIterator[Given]:
     """Makes facts true; an ingress gateway runs already."""
-    given = Given(admin, home, f"{home}-ingress")
-    await given.a_namespace("ingress")
-    await given.a_gateway_pod()
-    yield given
-    for name in given.namespaces:
-        await admin.delete(metadata_of(Namespace), name)
+    async with with_gateway(admin, home) as given:
+        yield given
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ The ingress gateway is a pod; what the controllers of Gardener and cert-manager 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,6 +174,17 @@ class Given:
             "metadata": metadata,
             "spec": {key: value for key, value in {**common, **spec}.items() if value != ""},
         }
+
+
+@contextlib.asynccontextmanager
+async def with_gateway(client: Client, home: str) -> AsyncIterator[Given]:
+    """The namespaces around a test's own, which go with it; an ingress gateway runs."""
+    given = Given(client, home, f"{home}-ingress")
+    await given.a_namespace("ingress")
+    await given.a_gateway_pod()
+    yield given
+    for name in given.namespaces:
+        await client.delete(metadata_of(Namespace), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.cluster.cap.domain.scenario import Given
+from tests.cluster.cap.domain.scenario import Given, with_gateway
 from tests.cluster.cap.shop import OPERATOR, Shop
 from tests.cluster.cap.takeover.original import FIELD_MANAGER, Tree
 from tests.cluster.cap.takeover.running import WholeOperator
 
-from stellwerk.api.core import Namespace
 from stellwerk.api.gardener import GardenerCertificate
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
@@ -36,12 +35,8 @@ HELD: tuple[type[Kind], ...] = (
 @pytest.fixture
 async def given(admin: Client, home: str) -> AsyncIterator[Given]:
     """An ingress gateway, which runs already."""
-    given = Given(admin, home, f"{home}-ingress")
-    await given.a_namespace("ingress")
-    await given.a_gateway_pod()
-    yield given
-    for name in given.namespaces:
-        await admin.delete(metadata_of(Namespace), name)
+    async with with_gateway(admin, home) as given:
+        yield given
 
 
 @pytest.fixture

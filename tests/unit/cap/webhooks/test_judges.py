@@ -208,26 +208,31 @@ async def test_a_correction_moves_no_tenant_or_version_to_another_application() 
     assert isinstance(await judges.version(of_version), Denied)
 
 
-@pytest.mark.req("R-918")
-@pytest.mark.parametrize("is_deleted", [False, True])
-async def test_a_second_tenant_with_the_tenant_id_of_a_provider_is_refused(is_deleted: bool) -> None:
+def of_tenants() -> Judges:
+    """Judges with caches of what a tenant is compared with."""
     manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
-    tenants, applications = manager.informer(CAPTenant), manager.informer(CAPApplication)
+    tenants = manager.informer(CAPTenant)
     tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
-    judges = Judges(
+    return Judges(
         client=NOTHING,
-        applications=applications,
+        applications=manager.informer(CAPApplication),
         tenants=tenants,
         domains=manager.informer(Domain),
         cluster_domains=manager.informer(ClusterDomain),
         namespaces=NOTHING,
     )
+
+
+@pytest.mark.req("R-918")
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_second_tenant_with_the_tenant_id_of_a_provider_is_refused(is_deleted: bool) -> None:
+    judges = of_tenants()
     first, second = given.tenant("acme"), given.tenant("other")
     if is_deleted:
         moment = datetime(2026, 1, 1, tzinfo=UTC)
         first = replace(first, metadata=replace(first.metadata, deletion_timestamp=moment))
-    applications.take(Synced((given.application(),), "1"))
-    tenants.take(Synced((first,), "1"))
+    judges.applications.take(Synced((given.application(),), "1"))
+    judges.tenants.take(Synced((first,), "1"))
     same = replace(second, spec=replace(second.spec, tenant_id="acme-id"))
 
     async def decided(old: CAPTenant | None, new: CAPTenant) -> Decision:
@@ -246,21 +251,11 @@ async def test_a_second_tenant_with_the_tenant_id_of_a_provider_is_refused(is_de
 @pytest.mark.req("R-918", "R-941")
 @pytest.mark.parametrize("label", ["acme-id", "other-id"])
 async def test_a_tenant_with_the_labelled_id_of_one_that_cannot_be_read_is_refused(label: str) -> None:
-    manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
-    tenants, applications = manager.informer(CAPTenant), manager.informer(CAPApplication)
-    tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
-    judges = Judges(
-        client=NOTHING,
-        applications=applications,
-        tenants=tenants,
-        domains=manager.informer(Domain),
-        cluster_domains=manager.informer(ClusterDomain),
-        namespaces=NOTHING,
-    )
+    judges = of_tenants()
     new = given.tenant("acme")
     metadata = replace(new.metadata, name="odd", labels={"sme.sap.com/btp-tenant-id": label})
-    applications.take(Synced((given.application(),), "1"))
-    tenants.take(Synced((), "1", (Unreadable(CAPTenant.resource, metadata, "spec: too large"),)))
+    judges.applications.take(Synced((given.application(),), "1"))
+    judges.tenants.take(Synced((), "1", (Unreadable(CAPTenant.resource, metadata, "spec: too large"),)))
     decision = await judges.tenant(Admission(operation="CREATE", key=new.key, user=NOTHING, new=new))
     assert isinstance(decision, Denied) == (label == "acme-id")
 

@@ -19,10 +19,7 @@ from stellwerk.operators.cap.reasons import ApplicationReason
 
 PROGRESS_SECONDS = 1.0
 
-_COUNTING = {
-    (ALL_TENANTS_READY, ApplicationReason.NotAllTenantsReady),
-    (READY, ApplicationReason.TenantsExist),
-}
+_COUNTING = {(ALL_TENANTS_READY, ApplicationReason.NotAllTenantsReady), (READY, ApplicationReason.TenantsExist)}
 """Conditions whose messages show how many tenants are not where they have to be."""
 _USE = re.compile(r"^(version \S+) is (?:in use|the newest that is Ready: \d+ of \d+ tenants have it)")
 """What `use_of_version` returns."""
