@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from tests.cluster.cap.subscription.bookshop import Bookshop, Serving
+from tests.cluster.cap.subscription.bookshop import SERVER, Bookshop, Serving
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.patch import MergePatch
@@ -15,6 +15,7 @@ from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.subscription.server import TRY_AGAIN
+from stellwerk.testing.cluster import AuditLog
 
 
 @pytest.mark.req("CAP-27")
@@ -49,6 +50,19 @@ async def test_the_same_subscription_again_changes_nothing(shop: Bookshop) -> No
     reply = await shop.subscribe()
     assert (reply.status, reply.message) == (202, "resource exists")
     assert await shop.tenant() == before
+
+
+@pytest.mark.req("CAP-28")
+async def test_the_same_subscription_again_asks_the_api_server_only_for_its_promise(
+    shop: Bookshop, serving: Serving, audit: AuditLog
+) -> None:
+    await shop.subscribe()
+    (promised,) = await shop.promises_show("pending")
+    await serving.settled(shop.client)
+    audit.mark()
+    await shop.subscribe()
+    asked = audit.entries(lambda entry: entry.user == SERVER and entry.namespace == shop.namespace)
+    assert [(entry.verb, entry.name) for entry in asked if entry.verb != "watch"] == [("get", promised.name)]
 
 
 @pytest.mark.req("CAP-28")

@@ -59,12 +59,15 @@ class Subscriptions:
         namespace = application.metadata.namespace
         tenant = await self.tenant(application, subscription.tenant_id)
         _refuse_terminating(tenant)
-        if promised is not None:
-            await self.promise(promised, namespace)
-        is_new = False
-        if tenant is None:
-            tenant, is_new = await self._created(application, subscription, payload)
-        message = CREATED if is_new else await self._kept(tenant, application, subscription, payload)
+        if tenant is not None and self._is_complete(tenant, subscription):
+            message = EXISTS
+        else:
+            if promised is not None:
+                await self.promise(promised, namespace)
+            is_new = False
+            if tenant is None:
+                tenant, is_new = await self._created(application, subscription, payload)
+            message = CREATED if is_new else await self._kept(tenant, application, subscription, payload)
         if promised is not None:
             # A former tenant may have gone meanwhile, and the promise may have been concluded as failed by that.
             await self.promise(promised, namespace)
@@ -129,11 +132,11 @@ class Subscriptions:
         self, tenant: CAPTenant, application: CAPApplication, subscription: Subscription, payload: bytes
     ) -> str:
         """Have a tenant that exists belong to this subscription."""
-        metadata = tenant.metadata
-        context = metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
-        guids = metadata.labels.get(names.SUBSCRIPTION_GUID), metadata.annotations.get(names.SUBSCRIPTION_GUID)
-        if guids == (subscription.guid, subscription.guid) and self._owns(tenant, context):
+        if self._is_complete(tenant, subscription):
             return EXISTS
+        metadata = tenant.metadata
+        former = metadata.labels.get(names.SUBSCRIPTION_GUID)
+        context = metadata.annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
         secret = await self._written_context(tenant, context, application, subscription, payload)
         patch = MergePatch(
             {
@@ -150,7 +153,14 @@ class Subscriptions:
         written = await self.client.patch(CAPTenant, metadata.name, metadata.namespace, patch)
         self.directory.tenants.expect(written.key, written.metadata.resource_version)
         await self.own_context(written, secret)
-        return EXISTS if guids[0] == subscription.guid else UPDATED
+        return EXISTS if former == subscription.guid else UPDATED
+
+    def _is_complete(self, tenant: CAPTenant, subscription: Subscription) -> bool:
+        """Whether a tenant belongs to this subscription and owns its payload already, so that nothing is written."""
+        labels, annotations = tenant.metadata.labels, tenant.metadata.annotations
+        guids = labels.get(names.SUBSCRIPTION_GUID), annotations.get(names.SUBSCRIPTION_GUID)
+        context = annotations.get(names.CONTEXT_SECRET_ANNOTATION, "")
+        return guids == (subscription.guid, subscription.guid) and self._owns(tenant, context)
 
     # ---- the Secret with the payload
 
