@@ -43,7 +43,7 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.processes.operator_process import OperatorProcess
 
-NAMESPACE = "bench"
+NAMESPACE, INGRESS = "bench", "istio-system"
 USER = "cap-operator"
 PUBLISHED = (
     "gateways.networking.istio.io",
@@ -105,9 +105,9 @@ async def install(client: Client) -> None:
     await until(
         client, CustomResourceDefinition, lambda seen: len(seen) >= len(bodies) and all(e.is_established for e in seen)
     )
-    for namespace in (NAMESPACE, "cap-operator-system"):
+    for namespace in (NAMESPACE, INGRESS, "cap-operator-system"):
         await client.apply(Namespace, {"metadata": {"name": namespace}})
-    metadata: JsonObject = {"name": "gateway", "namespace": NAMESPACE, "labels": {"istio": "gateway"}}
+    metadata: JsonObject = {"name": "gateway", "namespace": INGRESS, "labels": {"istio": "gateway"}}
     await client.apply(
         unstructured(Pod.resource), {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod()}
     )
@@ -126,10 +126,10 @@ async def application(client: Client) -> None:
     }
     await client.apply(Domain, {"metadata": meta("primary"), "spec": domain})
     await until(client, GardenerCertificate, lambda seen: bool(seen))
-    (certificate,) = (await client.list(GardenerCertificate, NAMESPACE)).items
+    (certificate,) = (await client.list(GardenerCertificate)).items
     ready = MergePatch({"status": {"state": "Ready", "observedGeneration": certificate.metadata.generation}})
-    name = certificate.metadata.name
-    await client.patch(metadata_of(GardenerCertificate), name, NAMESPACE, ready, subresource="status")
+    key = certificate.key
+    await client.patch(metadata_of(GardenerCertificate), key.name, key.namespace, ready, subresource="status")
     content = base64.b64encode(b'{"clientid": "id"}').decode()
     await client.apply(Secret, {"metadata": meta("uaa"), "data": {"credentials": content}})
     spec: JsonObject = {
