@@ -543,7 +543,8 @@ def test_recording_a_version_twice_changes_nothing() -> None:
 
 def test_a_failure_shows_its_cause_and_how_to_run_it_again() -> None:
     seen = TenantSnapshot(tenant=a_tenant("1.0.0"), versions=(V1,))
-    message = plan.failure_message(seen, an_operation("upgrade", "Failed"))
+    failed = an_operation("upgrade", "Failed")
+    message = plan.failure_message(failed, plan.after_failure(seen, failed))
 
     assert message.startswith("CAPTenantOperation shop.op-upgrade-1 failed: the cause.")
     assert "stellwerk cap retry ctop/op-upgrade-1 -n shop" in message
@@ -553,7 +554,10 @@ def test_a_failure_whose_version_is_gone_offers_no_repetition_that_cannot_succee
     seen = TenantSnapshot(tenant=a_tenant("2.0.0", "bookshop-v1"), versions=(V1,))
 
     def step(kind: str, seen: TenantSnapshot = seen) -> str:
-        message = plan.failure_message(seen, an_operation(kind, "Failed", "bookshop-v2"))
+        message = plan.failure_message(
+            an_operation(kind, "Failed", "bookshop-v2"),
+            plan.after_failure(seen, an_operation(kind, "Failed", "bookshop-v2")),
+        )
         return message.removeprefix(f"CAPTenantOperation shop.op-{kind}-1 failed: the cause. ")
 
     gone = "Its CAPApplicationVersion bookshop-v2 does not exist"
@@ -677,6 +681,27 @@ def test_a_tenant_starts_no_job_while_an_older_one_that_cannot_be_read_may_have_
     assert "CAPTenant shop/acme-1, which cannot be read" in decision.message
     assert isinstance(decided_beside(one_of_two(1, current=""), unreadable(2, **labels)), Start)
     assert decided_beside(one_of_two(2), unreadable(1, **labels)) == Rest(), "at rest it stays as it is"
+
+
+@pytest.mark.req("R-510")
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("version", ["", "bookshop-v1"])
+def test_no_operation_starts_and_no_tenant_goes_while_one_of_its_operations_cannot_be_read(
+    version: str, leaves: bool
+) -> None:
+    tenant, hidden = a_tenant("2.0.0", version, deleted=leaves), ObjectKey("shop", "odd")
+    seen = TenantSnapshot(tenant=tenant, application=given.application(), versions=(V1, V2))
+    assert isinstance(plan.decide(seen), Release if leaves and not version else Start)
+
+    decision = plan.decide(replace(seen, hidden_operations=(hidden,)))
+
+    assert isinstance(decision, Refuse)
+    assert "CAPTenantOperation shop/odd, which cannot be read and may run Jobs of CAPTenant" in decision.message
+    assert decision.message.endswith("stellwerk why ctop/odd -n shop")
+    rests = TenantSnapshot(tenant=at_rest("1.0.0", "bookshop-v1"), application=given.application(), versions=(V1,))
+    assert plan.decide(replace(rests, hidden_operations=(hidden,))) == Rest(), "at rest it stays as it is"
+    active = an_operation("upgrade")
+    assert plan.decide(replace(seen, operations=(active,), hidden_operations=(hidden,))) == AwaitOperation(active)
 
 
 @pytest.mark.req("R-918", "R-941")

@@ -16,7 +16,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of, owner_reference
-from stellwerk.kube.types.object_meta import Condition, ObjectMeta
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta, OwnerReference
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -106,6 +106,24 @@ def test_what_waits_for_an_object_that_cannot_be_read_goes_on_when_that_is_gone(
     woken.clear()
     found.applications.take(Removed(odd))
     assert woken == [ObjectKey(given.NAMESPACE, "bookshop-v1")]
+
+
+def test_a_tenant_has_the_operations_that_cannot_be_read_and_that_it_controls(manager: Manager) -> None:
+    found, tenant = Caches(manager), given.tenant()
+    names = ("own", "strange", "free")
+    owners: list[tuple[OwnerReference, ...]] = [
+        (owner_reference(tenant),),
+        (owner_reference(given.tenant("other")),),
+        (),
+    ]
+    odd = tuple(
+        Unreadable(
+            CAPTenantOperation.resource, ObjectMeta(namespace="shop", name=name, uid=name, owner_references=own), "odd"
+        )
+        for name, own in zip(names, owners, strict=True)
+    )
+    found.operations.take(Synced((), "1", odd))
+    assert found.hidden_operations(tenant) == [ObjectKey("shop", "own")]
 
 
 def test_an_operation_that_waits_for_a_tenant_that_cannot_be_read_goes_on_when_that_is_gone(manager: Manager) -> None:

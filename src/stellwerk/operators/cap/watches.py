@@ -150,6 +150,12 @@ class Caches:
         """The tenants of a namespace that exist and could not be read since the process started."""
         return [key for key in self.tenants.hidden if key.namespace == namespace]
 
+    def hidden_operations(self, tenant: CAPTenant) -> Sequence[ObjectKey]:
+        """The operations of a tenant that exist and could not be read since the process started."""
+        found = self.operations
+        hidden = [key for key in found.hidden if key.namespace == tenant.metadata.namespace]
+        return [key for key in hidden if found.unreadable[key].metadata.is_controlled_by(tenant.metadata)]
+
     @property
     def unseen_tenants(self) -> str:
         """Why there may be tenants that the cache does not hold, in a sentence; empty where it holds all.

@@ -12,6 +12,7 @@ one. So no operation is started twice, and none is forgotten.
 | is being deleted, and one that cannot be read may have its data | to wait |
 | is being deleted | deprovisioning of its current version |
 | may have the data of an older tenant that cannot be read | to wait before it starts an operation |
+| has an operation that cannot be read | to wait before it starts another one, or goes without a version |
 | has no current version | provisioning |
 | has another version than it should have, and follows versions | an upgrade |
 | shows an upgrade, and has the version that it should have, or never follows | to be shown as Ready again |
@@ -79,6 +80,8 @@ class TenantSnapshot:
     """Versions that could not be read so far and may be of the application."""
     operations: Sequence[CAPTenantOperation] = ()
     """The operations that the tenant controls."""
+    hidden_operations: Sequence[ObjectKey] = ()
+    """Those that could not be read so far."""
     duplicates: Sequence[CAPTenant] = ()
     """Other tenants that stand for the same data."""
     hidden_duplicates: Sequence[ObjectMeta] = ()
@@ -222,13 +225,11 @@ def decide(seen: TenantSnapshot) -> Decision:
     decision, tenant = _decide(seen), seen.tenant
     if not isinstance(decision, Start):
         return decision
+    if seen.hidden_operations:
+        return Refuse(hidden_operation_message(tenant, seen.hidden_operations[0]))
     for hidden in seen.hidden_duplicates:
         if tenant.metadata.is_terminating or duplicates.is_older(hidden, tenant):
-            key = ObjectKey(hidden.namespace, hidden.name)
-            return Refuse(
-                f"waiting for CAPTenant {key}, which cannot be read and may have the tenantId of {tenant.ref}: two of "
-                f"one id must not run Jobs; {see_why('cat', key)}"
-            )
+            return Refuse(hidden_duplicate_message(tenant, ObjectKey(hidden.namespace, hidden.name)))
     return decision
 
 
@@ -319,7 +320,8 @@ def _deprovision(seen: TenantSnapshot) -> Decision:
     if (unrecorded := _unrecorded(seen, Operation.UPGRADE if name else Operation.PROVISIONING)) is not None:
         return unrecorded
     if not name:
-        return Release()
+        hidden = seen.hidden_operations
+        return Refuse(hidden_operation_message(seen.tenant, hidden[0])) if hidden else Release()
     last = _last(seen, Operation.DEPROVISIONING)
     if last is not None:
         return Release(last) if _succeeded(last) else ShowFailure(last)
@@ -483,7 +485,8 @@ def status_of(tenant: CAPTenant, phase: Phase, message: str, now: datetime) -> T
 
 def under_way(tenant: CAPTenant, operation: CAPTenantOperation, now: datetime) -> TenantStatus:
     """The status while an operation is under way."""
-    return status_of(tenant, UNDER_WAY[operation.spec.operation], waiting_message(operation), now)
+    message = waiting_message(operation.key, operation.spec.operation)
+    return status_of(tenant, UNDER_WAY[operation.spec.operation], message, now)
 
 
 def duplicate(tenant: CAPTenant, older: CAPTenant, now: datetime) -> TenantStatus:
@@ -547,10 +550,24 @@ def waiting(tenant: CAPTenant, message: str, now: datetime) -> TenantStatus:
     return msgspec.structs.replace(observed(tenant, status, now, ready), state=state)
 
 
-def waiting_message(operation: CAPTenantOperation) -> str:
+def waiting_message(operation: ObjectKey, type: str) -> str:
     """The message while an operation is under way."""
+    return f"waiting for CAPTenantOperation {names.dotted(operation)} of type {type} to complete"
+
+
+def hidden_operation_message(tenant: CAPTenant, operation: ObjectKey) -> str:
+    """The message of a tenant that waits for an operation which cannot be read."""
     return (
-        f"waiting for CAPTenantOperation {names.dotted(operation.key)} of type {operation.spec.operation} to complete"
+        f"waiting for CAPTenantOperation {operation}, which cannot be read and may run Jobs of {tenant.ref}: two "
+        f"operations must not run at the same time; {see_why('ctop', operation)}"
+    )
+
+
+def hidden_duplicate_message(tenant: CAPTenant, other: ObjectKey) -> str:
+    """The message of a tenant that waits for another one which cannot be read."""
+    return (
+        f"waiting for CAPTenant {other}, which cannot be read and may have the tenantId of {tenant.ref}: two of "
+        f"one id must not run Jobs; {see_why('cat', other)}"
     )
 
 
@@ -559,27 +576,41 @@ def success_message(operation: CAPTenantOperation) -> str:
     return f"CAPTenantOperation {names.dotted(operation.key)} successfully completed"
 
 
-def failure_message(seen: TenantSnapshot, operation: CAPTenantOperation) -> str:
+def failure_message(operation: CAPTenantOperation, next_step: str) -> str:
     """The message after an operation failed, with its cause and the next step."""
     ready = conditions.find(operation.status.conditions, READY)
     cause = f": {ready.message}" if ready is not None and ready.message else ""
-    return f"CAPTenantOperation {names.dotted(operation.key)} failed{cause}. {_after_failure(seen, operation)}"
+    return f"CAPTenantOperation {names.dotted(operation.key)} failed{cause}. {next_step}"
 
 
-def _after_failure(seen: TenantSnapshot, operation: CAPTenantOperation) -> str:
-    """The next step after an operation failed. Without its version no step of it can run again."""
-    key, name, tenant = operation.key, operation.spec.version_name, seen.tenant.key
-    again = f"un the step again with: stellwerk cap retry ctop/{key.name} -n {key.namespace}"
+def after_failure(seen: TenantSnapshot, operation: CAPTenantOperation) -> str:
+    """The next step after an operation failed."""
+    name = operation.spec.version_name
     if seen.version_named(name) is not None or seen.hides(name):
-        return f"R{again}"
-    gone = f"Its CAPApplicationVersion {name} does not exist"
-    if operation.spec.operation == Operation.DEPROVISIONING:
-        return f"{gone}: create it again, then r{again}"
+        return run_again(operation)
     other = latest_ready(seen.versions) or seen.version_named(seen.tenant.status.current_version)
+    return without_version(seen.tenant, operation, other)
+
+
+def run_again(operation: CAPTenantOperation) -> str:
+    """The next step after an operation failed whose version is there."""
+    key = operation.key
+    return f"Run the step again with: stellwerk cap retry ctop/{key.name} -n {key.namespace}"
+
+
+def without_version(tenant: CAPTenant, operation: CAPTenantOperation, other: CAPApplicationVersion | None) -> str:
+    """The next step after an operation failed whose version is gone: no step of it can run again.
+
+    `other`: the version that the tenant may get instead.
+    """
+    key = tenant.key
+    gone = f"Its CAPApplicationVersion {operation.spec.version_name} does not exist"
+    if operation.spec.operation == Operation.DEPROVISIONING:
+        return f"{gone}: create it again, then r{run_again(operation)[1:]}"
     if other is None:
         return f"{gone}: create it again, or another one"
     patch = f'{{"spec":{{"version":"{other.spec.version}"}}}}'
-    return f"{gone}: set another with: kubectl patch cat {tenant.name} -n {tenant.namespace} --type merge -p '{patch}'"
+    return f"{gone}: set another with: kubectl patch cat {key.name} -n {key.namespace} --type merge -p '{patch}'"
 
 
 def forwarded(tenant: CAPTenant, operation: CAPTenantOperation) -> JsonObject:

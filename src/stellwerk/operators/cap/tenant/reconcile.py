@@ -118,6 +118,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             versions=caches.versions.store.by(BY_APPLICATION, str(application)),
             hidden_versions=caches.hidden_versions(application),
             operations=caches.operations.store.by(BY_OWNER, tenant.metadata.uid),
+            hidden_operations=caches.hidden_operations(tenant),
             duplicates=duplicates.of_tenant(
                 tenant,
                 caches.tenants.store.by(BY_SPEC_ID, *duplicates.by_tenant_id(tenant)),
@@ -166,7 +167,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         except AlreadyExists:  # an earlier one is being deleted, or the cache is behind: either change wakes the tenant
             return Next.done()
         self.caches.operations.expect(created.key, created.metadata.resource_version)
-        notice = _event(plan.UNDER_WAY[start.operation], plan.waiting_message(created))
+        notice = _event(plan.UNDER_WAY[start.operation], plan.waiting_message(created.key, start.operation))
         return Next.done(plan.under_way(tenant, created, self.clock.now())).without_event().with_events(notice)
 
     async def _record(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
@@ -188,7 +189,10 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
 
     async def _show_failure(self, seen: TenantSnapshot, operation: CAPTenantOperation) -> Answer:
         notices = await self._keep_routes(seen)
-        phase, message = plan.FAILED[operation.spec.operation], plan.failure_message(seen, operation)
+        phase, message = (
+            plan.FAILED[operation.spec.operation],
+            plan.failure_message(operation, plan.after_failure(seen, operation)),
+        )
         shown = _ready_of(seen.tenant)
         answer = Next.done(plan.status_of(seen.tenant, phase, message, self.clock.now())).without_event()
         if (shown.reason, shown.message) != (phase.reason, conditions.truncated(message)):

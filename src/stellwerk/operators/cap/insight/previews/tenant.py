@@ -72,12 +72,12 @@ async def _note(client: Client, outcome: Outcome, seen: TenantSnapshot, decision
         case plan.Refuse(message) | plan.AwaitVersion(message):
             outcome.warnings.append(message)
         case plan.AwaitOperation(operation):
-            outcome.warnings.append(plan.waiting_message(operation))
+            outcome.warnings.append(plan.waiting_message(operation.key, operation.spec.operation))
         case plan.ShowFailure(operation):
             if retries.is_pending(tenant):
                 outcome.changed[operation.ref] = "will be asked to run its failed step again"
             else:
-                outcome.warnings.append(plan.failure_message(seen, operation))
+                outcome.warnings.append(plan.failure_message(operation, plan.after_failure(seen, operation)))
         case plan.Start() as start:
             await _note_start(client, outcome, tenant, start)
         case plan.Release():
