@@ -11,7 +11,7 @@ import pytest
 
 from stellwerk.operators.component.insight import why
 from stellwerk.runtime import conditions
-from stellwerk.testing.servers.artifacts import Guarded, Published, Redirect, Refuse
+from stellwerk.testing.servers.artifacts import Guarded, HangingDownload, Published, Redirect, Refuse
 from tests.cluster.component.given import Given
 from tests.cluster.component.manifests import config
 from tests.cluster.component.running import Running
@@ -163,3 +163,15 @@ async def test_each_way_in_which_a_source_is_wrong_has_its_sentence_and_its_fix(
         told = why.explain(why.ComponentSurroundings(component=shown, now=datetime.now(UTC)))
         assert told.next_step.startswith(fix)
         assert "SourceUnusable" in told.next_step
+
+
+async def test_a_new_component_is_shown_as_seen_only_if_its_source_takes_long(
+    given: Given, running: Running, then: Then
+) -> None:
+    slow = publish(given, "1", behaviour=HangingDownload())
+    await running.start()
+    await given.component(**source(slow.url))
+    await given.server.asked(f"{given.namespace}/app.tar.gz", method="HEAD")
+    assert then.reasons() == []
+    await running.clock.jump(seconds=1)
+    await then.shows("Pending", "FirstSeen")

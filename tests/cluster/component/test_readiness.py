@@ -49,7 +49,7 @@ async def test_a_failed_job_is_never_ready_and_names_itself_until_it_is_replaced
     await running.rests()
     await given.source({"job.yaml": job("work", update_policy="recreate"), "one.yaml": config("one")}, revision="r2")
     await then.ready(revision="r2")
-    assert then.reasons() == ["FirstSeen", "Processing", "Timeout", "Restarting", "Processing", "Ready"]
+    assert then.reasons() == ["Processing", "Timeout", "Restarting", "Processing", "Ready"]
 
 
 async def _shows(given: Given, **conditions: str) -> None:

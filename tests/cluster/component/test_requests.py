@@ -74,7 +74,7 @@ async def deployed(given: Given, running: Running, then: Then, costs: Costs) -> 
 
 
 @pytest.mark.req("R-A1")
-async def test_a_new_component_with_ten_objects_costs_at_most_seventeen_requests(
+async def test_a_new_component_with_ten_objects_costs_two_statuses_and_at_most_sixteen_requests(
     given: Given, running: Running, then: Then, costs: Costs
 ) -> None:
     await warm(given, running, then)
@@ -84,7 +84,9 @@ async def test_a_new_component_with_ten_objects_costs_at_most_seventeen_requests
     await given.component()
     await then.ready()
     asked = await costs.settled(running)
-    assert len(asked) <= 17, shown(asked)
+    assert len(asked) <= 16, shown(asked)
+    statuses = [entry for entry in asked if entry.is_write and (entry.name, entry.subresource) == ("comp", "status")]
+    assert len(statuses) == 2, shown(asked)
 
 
 async def test_a_new_revision_with_the_same_content_costs_at_most_three_requests(

@@ -10,14 +10,14 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 
-async def test_a_new_component_goes_from_first_seen_to_ready_with_marked_objects(
+async def test_a_new_component_goes_from_processing_to_ready_with_marked_objects(
     given: Given, running: Running, then: Then
 ) -> None:
     await given.source({"one.yaml": config_map("one"), "two.yaml": config_map("two")})
     await running.start()
     await given.component()
     ready = await then.ready()
-    assert then.reasons() == ["FirstSeen", "Processing", "Ready"]
+    assert then.reasons() == ["Processing", "Ready"]
     assert [(item.name, item.phase, item.status) for item in ready.status.inventory] == [
         ("one", "Ready", "Current"),
         ("two", "Ready", "Current"),
@@ -38,7 +38,7 @@ async def test_a_new_revision_is_rolled_out_and_what_it_no_longer_has_goes(
     await then.ready(revision="r1")
     await given.source({"one.yaml": config_map("one", a="c"), "three.yaml": config_map("three")}, revision="r2")
     ready = await then.ready(revision="r2")
-    assert then.reasons()[3:] == ["Restarting", "Ready"]
+    assert then.reasons()[2:] == ["Restarting", "Ready"]
     assert ready.status.revision == 2
     assert [item.name for item in ready.status.inventory] == ["one", "three"]
     assert (await then.config("one")).data == {"a": "c"}
@@ -54,7 +54,7 @@ async def test_a_component_is_not_ready_while_a_new_revision_changes_its_objects
     first = await then.ready(revision="r1")
     await given.source({"one.yaml": config_map("one", a="c")}, revision="r2")
     second = await then.ready(revision="r2")
-    assert then.reasons() == ["FirstSeen", "Processing", "Ready", "Restarting", "Ready"]
+    assert then.reasons() == ["Processing", "Ready", "Restarting", "Ready"]
     assert [first.status.revision, second.status.revision] == [1, 2]
 
 
@@ -69,7 +69,7 @@ async def test_a_component_stays_ready_through_a_revision_that_changes_no_object
     await then.ready(revision="r2")
     await given.annotated(poke="1")
     await then.counts(3)
-    assert then.reasons() == ["FirstSeen", "Processing", "Ready"]
+    assert then.reasons() == ["Processing", "Ready"]
 
 
 async def test_a_deleted_component_takes_its_objects_with_it(given: Given, running: Running, then: Then) -> None:

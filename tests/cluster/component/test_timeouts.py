@@ -20,7 +20,7 @@ async def test_objects_that_take_too_long_are_named_and_may_become_ready_later(
     assert waiting.status.processing_since is not None
     await running.waits(minutes=9)
     await running.rests()
-    assert then.reasons() == ["FirstSeen", "Processing"]
+    assert then.reasons() == ["Processing"]
     await running.waits(seconds=61)
     late = await then.shows("Error", "Timeout", saying="slow")
     assert {item.name: (item.phase, item.status) for item in late.status.inventory} == {

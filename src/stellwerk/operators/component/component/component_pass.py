@@ -14,7 +14,8 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -67,6 +68,9 @@ from stellwerk.runtime.reconciler import Next
 
 SHORTEST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 10.0
 """How often it is asked whether others still use what is to be deleted. Their objects are not watched."""
+
+FIRST_SEEN_SECONDS = 1.0
+"""After how long a source that has not answered yet leaves a new Component without a status no longer."""
 
 OUTDATED_SECONDS = 10.0
 """When to look again at a Component that only an outdated view shows, unless a watch shows earlier that it is gone."""
@@ -141,10 +145,6 @@ class ComponentPass:
         """Bring the Component as far as it goes now. Raises ComponentFailed and the errors of what it calls."""
         if self.component.metadata.is_terminating:
             return await self._delete()
-        if self.component.status.observed_generation <= 0:
-            first = self.report(PassReport(reason=Reason.FirstSeen))
-            if not await self._save(first):
-                return Next.now(first).without_event()
         if self.component.status.inventory:
             await self._add_finalizer()  # where a client has removed it, a pass that comes no further must not miss it
         if self.component.spec.suspend:
@@ -189,7 +189,9 @@ class ComponentPass:
         except (errors.ReferencesUnresolved, errors.ReferencesUnreadable) as failure:
             raise await self._with_source(failure) from None
         source = sources.named(component)
-        content = await self._begin(resolved, await self._offer(source, resolved))
+        async with self._shown_if_slow():
+            offer = await self._offer(source, resolved)
+        content = await self._begin(resolved, offer)
         sources.check_pins(component.spec, content.artifact)
         target = await self._target(resolved, tenancy.account(component, services.settings))
         await self._add_finalizer()
@@ -197,7 +199,8 @@ class ComponentPass:
         proof = status_plan.proof_of(await self._recorded_identity(), signet)
         self.draft = status_plan.record_attempt(self.draft, content.artifact)
         await ready_expressions.check(self._requirements(content), services.deployer.renderer.holds)
-        files = await self._files(source, content.artifact, resolved)
+        async with self._shown_if_slow():
+            files = await self._files(source, content.artifact, resolved)
         reason = Reason.Restarting if content.is_restart else Reason.Processing
         seals: list[str] = []
         before = self.component.status
@@ -301,6 +304,29 @@ class ComponentPass:
             return False
         self.component, self.draft = saved, saved.status
         return True
+
+    @asynccontextmanager
+    async def _shown_if_slow(self) -> AsyncIterator[None]:
+        """Show that a new Component was seen if what is awaited here takes long. Nothing here may change the draft.
+
+        Not before: each status costs the API server as much as all objects of a small Component together.
+        """
+        if self.component.status.observed_generation > 0:
+            yield
+            return
+        shown = asyncio.create_task(self._show_first(), name=f"show {self.key} as seen")
+        try:
+            yield
+        finally:
+            shown.cancel()  # an answer that is lost with it is found out at the next checkpoint
+            await asyncio.wait((shown,))
+        if not shown.cancelled():
+            shown.result()
+
+    async def _show_first(self) -> None:
+        await self.services.clock.sleep(FIRST_SEEN_SECONDS)
+        with contextlib.suppress(ApiError):
+            await self._save(self.report(PassReport(reason=Reason.FirstSeen)))
 
     async def _progressed(self, progress: SetProgress, reason: Reason, target: Target, digest: str) -> Answer:
         # Each step takes its time where the inventory has thousands of objects, and the event loop has others to serve.
