@@ -6,6 +6,7 @@
     serving         HTTP servers: probes, metrics, webhooks
     control         the worker loop of a kind: queue, status, Events, finalizers
     certificates    certificates and keys, and their store
+    reading         what a pass may ask, and what a changed answer wakes
     cache           informers, and the stores that they fill
     supervision     tasks that report and restart, back-off, watchdogs
     settings        tables of settings, flags, and their parsers
@@ -14,6 +15,6 @@
     conditions      arithmetic of conditions (pure)
     clock           time, which a test can control
 
-A later folder in `process > access | serving > control | certificates > cache > supervision > telemetry` never imports
-an earlier one.
+A later folder in `process > access | serving > control | certificates > reading > cache > supervision > telemetry`
+never imports an earlier one.
 """

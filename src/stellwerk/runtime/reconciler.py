@@ -110,6 +110,8 @@ class ReconcileError(Exception):
     """Of the Event where the condition shows another reason; then each new message is worth an Event."""
     action: str = "Reconcile"
     """Of the Event."""
+    notices: tuple[Notice, ...] = ()
+    """Events about what the pass did before it failed."""
     retry_after_seconds: float | None = None
     """A delay that the reconciler chose itself, in the place of the queue's back-off."""
 

@@ -174,6 +174,8 @@ class Informer(Generic[T]):
         self._unreadable_handlers: list[UnreadableHandler] = []
         self._served_handlers: list[Callable[[], None]] = []
         self._parked_handlers: list[Callable[[], None]] = []
+        self._state_handlers: list[Callable[[], None]] = []
+        self._told_state: tuple[bool, WatchSuspended | None] = (False, None)
         self._complaints = _Complaints(self.name, self._clock)
         self._parked: WatchSuspended | None = None
         self._synced = False
@@ -223,6 +225,11 @@ class Informer(Generic[T]):
         """Call the handler when a full store is watched no longer: no delta shows from now on what becomes of it."""
         self._parked_handlers.append(handler)
 
+    def on_state(self, handler: Callable[[], None]) -> None:
+        """Call the handler whenever `shows_all` or `parked` changes, which no delta shows: what is not in the store may
+        be absent now, or unknown."""
+        self._state_handlers.append(handler)
+
     @property
     def unreadable(self) -> Mapping[ObjectKey, Unreadable]:
         """The objects that exist and cannot be decoded. The store may hold a former version of each."""
@@ -267,7 +274,8 @@ class Informer(Generic[T]):
         What `run` does on its way out has no effect: no handler is called, and no series of metrics comes back.
         """
         self._is_closed = True
-        for handlers in (self._handlers, self._unreadable_handlers, self._served_handlers, self._parked_handlers):
+        told = (self._served_handlers, self._parked_handlers, self._state_handlers)
+        for handlers in (self._handlers, self._unreadable_handlers, *told):
             handlers.clear()
         if self._parked is None:  # those who wait for it get the cause why it was not needed any more
             self._park(WatchSuspended("it is not watched any more"), expected=True)
@@ -515,6 +523,7 @@ class Informer(Generic[T]):
         self._full.set()
         self._complete.set()
         self._settled.set()
+        self._tell_state()
         if was_parked and self._gone is None:  # otherwise the store was emptied, because the kind is gone
             for handler in self._served_handlers:
                 handler()
@@ -718,6 +727,14 @@ class Informer(Generic[T]):
         self._settled.set()
         if is_news and self._synced:
             for handler in self._parked_handlers:
+                handler()
+        self._tell_state()
+
+    def _tell_state(self) -> None:
+        state = (self.shows_all, self._parked)
+        if state != self._told_state:
+            self._told_state = state
+            for handler in self._state_handlers:
                 handler()
 
     def _notify(self, delta: Delta[T]) -> None:

@@ -106,6 +106,11 @@ class JoinedInformer(Informer[T]):
         for part in self.parts.values():
             part.on_parked(handler)
 
+    def on_state(self, handler: Callable[[], None]) -> None:
+        """Call the handler whenever the state of one of the parts changes."""
+        for part in self.parts.values():
+            part.on_state(handler)
+
     @property
     def unreadable(self) -> Mapping[ObjectKey, Unreadable]:
         """The objects that exist and cannot be decoded."""

@@ -441,7 +441,8 @@ class Controller(Generic[K, S]):
                 )
             case UserError(failure):
                 status = current.report(failure)
-                return Verdict("error", self._retry(failure), status, Severity.WARNING, failure=failure)
+                again = self._retry(failure)
+                return Verdict("error", again, status, Severity.WARNING, notices=failure.notices, failure=failure)
             case Conflicted(error):
                 _log.debug("%s: %s has changed meanwhile: %s", self.name, obj.ref, error)
                 return Verdict("requeue", BackedOff())
@@ -486,7 +487,11 @@ class Controller(Generic[K, S]):
                 failed = is_error and statuses.is_failure(status)
                 level = logging.INFO if is_error else _LEVELS[verdict.severity]
                 await self._announce(obj, transition, logging.ERROR if failed else level)
-        for notice in verdict.notices:
+        await self.announce(obj, verdict.notices)
+
+    async def announce(self, obj: K, notices: Iterable[Notice]) -> None:
+        """Send Events about an object. One that was logged a moment ago is not logged again."""
+        for notice in notices:
             level = logging.DEBUG if self._was_logged(obj, notice) else _LEVELS[notice.severity]
             await self._announce(obj, notice, level)
 

@@ -1,0 +1,389 @@
+"""Performs steps until one changes nothing; the only writer of a kind that decides by steps.
+
+    decide -> save a status that the writes rely on -> perform the writes -> put both over object and view -> decide ...
+
+An object moves as far as it can in one pass, without an event of a watch in between. A status that is not saved yet is
+saved before the next step writes, so a crash between any two writes finds what the writes relied on.
+
+Conflicts end here: the object is read again and laid over the view, and the pass decides again. `decide` never sees
+which of its writes succeeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
+
+import msgspec
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import Conflict, Status
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, Kind
+from stellwerk.kube.types.object_meta import Record
+from stellwerk.runtime.cache.informer import Informer, wrote_own_object
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.step import Again, Failure, Gone, Step, Wait, Write
+from stellwerk.runtime.reading.known import NotKnown
+from stellwerk.runtime.reading.questions import Asker, Collection, InformerSource, Source, Wakes
+from stellwerk.runtime.reading.view import Overlay, Sources, View
+from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError
+
+K = TypeVar("K", bound=Kind)
+S = TypeVar("S", bound=Record)
+T = TypeVar("T", bound=HasMetadata)
+
+MOST_STEPS = 12
+"""Of one pass; a longer chain goes on in the next pass."""
+MOST_CONFLICTS = 5
+"""How many concurrent changes one pass tolerates."""
+
+
+class Uncovered(Exception):
+    """A bug: a step waits for an object that it did not ask for, so nothing would wake it."""
+
+
+class StepFailed(ReconcileError):
+    """A pass ended with a failure that `decide`, or the meaning of a refused write, has named."""
+
+    def __init__(self, failure: Failure, status: Record | None, notices: tuple[Notice, ...]) -> None:
+        super().__init__(failure.message)
+        self.status, self.notices = status, notices
+        self.event_reason, self.action, self.retry = failure.event_reason, failure.action, failure.retry
+
+
+class Logic(Protocol[K, S]):
+    """What a kind gives: its decision, and what it shows of what keeps it from one."""
+
+    collection: Collection[K]
+
+    def decide(self, obj: K, view: View) -> Step[S]:
+        """What the object needs next. Pure and synchronous. Raises NotKnown."""
+        ...
+
+    def unknown(self, obj: K, view: View, missing: NotKnown) -> Step[S]:
+        """What the object shows and waits for while an answer is not known: neither a write nor a failure."""
+        ...
+
+    def failed(self, obj: K, failure: Failure) -> S:
+        """The status that shows a failure."""
+        ...
+
+    def unexpected(self, obj: K, message: str) -> S:
+        """The status that shows a bug of ours."""
+        ...
+
+
+class Maker(Protocol):
+    """Who makes informers; a `Manager` is one."""
+
+    def informer(self, target: Any, *, labels: str = "", optional: bool = False) -> Informer[Any]: ...
+
+
+class InformerSources:
+    """The collections of one process. The watch of a collection begins with its first question."""
+
+    def __init__(self, maker: Maker, declared: Sequence[Collection[Any]]) -> None:
+        """`declared`: all that the operator reads or writes."""
+        self._maker = maker
+        self._declared = {*declared}
+        self._sources: dict[Collection[Any], InformerSource[Any]] = {}
+        self.wakes = Wakes()
+
+    def of(self, collection: Collection[T]) -> Source[T]:
+        """As `Sources.of`."""
+        return cast("Source[T]", self._source(collection))
+
+    def informer(self, collection: Collection[T]) -> Informer[T]:
+        """The cache of a collection."""
+        return cast("Informer[T]", self._source(collection).informer)
+
+    def _source(self, collection: Collection[Any]) -> InformerSource[Any]:
+        if collection not in self._sources:
+            if collection not in self._declared:
+                raise KeyError(f"{collection.resource.kind} is not declared")
+            made = self._maker.informer(collection.target, labels=collection.labels, optional=collection.optional)
+            self._sources[collection] = InformerSource(collection, made, self.wakes)
+        return self._sources[collection]
+
+
+def next_step(logic: Logic[K, S], obj: K, view: View) -> Step[S]:
+    """The next step of an object. Raises Uncovered."""
+    try:
+        step = logic.decide(obj, view)
+    except NotKnown as missing:
+        step = logic.unknown(obj, view, missing)
+        if step.writes or step.failure is not None:
+            raise AssertionError("what is not known is no reason to write, and no failure") from missing
+    for wait in step.waits:
+        if isinstance(wait.on, tuple) and wait.on not in view.seen:
+            raise Uncovered(f"{obj.ref} waits for {wait.on[0].resource.kind} {wait.on[1]} and did not ask for it")
+    return step
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Deciding(Generic[K, S]):
+    """A reconciler whose passes are steps. `serve` gives it its controller."""
+
+    logic: Logic[K, S]
+    sources: InformerSources
+    client: Client
+    clock: Clock
+    settings: tuple[object, ...] = ()
+    _askers: dict[ObjectKey, Asker] = field(default_factory=dict)
+    _waits: dict[ObjectKey, tuple[Wait, ...]] = field(default_factory=dict)
+    _controller: Controller[K, S] | None = None
+
+    def serve(self, controller: Controller[K, S]) -> None:
+        """Wake the objects of this controller, and save and announce by it."""
+        self._controller = controller
+
+    @property
+    def controller(self) -> Controller[K, S]:
+        """The controller of the kind. Raises AssertionError before `serve`."""
+        assert self._controller is not None, "no controller is served"
+        return self._controller
+
+    def begin(self, obj: K) -> Pass[S]:
+        """As `Reconciler.begin`."""
+        return _StepPass(self, obj)
+
+    async def forget(self, key: ObjectKey) -> None:
+        """As `Reconciler.forget`."""
+        self._waits.pop(key, None)
+        if (asker := self._askers.pop(key, None)) is not None:
+            asker.keep(())
+
+    def waits_of(self, key: ObjectKey) -> tuple[Wait, ...]:
+        """What an object waited for at the end of its last pass."""
+        return self._waits.get(key, ())
+
+    def asker(self, key: ObjectKey) -> Asker:
+        """Who asks in passes on a key."""
+        if key not in self._askers:
+            self._askers[key] = Asker(key, self.logic.collection, self._wake)
+        return self._askers[key]
+
+    def view(self, overlay: Overlay) -> View:
+        """A view of the caches."""
+        return View(sources=self.sources, now=self.clock.now(), settings=self.settings, overlay=overlay)
+
+    def step(self, obj: K, overlay: Overlay, former: View | None = None) -> tuple[Step[S], View]:
+        """The next step, and the view that it was decided by. Its questions wake the object from now on.
+
+        Nothing is awaited in between, so no change is missed. Those of the former steps of the pass stay: an answer
+        that the overlay hides now is asked for by the next pass again.
+        """
+        view = self.view(overlay)
+        is_complete = False
+        try:
+            step = next_step(self.logic, obj, view)
+            is_complete = True
+        finally:
+            asked = [*former.asked, *view.asked] if former is not None else view.asked
+            self.asker(obj.key).keep(asked, is_complete=is_complete)
+        view.asked = asked
+        self._waits[obj.key] = step.waits
+        return step, view
+
+    def _wake(self, key: ObjectKey) -> None:
+        self.controller.queue.add(key)
+
+
+@dataclass(slots=True)
+class _StepPass(Generic[K, S]):
+    """One pass. It is the `Hands` of its writes."""
+
+    engine: Deciding[K, S]
+    obj: K
+    """The object, with the status of the steps so far."""
+    overlay: Overlay = field(default_factory=Overlay)
+    notices: tuple[Notice, ...] = ()
+    saved: S | None = None
+    """The status that the API server has; None if it is that of the object."""
+
+    @property
+    def client(self) -> Client:
+        """As `Hands.client`."""
+        return self.engine.client
+
+    @property
+    def clock(self) -> Clock:
+        """As `Hands.clock`."""
+        return self.engine.clock
+
+    @property
+    def subject(self) -> Kind:
+        """As `Hands.subject`."""
+        return self.obj
+
+    async def run(self) -> Next[S]:
+        """As `Pass.run`."""
+        last: tuple[Write, ...] = ()
+        conflicts, view = 0, None
+        for _ in range(MOST_STEPS):
+            step, view = self.engine.step(self.obj, self.overlay, view)
+            if step.failure is not None:
+                self._fail(step.failure, step.status, step.events)
+            if step.writes and step.writes == last:
+                what = ", ".join(each.about for each in step.writes)
+                self.fail(
+                    Failure(
+                        message=f"{what} does not stay as the operator writes it: a mutating webhook of the cluster "
+                        "changes it; see kubectl get mutatingwebhookconfigurations"
+                    )
+                )
+            is_new = step.status is not None and step.status != self._shown
+            if not step.writes and not is_new:
+                self.notices += step.events
+                return self._rested(step, view)
+            try:
+                if step.writes and self.saved is not None:
+                    await self._save()
+                for write in step.writes:
+                    await write.perform(self)
+            except Again:
+                last, conflicts = (), conflicts + 1
+                if conflicts >= MOST_CONFLICTS:
+                    fight = Status(code=409, reason="Conflict", message="other clients keep changing what is written")
+                    raise Conflict(fight, f"write {', '.join(each.about for each in step.writes)}") from None
+                continue
+            except Gone:
+                await self._announce(step.events)
+                return Next[S].done().with_events(*self.notices)
+            last = step.writes
+            if step.writes:
+                await self._announce(step.events)
+            else:
+                self.notices += step.events
+            if is_new:
+                self._show(step.status)
+        return self._next(0.0)
+
+    def report(self, failure: ReconcileError) -> S | None:
+        """As `Pass.report`."""
+        if isinstance(failure, StepFailed):
+            return cast("S | None", failure.status)
+        return self.engine.logic.unexpected(self.obj, str(failure))
+
+    # ---- for writes
+
+    def learn(self, collection: Collection[T], written: T) -> None:
+        """As `Hands.learn`."""
+        self.see(collection, written.key, written)
+        if self._is_own(collection, written.key):
+            wrote_own_object(written)
+        else:
+            self.engine.sources.informer(collection).expect(written.key, written.metadata.resource_version)
+
+    def see(self, collection: Collection[T], key: ObjectKey, found: T | None) -> None:
+        """As `Hands.see`."""
+        if found is None:
+            self.overlay.remove(collection, key)
+        else:
+            self.overlay.put(collection, found)
+        if not self._is_own(collection, key):
+            return
+        if found is None or found.metadata.uid != self.obj.metadata.uid:
+            raise Gone
+        shown = self._shown if self.saved is not None else _status(cast("K", found))
+        self.obj = msgspec.structs.replace(cast("K", found), status=shown)
+
+    def fail(self, failure: Failure) -> NoReturn:
+        """As `Hands.fail`."""
+        self._fail(failure, None, ())
+
+    # ---- the status
+
+    @property
+    def _shown(self) -> S:
+        return cast("S", _status(self.obj))
+
+    def _show(self, status: S | None) -> None:
+        self.saved = self.saved if self.saved is not None else self._shown
+        self.obj = msgspec.structs.replace(self.obj, status=status)
+
+    async def _save(self) -> None:
+        """Save what the next writes rely on. Raises Gone, ApiError."""
+        shown = self._shown
+        saved = await self.engine.controller.checkpoints.save(
+            msgspec.structs.replace(self.obj, status=self.saved), shown
+        )
+        if saved is None:
+            raise Gone
+        self.obj, self.saved = saved, None
+        await self._announce(())
+
+    async def _announce(self, events: Sequence[Notice]) -> None:
+        """Send the Events of what is written: whatever fails later, it has happened."""
+        due, self.notices = (*self.notices, *events), ()
+        await self.engine.controller.announce(self.obj, due)
+
+    # ---- the end
+
+    def _rested(self, step: Step[S], view: View) -> Next[S]:
+        seconds = [each.seconds for each in step.waits if each.seconds]
+        if view.due is not None:
+            seconds.append(max((view.due - view.now).total_seconds(), 0.001))
+        return self._next(min(seconds, default=None))
+
+    def _next(self, delay: float | None) -> Next[S]:
+        status = self._shown if self.saved is not None else None
+        return Next(status, delay).without_event().with_events(*self.notices)
+
+    def _fail(self, failure: Failure, status: S | None, events: tuple[Notice, ...]) -> NoReturn:
+        shown = status if status is not None else self.engine.logic.failed(self.obj, failure)
+        raise StepFailed(failure, shown, (*self.notices, *events))
+
+    def _is_own(self, collection: Collection[Any], key: ObjectKey) -> bool:
+        return collection is self.engine.logic.collection and key == self.obj.key
+
+
+def _status(obj: Kind) -> Record:
+    status: Record = obj.status  # type: ignore[attr-defined]  # every kind with a controller has one
+    return status
+
+
+# ---- what would be done
+
+
+@dataclass(slots=True)
+class Course(Generic[S]):
+    """What a pass would do."""
+
+    status: S
+    steps: list[Step[S]] = field(default_factory=list)
+
+    @property
+    def writes(self) -> list[Write]:
+        """All writes, in order."""
+        return [write for step in self.steps for write in step.writes]
+
+
+def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View]) -> Course[S]:
+    """The steps of a pass on an object, without a request. `view` returns a view with an overlay."""
+    overlay, found = Overlay(), Course[S](cast("S", _status(obj)))
+    for _ in range(MOST_STEPS):
+        seen = view(overlay)
+        step = next_step(logic, obj, seen)
+        found.steps.append(step)
+        if step.failure is not None:
+            found.status = step.status if step.status is not None else logic.failed(obj, step.failure)
+            return found
+        is_new = step.status is not None and step.status != found.status
+        if not step.writes and not is_new:
+            return found
+        found.status = step.status if step.status is not None else found.status
+        try:
+            for write in step.writes:
+                write.rehearse(overlay, seen.now)
+        except Gone:
+            return found
+        own = overlay.of(logic.collection).get(obj.key, obj)
+        obj = msgspec.structs.replace(own if own is not None else obj, status=found.status)
+    return found
+
+
+__all__ = ["Course", "Deciding", "InformerSources", "Logic", "Sources", "StepFailed", "Uncovered", "rehearse"]

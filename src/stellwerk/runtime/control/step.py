@@ -1,0 +1,303 @@
+"""What a pass decides, as a value: the status to show, what to write, and what to wait for.
+
+`decide(object, view) -> Step`. The status of a step is laid over the object, and the answers to its writes over the
+view, before the next step of the pass is decided; a pass ends with the first step that changes nothing. So `decide`
+must not depend on whether it has just written: an Event belongs to the step that changes something, and the next step
+sees the change.
+
+A write is a value with two methods: `perform` sends it to the API server, `rehearse` lays over the view what the API
+server would answer. Other rooms add writes of their own, such as one that applies a set of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from stellwerk.kube.client.client import Client, Deletion, view_of
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import REFUSED, AlreadyExists, Conflict, NotFound, StatusError
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unstructured, metadata_of
+from stellwerk.kube.types.object_meta import ObjectMeta, Record, kubernetes_time
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.reading.questions import Collection
+from stellwerk.runtime.reading.view import Overlay
+from stellwerk.runtime.reconciler import Notice, Retry
+
+S = TypeVar("S", bound=Record)
+T = TypeVar("T", bound=HasMetadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What a user should read about: the condition shows the message, and the Event has `event_reason`."""
+
+    message: str
+    event_reason: str = ""
+    action: str = "Reconcile"
+    retry: Retry = Retry.BACKOFF
+
+
+Refusal: TypeAlias = Callable[[str, StatusError | None], Failure]
+"""What it means if a write cannot be done. It is given a sentence, and the answer of an API server that refused."""
+
+
+class Again(Exception):
+    """A write met another state than the one that was seen. The overlay shows it now, so the pass decides again."""
+
+
+class Gone(Exception):
+    """The object of the pass is gone, or another one has its name."""
+
+
+class Hands(Protocol):
+    """What the executor does for a write."""
+
+    @property
+    def client(self) -> Client:
+        """The API server, fenced by leadership."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the process."""
+        ...
+
+    @property
+    def subject(self) -> Kind:
+        """The object of the pass."""
+        ...
+
+    def learn(self, collection: Collection[T], written: T) -> None:
+        """Note the answer to a write: for the next step, and for the next pass, which waits until caches show it."""
+        ...
+
+    def see(self, collection: Collection[T], key: ObjectKey, found: T | None) -> None:
+        """Note an object, or that there is none, which the caches do not show yet. Raises Gone."""
+        ...
+
+    def fail(self, failure: Failure) -> NoReturn:
+        """End the pass with a failure."""
+        ...
+
+
+class Write(Protocol):
+    """An effect as a value. Two writes that would do the same are equal."""
+
+    @property
+    def about(self) -> str:
+        """The object, for messages."""
+        ...
+
+    async def perform(self, hands: Hands) -> None:
+        """Do it. Raises Again, Gone, ApiError, and what `hands.fail` raises. Safe to repeat."""
+        ...
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """Put over the view what the API server would answer. Raises Gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Create(Generic[T]):
+    """A new object. If there is one of its name, that is laid over the view, and the pass decides again."""
+
+    collection: Collection[T]
+    body: JsonObject
+    """The object with apiVersion, kind, and name and namespace in its metadata."""
+    refused: Refusal = field(compare=False)
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        metadata = cast("JsonObject", self.body["metadata"])
+        return ObjectKey(str(metadata.get("namespace", "")), str(metadata["name"]))
+
+    @property
+    def about(self) -> str:
+        """The object, for messages."""
+        return f"{self.collection.resource.kind} {self.key}"
+
+    async def perform(self, hands: Hands) -> None:
+        """As `Write.perform`."""
+        client, collection, key = hands.client, self.collection, self.key
+        try:
+            hands.learn(collection, await client.create(collection.target, self.body))
+        except REFUSED as error:
+            hands.fail(self.refused(str(error), error))
+        except AlreadyExists as taken:
+            found = await client.find(collection.target, key.name, key.namespace)
+            if found is None:  # it has just gone
+                raise Conflict(taken.status, taken.attempted) from taken
+            hands.see(collection, key, found)
+            raise Again from taken
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """As `Write.rehearse`."""
+        overlay.put(self.collection, shaped(self.collection, self.body))
+
+
+@dataclass(frozen=True, slots=True)
+class Patch(Generic[T]):
+    """Fields of the very object that was seen, as it was seen. If it has changed, the pass decides again."""
+
+    collection: Collection[T]
+    seen: T = field(compare=False)
+    fields: JsonObject
+    """A merge patch."""
+    refused: Refusal = field(compare=False)
+
+    @property
+    def about(self) -> str:
+        """The object, for messages."""
+        return f"{self.collection.resource.kind} {self.seen.key}"
+
+    async def perform(self, hands: Hands) -> None:
+        """As `Write.perform`."""
+        client, collection, metadata = hands.client, self.collection, self.seen.metadata
+        wanted = cast("JsonObject", self.fields.get("metadata", {}))
+        seen: JsonObject = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        patch = MergePatch({**self.fields, "metadata": {**wanted, **seen}})
+        try:
+            written = await client.patch(
+                collection.target, metadata.name, metadata.namespace, patch, field_validation="Ignore"
+            )
+            hands.learn(collection, written)
+        except REFUSED as error:
+            hands.fail(self.refused(str(error), error))
+        except NotFound:
+            hands.see(collection, self.seen.key, None)
+            raise Again from None
+        except Conflict:
+            found = await client.find(collection.target, metadata.name, metadata.namespace)
+            if found is not None and found.metadata.resource_version == metadata.resource_version:
+                raise  # the server had no free moment: the queue tries again
+            hands.see(collection, self.seen.key, found)
+            raise Again from None
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """As `Write.rehearse`."""
+        overlay.put(self.collection, shaped(self.collection, merged(_body(self.seen), self.fields)))
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Generic[T]):
+    """The end of the very object that was seen; another one under its name is left alone."""
+
+    collection: Collection[T]
+    seen: T = field(compare=False)
+    why: str = field(default="", compare=False)
+    """For `diff`."""
+    uid: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "uid", self.seen.metadata.uid)
+
+    @property
+    def about(self) -> str:
+        """The object, for messages."""
+        return f"{self.collection.resource.kind} {self.seen.key}"
+
+    async def perform(self, hands: Hands) -> None:
+        """As `Write.perform`."""
+        collection, metadata = self.collection, self.seen.metadata
+        target = metadata_of(collection.resource)
+        deletion = await hands.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
+        if deletion is Deletion.TERMINATING:
+            hands.see(collection, self.seen.key, _leaving(self.seen, hands.clock.now()))
+        else:
+            hands.see(collection, self.seen.key, None)
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """As `Write.rehearse`."""
+        overlay.put(self.collection, _leaving(self.seen, now))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Our finalizer on the object of the pass. The pass ends with it."""
+
+    name: str
+
+    @property
+    def about(self) -> str:
+        """The object, for messages."""
+        return f"the finalizer {self.name}"
+
+    async def perform(self, hands: Hands) -> None:
+        """As `Write.perform`."""
+        await finalizer.remove(hands.client, hands.subject, self.name)
+        raise Gone
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """As `Write.rehearse`."""
+        raise Gone
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What an object waits for, for people and for `why`. What wakes the object are its questions.
+
+    `on`: an object, which must be one that the step asked for; a moment; or a sentence about something that sends no
+    events, with `seconds` after which the object looks again.
+    """
+
+    on: tuple[Collection[Any], ObjectKey] | datetime | str
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Generic[S]):
+    """One step of a pass."""
+
+    status: S | None = None
+    """The status from now on, if the writes succeed; None leaves it alone."""
+    writes: tuple[Write, ...] = ()
+    events: tuple[Notice, ...] = ()
+    """Sent if the writes succeed."""
+    waits: tuple[Wait, ...] = ()
+    failure: Failure | None = None
+    """Ends the pass, which counts as failed. The writes of the step are not performed."""
+
+
+def shaped(collection: Collection[T], body: JsonObject) -> T:
+    """An object of a collection from its fields."""
+    shape = view_of(collection.target).shape
+    if issubclass(shape, Unstructured):
+        return cast("T", Unstructured(body, msgspec.convert(body["metadata"], ObjectMeta)))
+    return msgspec.convert(body, shape)
+
+
+def merged(body: JsonObject, patch: JsonObject) -> JsonObject:
+    """What a merge patch makes of an object (RFC 7396); pure."""
+    result = {**body}
+    for name, value in patch.items():
+        former = result.get(name)
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = merged(former if isinstance(former, dict) else {}, value)
+        else:
+            result[name] = value
+    return result
+
+
+def _body(obj: HasMetadata) -> JsonObject:
+    if isinstance(obj, Unstructured):
+        return {**obj.body, "metadata": cast("JsonObject", msgspec.to_builtins(obj.metadata))}
+    return cast("JsonObject", msgspec.to_builtins(obj))
+
+
+def _leaving(obj: T, now: datetime) -> T:
+    """The object as one that is being deleted."""
+    metadata = msgspec.structs.replace(obj.metadata, deletion_timestamp=kubernetes_time(now))
+    if isinstance(obj, Unstructured):
+        return cast("T", Unstructured(obj.body, metadata))
+    return cast("T", msgspec.structs.replace(cast("Any", obj), metadata=metadata))

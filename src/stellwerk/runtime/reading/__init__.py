@@ -1,0 +1,6 @@
+"""What a pass may ask, and what a changed answer wakes.
+
+view       the questions of a pass, and what it has written itself
+questions  collections, indices, and from a change to those who asked
+known      what is known of an answer
+"""

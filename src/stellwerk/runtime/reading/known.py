@@ -1,0 +1,56 @@
+"""What is known of an answer: values, so that "cannot be read" is never taken for "does not exist"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from stellwerk.kube.types.model import Unreadable
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Present(Generic[A]):
+    """There is an object, and `value` is the aspect of it that was asked for."""
+
+    value: A
+    doubt: str = ""
+    """Why the value may be outdated: the object cannot be decoded now, or its kind is not watched. Empty: it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """There is no such object, or its kind is not served: `View.serves` shows which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """There may be such an object. `why` is a clause without a full stop."""
+
+    why: str
+
+
+Known: TypeAlias = Present[A] | Absent | Unknown
+ABSENT = Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[A]):
+    """The objects that an index has under a value."""
+
+    values: tuple[A, ...]
+    unknown: tuple[Unreadable, ...] = ()
+    """Objects that cannot be read and may belong to them."""
+    why: str = ""
+    """Why there may be others; empty if these are all."""
+
+
+class NotKnown(Exception):
+    """A pass needs an answer that is not known. The pass writes nothing, and is repeated when the answer is known."""
+
+    def __init__(self, what: str, why: str) -> None:
+        """`what`: the object or the objects. `why`: a clause without a full stop."""
+        self.what = what
+        self.why = why
+        super().__init__(f"{what}: {why}")

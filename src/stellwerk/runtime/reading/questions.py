@@ -1,0 +1,308 @@
+"""From a change of an object to the passes that asked for it.
+
+A source answers questions about one collection. A question is an index, a value and an aspect; all passes that ask the
+same share it. A change compares the aspect of its two sides once for each question, not once for each pass.
+
+Models: istio's `krt`, where a collection is computed again when a result of its `Fetch` changes, and build systems that
+track reads, such as Shake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from stellwerk.kube.client.client import Target, view_of
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import HasMetadata, Unreadable
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.reading.known import ABSENT, Known, Listing, Present, Unknown
+
+T = TypeVar("T", bound=HasMetadata)
+
+AT_ONCE = 500
+"""How many askers one change wakes before others have the event loop: about two milliseconds of work."""
+
+
+class Collection(Generic[T]):
+    """Objects of a kind in one shape and selection. An operator declares each collection that it reads or writes."""
+
+    def __init__(self, target: Target[T], *, labels: str = "", optional: bool = False) -> None:
+        """`labels`: a label selector. `optional`: the cluster may not serve the kind."""
+        self.target = target
+        self.labels = labels
+        self.optional = optional
+        self.by_key: Index[T] = Index(self, "key", lambda obj: (str(obj.key),), lambda metadata: (_key_of(metadata),))
+
+    @property
+    def resource(self) -> Resource:
+        """Where the objects are served."""
+        return view_of(self.target).resource
+
+
+@dataclass(frozen=True, eq=False)
+class Index(Generic[T]):
+    """How objects of a collection are found.
+
+    `maybe` returns the values under which an object may be found of which only the metadata can be read; None: any.
+    """
+
+    collection: Collection[T]
+    name: str
+    of: Callable[[T], Iterable[str]]
+    maybe: Callable[[ObjectMeta], Iterable[str] | None] = lambda _: None
+
+
+@dataclass(slots=True, eq=False)
+class Question:
+    """One question, and who asked it."""
+
+    source: Source[Any]
+    index: Index[Any]
+    value: str
+    aspect: Callable[[Any], Any] | None
+    """None: the question is whether the kind is served."""
+    askers: dict[Asker, None] = field(default_factory=dict)
+
+
+class Asker:
+    """An object whose last pass asked questions."""
+
+    __slots__ = ("_wake", "collection", "key", "questions")
+
+    def __init__(self, key: ObjectKey, collection: Collection[Any], wake: Callable[[ObjectKey], None]) -> None:
+        """`wake` is called with the key when an answer has changed."""
+        self.key = key
+        self.collection = collection
+        self._wake = wake
+        self.questions: tuple[Question, ...] = ()
+
+    def wake(self) -> None:
+        """Ask for a pass."""
+        self._wake(self.key)
+
+    def keep(self, asked: Iterable[Question], *, is_complete: bool = True) -> None:
+        """From now on a changed answer to these questions wakes.
+
+        A pass that did not come to its end keeps the former questions as well: it may not have asked all of its own.
+        """
+        former = self.questions
+        new = tuple(dict.fromkeys(asked if is_complete else (*asked, *former)))
+        if new == former:
+            return
+        self.questions = new
+        for question in new:
+            question.askers[self] = None
+        kept = {*new}
+        for question in former:
+            if question not in kept:
+                del question.askers[self]
+                if not question.askers:
+                    question.source.drop(question)
+
+
+class Wakes:
+    """Asks for the passes that a change is due to, a slice at a time.
+
+    A specification of an application wakes thousands of tenants. The first slice is awakened at once, so that a small
+    number needs no turn of the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Question, Asker]] = deque()
+        self._turn: asyncio.Handle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no object waits to be awakened."""
+        return not self._waiting
+
+    def wake(self, question: Question, changed: tuple[Collection[Any], ObjectKey] | None = None) -> None:
+        """Wake all who asked. `changed`: the object that has changed, whose own changes wake it in any case."""
+        for asker in question.askers:
+            if changed is None or (asker.collection, asker.key) != changed:
+                self._waiting.append((question, asker))
+        if self._turn is None:
+            self._slice()
+
+    def _slice(self) -> None:
+        self._turn = None
+        for _ in range(min(AT_ONCE, len(self._waiting))):
+            question, asker = self._waiting.popleft()
+            if asker in question.askers:  # its later pass may ask otherwise
+                asker.wake()
+        if self._waiting:
+            self._turn = asyncio.get_running_loop().call_soon(self._slice)
+
+
+class Source(Protocol[T]):
+    """Answers questions about one collection."""
+
+    def get(self, key: ObjectKey) -> Known[T]: ...
+    def by(self, index: Index[T], value: str) -> Listing[T]: ...
+    def serves(self) -> bool: ...
+    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Question: ...
+    def drop(self, question: Question) -> None: ...
+
+
+class InformerSource(Generic[T]):
+    """Answers from the store of an informer."""
+
+    def __init__(self, collection: Collection[T], informer: Informer[T], wakes: Wakes) -> None:
+        """`wakes` is shared by the sources of a process."""
+        self.collection = collection
+        self.informer = informer
+        self._wakes = wakes
+        self._questions: dict[tuple[Index[T], str], list[Question]] = {}
+        self._indices: dict[Index[T], int] = {}
+        """How many questions there are by each index."""
+        self._unreadable: dict[ObjectKey, Unreadable] = {}
+        informer.on_change(self._on_change)
+        informer.on_unreadable(self._on_unreadable)
+        informer.on_state(self._on_state)
+
+    def get(self, key: ObjectKey) -> Known[T]:
+        """The object under a key."""
+        informer = self.informer
+        unreadable = informer.unreadable.get(key)
+        if (obj := informer.store.get(key)) is not None:
+            return Present(obj, unreadable.why if unreadable is not None else self._doubt())
+        if unreadable is not None:
+            return Unknown(f"it cannot be read: {unreadable.why}")
+        return ABSENT if self._shows_all else Unknown(self._doubt() or "it is not listed yet")
+
+    def by(self, index: Index[T], value: str) -> Listing[T]:
+        """The objects that an index has under a value. The index must be that of a question that was asked."""
+        informer = self.informer
+        unknown = tuple(
+            unreadable
+            for key, unreadable in informer.unreadable.items()
+            if key not in informer.store and ((values := index.maybe(unreadable.metadata)) is None or value in values)
+        )
+        why = "" if self._shows_all else self._doubt() or "they are not listed yet"
+        return Listing(tuple(informer.store.by(index.name, value)), unknown, why)
+
+    def serves(self) -> bool:
+        """Whether the kind is served, as far as is known."""
+        parked = self.informer.parked
+        return parked is None or not parked.is_not_served
+
+    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Question:
+        """The question that all share who ask this."""
+        asked = self._questions.setdefault((index, value), [])
+        for question in asked:
+            if question.aspect is aspect:
+                return question
+        if index is not self.collection.by_key and index not in self._indices:
+            self.informer.store.add_index(index.name, index.of)
+        question = Question(cast("Source[Any]", self), index, value, aspect)
+        asked.append(question)
+        self._indices[index] = self._indices.get(index, 0) + 1
+        return question
+
+    def drop(self, question: Question) -> None:
+        """No pass asks this any more."""
+        asked = self._questions[question.index, question.value]
+        asked.remove(question)
+        if not asked:
+            del self._questions[question.index, question.value]
+        self._indices[question.index] -= 1
+        if not self._indices[question.index]:
+            del self._indices[question.index]
+
+    @property
+    def _shows_all(self) -> bool:
+        return self.informer.shows_all and not self.informer.is_forbidden
+
+    def _doubt(self) -> str:
+        return self.informer.parked.why if self.informer.parked is not None else ""
+
+    def _on_change(self, delta: Delta[T]) -> None:
+        old, new, changed = delta.old, delta.new, (self.collection, delta.key)
+        for index in tuple(self._indices):
+            was = {*index.of(old)} if old is not None else set[str]()
+            now = {*index.of(new)} if new is not None else set[str]()
+            for value in was | now:
+                for question in self._questions.get((index, value), ()):
+                    if (value in was) != (value in now) or _differs(question, old, new):
+                        self._wakes.wake(question, changed)
+
+    def _on_unreadable(self, key: ObjectKey, unreadable: Unreadable | None) -> None:
+        former = self._unreadable.pop(key, None)
+        if unreadable is not None:
+            self._unreadable[key] = unreadable
+        known = [each.metadata for each in (former, unreadable) if each is not None]
+        for (index, value), asked in self._questions.items():
+            concerned = (index.maybe(metadata) for metadata in known)
+            if any(values is None or value in values for values in concerned):
+                for question in asked:
+                    self._wakes.wake(question, (self.collection, key))
+
+    def _on_state(self) -> None:
+        for question in [each for asked in self._questions.values() for each in asked]:
+            self._wakes.wake(question)
+
+
+class PlainSource(Generic[T]):
+    """Answers from plain values: for tests, and for what was read with the rights of a user."""
+
+    def __init__(
+        self,
+        objects: Iterable[T] = (),
+        unreadable: Iterable[Unreadable] = (),
+        *,
+        is_served: bool = True,
+        why: str = "",
+    ) -> None:
+        """`why` the objects are not known; empty if they are."""
+        self.objects: Mapping[ObjectKey, T] = {each.key: each for each in objects}
+        self.unreadable = {each.key: each for each in unreadable}
+        self.is_served = is_served
+        self.why = why
+
+    def get(self, key: ObjectKey) -> Known[T]:
+        """As `InformerSource.get`."""
+        unreadable = self.unreadable.get(key)
+        if (obj := self.objects.get(key)) is not None:
+            return Present(obj, unreadable.why if unreadable is not None else "")
+        if unreadable is not None:
+            return Unknown(f"it cannot be read: {unreadable.why}")
+        return Unknown(self.why) if self.why else ABSENT
+
+    def by(self, index: Index[T], value: str) -> Listing[T]:
+        """As `InformerSource.by`."""
+        found = tuple(each for each in self.objects.values() if value in index.of(each))
+        unknown = tuple(
+            unreadable
+            for key, unreadable in self.unreadable.items()
+            if key not in self.objects and ((values := index.maybe(unreadable.metadata)) is None or value in values)
+        )
+        return Listing(found, unknown, self.why)
+
+    def serves(self) -> bool:
+        """Whether the kind is served."""
+        return self.is_served
+
+    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Question:
+        """A question that is not shared, because nothing changes here."""
+        return Question(cast("Source[Any]", self), index, value, aspect)
+
+    def drop(self, question: Question) -> None:
+        """As `InformerSource.drop`: there is nothing to do."""
+
+
+def _differs(question: Question, old: HasMetadata | None, new: HasMetadata | None) -> bool:
+    aspect = question.aspect
+    return aspect is not None and (old is None or new is None or bool(aspect(old) != aspect(new)))
+
+
+def _key_of(metadata: ObjectMeta) -> str:
+    return str(ObjectKey(metadata.namespace, metadata.name))
+
+
+Asked: TypeAlias = tuple[Index[Any], str, Hashable]
+"""A question as a view remembers it: index, value and aspect."""

@@ -1,0 +1,192 @@
+"""What a pass may ask. Each question wakes the object when its answer changes; nothing else does.
+
+An answer is the aspect that was asked for, not the object: a pass cannot see what it did not ask for, so it cannot
+depend on what does not wake it. Within a view the same question has the same answer. What the pass itself has written
+is laid over the sources (`Overlay`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, TypeVar, cast, overload
+
+import msgspec
+
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata, Kind
+from stellwerk.kube.types.object_meta import Record
+from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Unknown
+from stellwerk.runtime.reading.questions import Asked, Collection, Index, PlainSource, Question, Source
+
+T = TypeVar("T", bound=HasMetadata)
+K = TypeVar("K", bound=Kind)
+A = TypeVar("A")
+
+
+def whole(obj: T) -> T:
+    """The aspect that is all of an object. Ask for it only if the object is written: each change of it wakes."""
+    return obj
+
+
+def exists(_: HasMetadata) -> bool:
+    """The aspect that is the presence of an object alone."""
+    return True
+
+
+def with_status(obj: K, status: Record) -> K:
+    """An aspect: the object with this of its status, and without its resourceVersion, which every change replaces."""
+    metadata = msgspec.structs.replace(obj.metadata, resource_version="")
+    return msgspec.structs.replace(obj, metadata=metadata, status=status)
+
+
+class Sources(Protocol):
+    """The source of each collection. Raises KeyError for one that the operator has not declared."""
+
+    def of(self, collection: Collection[T]) -> Source[T]: ...
+
+
+@dataclass(slots=True)
+class Overlay:
+    """What the API server has answered to the writes of this pass; None: the object is gone."""
+
+    answers: dict[Collection[Any], dict[ObjectKey, Any]] = field(default_factory=dict)
+
+    def put(self, collection: Collection[T], obj: T) -> None:
+        """There is this object."""
+        self.answers.setdefault(collection, {})[obj.key] = obj
+
+    def remove(self, collection: Collection[T], key: ObjectKey) -> None:
+        """There is no such object."""
+        self.answers.setdefault(collection, {})[key] = None
+
+    def of(self, collection: Collection[T]) -> Mapping[ObjectKey, T | None]:
+        """What was put and removed."""
+        return self.answers.get(collection, {})
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    """The questions of one step."""
+
+    sources: Sources
+    now: datetime
+    """For what is written down. It wakes no object: to depend on the time, ask `is_past`."""
+    settings: tuple[object, ...] = ()
+    """What the process was started with. It never changes, so it wakes no object."""
+    overlay: Overlay = field(default_factory=Overlay)
+    asked: list[Question] = field(default_factory=list)
+    due: datetime | None = None
+    """When the next of the asked deadlines passes."""
+    seen: set[tuple[Collection[Any], ObjectKey]] = field(default_factory=set)
+    """The objects that were asked for or found: what may be waited for."""
+    _answers: dict[Asked, Any] = field(default_factory=dict)
+
+    @overload
+    def get(self, collection: Collection[T], key: ObjectKey) -> Known[T]: ...
+    @overload
+    def get(self, collection: Collection[T], key: ObjectKey, aspect: Callable[[T], A]) -> Known[A]: ...
+    def get(self, collection: Collection[T], key: ObjectKey, aspect: Callable[[T], Any] = whole) -> Known[Any]:
+        """An aspect of the object under a key."""
+        asked = (collection.by_key, str(key), aspect)
+        if asked not in self._answers:
+            source = self.sources.of(collection)
+            self.asked.append(source.question(*asked))
+            self.seen.add((collection, key))
+            written = self.overlay.of(collection)
+            found: Known[T] = source.get(key)
+            if key in written:
+                own = written[key]
+                found = ABSENT if own is None else Present(own)
+            self._answers[asked] = Present(aspect(found.value), found.doubt) if isinstance(found, Present) else found
+        return cast("Known[Any]", self._answers[asked])
+
+    @overload
+    def find(self, collection: Collection[T], key: ObjectKey) -> T | None: ...
+    @overload
+    def find(self, collection: Collection[T], key: ObjectKey, aspect: Callable[[T], A]) -> A | None: ...
+    def find(self, collection: Collection[T], key: ObjectKey, aspect: Callable[[T], Any] = whole) -> Any:
+        """As `get`; None if there is no object. Raises NotKnown."""
+        match self.get(collection, key, aspect):
+            case Present(value):
+                return value
+            case Unknown(why):
+                raise NotKnown(f"{collection.resource.kind} {key}", why)
+            case _:
+                return None
+
+    @overload
+    def by(self, index: Index[T], value: str) -> Listing[T]: ...
+    @overload
+    def by(self, index: Index[T], value: str, aspect: Callable[[T], A]) -> Listing[A]: ...
+    def by(self, index: Index[T], value: str, aspect: Callable[[T], Any] = whole) -> Listing[Any]:
+        """An aspect of each object that an index has under a value, in the order of their keys.
+
+        Raises NotKnown if the objects are not listed.
+        """
+        asked = (index, value, aspect)
+        if asked not in self._answers:
+            source = self.sources.of(index.collection)
+            self.asked.append(source.question(*asked))
+            listing, written = source.by(index, value), self.overlay.of(index.collection)
+            found = [each for each in listing.values if each.key not in written]
+            found += [each for each in written.values() if each is not None and value in index.of(each)]
+            found.sort(key=_key)  # the order of a cache is that of its events
+            unknown = tuple(sorted((each for each in listing.unknown if each.key not in written), key=_key))
+            self.seen.update((index.collection, each.key) for each in found)
+            self.seen.update((index.collection, each.key) for each in unknown)
+            self._answers[asked] = Listing(tuple(map(aspect, found)), unknown, listing.why)
+        listed = cast("Listing[Any]", self._answers[asked])
+        if listed.why:
+            raise NotKnown(f"objects of kind {index.collection.resource.kind}", listed.why)
+        return listed
+
+    @overload
+    def all(self, index: Index[T], value: str) -> tuple[T, ...]: ...
+    @overload
+    def all(self, index: Index[T], value: str, aspect: Callable[[T], A]) -> tuple[A, ...]: ...
+    def all(self, index: Index[T], value: str, aspect: Callable[[T], Any] = whole) -> tuple[Any, ...]:
+        """As `by`, if there can be no others. Raises NotKnown."""
+        listing = self.by(index, value, aspect)
+        if listing.unknown:
+            unknown = listing.unknown[0]
+            raise NotKnown(str(unknown.ref), f"it cannot be read: {unknown.why}")
+        return listing.values
+
+    def setting(self, kind: type[A]) -> A:
+        """The settings of this class. Raises StopIteration if the process has none: a bug."""
+        return next(each for each in self.settings if isinstance(each, kind))
+
+    def serves(self, collection: Collection[T]) -> bool:
+        """Whether the kind is served."""
+        source = self.sources.of(collection)
+        self.asked.append(source.question(collection.by_key, "", None))
+        return source.serves()
+
+    def is_past(self, moment: datetime) -> bool:
+        """Whether a moment is over; the object is awakened when it is."""
+        if moment <= self.now:
+            return True
+        self.due = moment if self.due is None else min(self.due, moment)
+        return False
+
+
+class PlainSources:
+    """Plain values as sources. A collection that was not added has no objects."""
+
+    def __init__(self) -> None:
+        self._sources: dict[Collection[Any], PlainSource[Any]] = {}
+
+    def add(self, collection: Collection[T], source: PlainSource[T]) -> PlainSources:
+        """Have a source answer for a collection. Returns these sources."""
+        self._sources[collection] = source
+        return self
+
+    def of(self, collection: Collection[T]) -> Source[T]:
+        """As `Sources.of`; each collection counts as declared."""
+        return cast("Source[T]", self._sources.setdefault(collection, PlainSource()))
+
+
+def _key(obj: HasMetadata) -> ObjectKey:
+    return ObjectKey(obj.metadata.namespace, obj.metadata.name)
