@@ -16,6 +16,8 @@ from contextlib import contextmanager
 
 FOREIGN_BYTES = 96 << 20
 """Of all servers together that users name: several of the largest answers, and many of the usual size."""
+SERVER_BYTES = 64 << 20
+"""Of one such server: as much as is held of the objects of one cluster, and never all that there is."""
 
 
 class Claim:
@@ -48,9 +50,14 @@ class Claim:
 class MemoryBudget:
     """The claims under way, and how many bytes they may be together."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, whole: MemoryBudget | None = None) -> None:
         self.most_bytes = most_bytes
+        self._whole = whole
         self._claims: set[Claim] = set()
+
+    def part(self, most_bytes: int) -> MemoryBudget:
+        """A budget whose claims are claims of this one, too: one server must not make all others give way."""
+        return MemoryBudget(most_bytes, self)
 
     @property
     def bytes(self) -> int:
@@ -60,8 +67,13 @@ class MemoryBudget:
     def claim(self, give_way: Callable[[], None]) -> Claim:
         """A claim without bytes, to be released. `give_way` is called at most once, and ends it soon."""
         claim = Claim(self, give_way)
-        self._claims.add(claim)
+        self._add(claim)
         return claim
+
+    def _add(self, claim: Claim) -> None:
+        self._claims.add(claim)
+        if self._whole is not None:
+            self._whole._add(claim)
 
     @contextmanager
     def claimed(self, give_way: Callable[[], None]) -> Iterator[Claim]:
@@ -75,16 +87,19 @@ class MemoryBudget:
     def forget(self, claim: Claim) -> None:
         """A claim has ended."""
         self._claims.discard(claim)
+        if self._whole is not None:
+            self._whole.forget(claim)
 
     def make_room(self) -> None:
         """End the largest claim if all that go on are too many."""
         going_on = [claim for claim in self._claims if not claim.gave_way]
-        if sum(claim.bytes for claim in going_on) <= self.most_bytes:
-            return
-        largest = max((claim for claim in going_on if claim.may_give_way), key=lambda claim: claim.bytes, default=None)
-        if largest is not None:
-            largest.gave_way = True
-            largest.give_way()
+        if sum(claim.bytes for claim in going_on) > self.most_bytes:
+            candidates = (claim for claim in going_on if claim.may_give_way)
+            if (largest := max(candidates, key=lambda claim: claim.bytes, default=None)) is not None:
+                largest.gave_way = True
+                largest.give_way()
+        if self._whole is not None:
+            self._whole.make_room()
 
 
 def forget_variables(error: BaseException) -> None:

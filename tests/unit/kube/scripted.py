@@ -35,6 +35,8 @@ class Server:
     dialled: asyncio.Event = field(default_factory=asyncio.Event)
     connections: int = 0
     port: int = 0
+    open: int = 0
+    """How many connections there are now."""
     under_way: set[asyncio.Task[None] | None] = field(default_factory=set)
 
     async def ended(self) -> None:
@@ -43,6 +45,7 @@ class Server:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.open += 1
         self.under_way.add(asyncio.current_task())
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
@@ -60,6 +63,7 @@ class Server:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
+            self.open -= 1
             writer.close()
 
 

@@ -45,6 +45,27 @@ def test_bytes_that_a_thread_works_on_make_others_give_way() -> None:
     assert ended == ["other"]
 
 
+@pytest.mark.req("R-210")
+def test_one_server_gives_way_for_itself_and_leaves_room_for_others() -> None:
+    whole, ended = MemoryBudget(100), list[str]()
+    endless, other = whole.part(60), whole.part(60)
+    small = other.claim(lambda: ended.append("small"))
+    small.add(40)
+    for number in range(5):
+        endless.claim(lambda number=number: ended.append(f"endless-{number}")).add(20 + number)  # type: ignore[misc]
+    assert ended == ["endless-2", "endless-3", "endless-4"], "its largest, and nobody else's"
+    small.release()
+    assert (other.bytes, endless.bytes, whole.bytes) == (0, 110, 110)
+
+
+@pytest.mark.req("R-210")
+def test_servers_that_keep_within_their_parts_keep_within_the_whole_together() -> None:
+    whole, ended = MemoryBudget(100), list[str]()
+    for name, size in (("a", 50), ("b", 45), ("c", 10)):
+        whole.part(60).claim(lambda name=name: ended.append(name)).add(size)  # type: ignore[misc]
+    assert ended == ["a"]
+
+
 def test_the_claim_of_a_block_ends_with_it() -> None:
     budget = MemoryBudget(100)
     with pytest.raises(ZeroDivisionError), budget.claimed(lambda: None) as claim:

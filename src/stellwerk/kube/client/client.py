@@ -17,7 +17,7 @@ from stellwerk import __version__
 from stellwerk.kube.client.reads import MAX_LINE_BYTES, PAGE, Admission, ListSelection, Reads, VersionMatch, WatchEvent
 from stellwerk.kube.client.request_builder import Target, view_of
 from stellwerk.kube.client.writes import Deletion, FieldValidation, Propagation, Writes
-from stellwerk.kube.http.transport import LARGEST_ANSWER_BYTES, RequestFacts, Transport
+from stellwerk.kube.http.transport import LARGEST_ANSWER_BYTES, RequestFacts, ServerBounds, Transport
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.memory_budget import MemoryBudget
 
@@ -47,6 +47,7 @@ class Client(Reads, Writes):
     def connect(
         cls,
         config: ClusterConfig,
+        bounds: ServerBounds = ServerBounds(),  # noqa: B008  # immutable
         *,
         field_manager: str = "stellwerk",
         user_agent: str = USER_AGENT,
@@ -71,6 +72,7 @@ class Client(Reads, Writes):
             largest_list_bytes=largest_list_bytes,
             call_seconds=call_seconds,
             budget=budget,
+            bounds=bounds,
         )
         client = cls(transport, field_manager=field_manager, before_write=before_write)
         return client.acting_as(*config.impersonate) if config.impersonate else client

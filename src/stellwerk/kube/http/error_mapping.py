@@ -106,10 +106,11 @@ def unreachable(error: BaseException, about: str, server: str) -> Unreachable | 
         if cause in _NO_TLS:
             return LoginFailed(f"cannot {about}: {server} does not speak TLS: its port may be one for plain HTTP")
         return LoginFailed(f"cannot {about}: {server} does not prove its identity: {cause}")
-    kind = AddressForbidden if isinstance(error, AddressRefused) else Unreachable
+    kind, cause = AddressForbidden if isinstance(error, AddressRefused) else Unreachable, _cause(error)
     return kind(
-        f"cannot {about}: {server} does not answer: {_cause(error)}",
+        f"cannot {about}: {server} does not answer: {cause}",
         outcome_unknown=not isinstance(error, NotConnected),
+        cause=cause,
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import TracebackType
@@ -24,9 +24,10 @@ from yarl import URL
 
 from stellwerk.kube.http import error_mapping, warnings
 from stellwerk.kube.http.call_slots import SLOW_SECONDS
+from stellwerk.kube.http.circuit_breaker import CircuitBreaker
 from stellwerk.kube.http.connection_pool import Connections, Wish
 from stellwerk.kube.http.dialer import Dialer, Proxy
-from stellwerk.kube.http.messages import Answer, BodyTooLarge, RequestMessage, head
+from stellwerk.kube.http.messages import Answer, BodyTooLarge, NotConnected, RequestMessage, head
 from stellwerk.kube.http.sockets import Sockets, Tls
 from stellwerk.kube.http.streamed_body import StreamedBody
 from stellwerk.kube.login.config import ClusterConfig
@@ -67,6 +68,16 @@ LARGEST_FOREIGN_LIST_BYTES = 256 << 20
 are bounded by their number of objects, because each of its tenants could make a list large."""
 _WEIGHT = 4
 """How many times its largest text an answer may take in memory once it is decoded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerBounds:
+    """What one server may take of us, besides memory. `breaker`: None: it is called whenever it is asked for."""
+
+    calls: int = CALLS
+    """How many calls are under way for tenants, and as many of our own."""
+    breaker: CircuitBreaker | None = None
+
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 """Names may repeat: a group of an impersonated user has a header of its own."""
@@ -146,11 +157,13 @@ class Transport:
         largest_list_bytes: int | None = None,
         call_seconds: float | None = None,
         budget: MemoryBudget | None = None,
+        bounds: ServerBounds = ServerBounds(),  # immutable
     ) -> None:
         """`rest` waits between attempts. `renewal_seconds`: how long a renewed certificate may go unnoticed.
 
         `budget`: of the answers that are being received, shared with other servers; None: no bound.
         """
+        self._breaker = bounds.breaker
         self.budget = budget
         self.config = config
         self._agent = user_agent
@@ -173,7 +186,7 @@ class Transport:
             self._headers = (*self._headers, *proxy.headers)
         port = url.port or (443 if url.scheme == "https" else 80)
         dialer = Dialer(url.raw_host or "", port, CONNECT_SECONDS, self._sockets.make, proxy, budget)
-        self._connections = Connections(dialer, limit=CALLS)
+        self._connections = Connections(dialer, limit=bounds.calls)
 
     async def __aenter__(self) -> Transport:
         return self
@@ -196,10 +209,23 @@ class Transport:
         lease while the call waits for a connection, for a login, or for another attempt.
         """
         try:
-            return await self._in_time(request, before)
+            async with self._admitted(request):
+                return await self._in_time(request, before)
         except BaseException as error:
             forget_variables(error)
             raise
+
+    def _admitted(self, request: Request) -> AbstractAsyncContextManager[None]:
+        """A block for a call, or for the beginning of a stream. Raises Unreachable if the server is left alone."""
+        return nullcontext() if self._breaker is None else self._not_left_alone(request, self._breaker)
+
+    @asynccontextmanager
+    async def _not_left_alone(self, request: Request, breaker: CircuitBreaker) -> AsyncIterator[None]:
+        try:
+            async with breaker.call():
+                yield
+        except NotConnected as error:
+            raise self._unreachable(request, error) from error
 
     async def _in_time(self, request: Request, before: Before) -> bytes:
         if self._call_seconds is None:
@@ -233,14 +259,10 @@ class Transport:
     @asynccontextmanager
     async def stream(self, request: Request, *, silence_seconds: float) -> AsyncIterator[StreamedBody]:
         """Send, and read the answer chunk by chunk. Raises Unreachable when nothing comes for `silence_seconds`."""
-        began, code = perf_counter(), 0
         try:
             async with AsyncExitStack() as opened:
-                try:
-                    answer, body = await self._with_login(lambda: self._opened(opened, request, silence_seconds))
-                    code = answer.code
-                finally:
-                    self._report(request, code, began)
+                async with self._admitted(request):
+                    answer, body = await self._begun(opened, request, silence_seconds)
                 if body is None:
                     raise error_mapping.refused(answer, request.about, hides_values=request.hides_values)
                 yield body
@@ -248,6 +270,17 @@ class Transport:
             raise _too_large(request, self._largest(request)) from error
         except error_mapping.NO_ANSWER as error:
             raise self._unreachable(request, error) from error
+
+    async def _begun(self, opened: AsyncExitStack, request: Request, silence_seconds: float) -> Streamed:
+        began, code = perf_counter(), 0
+        try:
+            answer, body = await self._with_login(lambda: self._opened(opened, request, silence_seconds))
+            code = answer.code
+        except error_mapping.NO_ANSWER as error:
+            raise self._unreachable(request, error) from error
+        finally:
+            self._report(request, code, began)
+        return answer, body
 
     async def _opened(self, opened: AsyncExitStack, request: Request, silence_seconds: float) -> Streamed:
         """The head of a stream, or the whole of a refusal, whose connection is free for the next attempt."""

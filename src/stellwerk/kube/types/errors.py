@@ -63,10 +63,14 @@ class ApiError(Exception):
 
 
 class Unreachable(ApiError):
-    """No answer came. `outcome_unknown`: the request may have arrived, so a write may or may not have taken place."""
+    """No answer came. `outcome_unknown`: the request may have arrived, so a write may or may not have taken place.
 
-    def __init__(self, message: str, *, outcome_unknown: bool = True) -> None:
+    `cause`: what became of the connection, without the request and the server that the message names.
+    """
+
+    def __init__(self, message: str, *, outcome_unknown: bool = True, cause: str = "") -> None:
         self.outcome_unknown = outcome_unknown
+        self.cause = cause
         super().__init__(message)
 
 
