@@ -11,6 +11,7 @@ from stellwerk.delivery.simple_operator import Operator, ReadyStatus
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, unstructured
 from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.process.process import Parts
 from stellwerk.runtime.reconciler import Next, ReconcileError
 from tests.toy_operator.api import Page, Reason, Site, SiteStatus
@@ -41,16 +42,13 @@ class SiteOperator(Operator[Site]):
         )
         self.install(parts.manager, recorder=parts.recorder)
 
-    def view(self, cluster: Cluster, origin: str) -> Remote:
-        return Remote(self, cluster)
-
     async def reconcile(self, site: Site) -> Next[ReadyStatus]:
         namespace, name = site.metadata.namespace, site.spec.secret_name
         secret = await self.client.find(Secret, name, namespace)
         if secret is None:
             raise SecretMissing(f"Secret {namespace}/{name} does not exist: kubectl create secret generic {name}")
         kubeconfig = base64.b64decode(secret.data["value"])
-        remote = self.remotes.use(site.key, kubeconfig, f"secret {namespace}/{name}")
+        remote = self.remotes.remote(site.key, Kubeconfig(ObjectKey(namespace, name), kubeconfig))
         await self.keep(ConfigMap, site, index(site))
         if not remote.pages.has_synced:
             return self.waiting(site, Reason.RemoteSyncing, "the caches of the remote cluster are not filled yet")

@@ -9,7 +9,12 @@ from ipaddress import ip_network
 from typing import Any
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.http.transport import LARGEST_FOREIGN_ANSWER_BYTES, LARGEST_FOREIGN_LIST_BYTES, RequestFacts
+from stellwerk.kube.http.transport import (
+    LARGEST_FOREIGN_ANSWER_BYTES,
+    LARGEST_FOREIGN_LIST_BYTES,
+    RequestFacts,
+    ServerBounds,
+)
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.operators.component import controllers
 from stellwerk.operators.component.api import RECONCILER, Component
@@ -34,13 +39,14 @@ HOME = "default"
 """The operator's own namespace."""
 
 
-def _elsewhere(config: ClusterConfig, metrics: Metrics, saboteur: Saboteur) -> Client:
+def _elsewhere(config: ClusterConfig, bounds: ServerBounds, metrics: Metrics, saboteur: Saboteur) -> Client:
     def requested(facts: RequestFacts) -> None:
         metrics.requested(facts.method, facts.host, facts.code)
         saboteur.requested_elsewhere(facts)
 
     return Client.connect(
         config,
+        bounds,
         field_manager=RECONCILER,
         user_agent=RECONCILER,
         on_request=requested,
@@ -81,7 +87,7 @@ class Running(OperatorHarness):
             chosen,
             renderer=renderer,
             downloads=downloads,
-            connect=lambda config: _elsewhere(config, manager.metrics, saboteur),
+            connect=lambda config, bounds: _elsewhere(config, bounds, manager.metrics, saboteur),
             recorder=self.recorder,
             namespace=self.namespace,
         )

@@ -14,6 +14,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Unreadable, View, metadata_of
 from stellwerk.kube.watch.watch import SILENCE_SECONDS
 from stellwerk.runtime.cache.cache_budget import CacheBudget
+from stellwerk.runtime.cache.cluster_fingerprint import ClusterFingerprint
 from stellwerk.runtime.cache.common_history import CommonHistory
 from stellwerk.runtime.cache.definitions import Definitions
 from stellwerk.runtime.cache.informer import VERIFY_SECONDS, Informer
@@ -64,6 +65,7 @@ class Cluster:
         self._metrics = metrics or Metrics()
         self.name = name
         self.clock = clock or SystemClock()
+        self.fingerprint = ClusterFingerprint(client, self.clock)
         self._history = CommonHistory(self.clock)
         self._border = border or Border(self._metrics, self.clock)
         self._informers: dict[tuple[View[HasMetadata], str, str, str], Informer[HasMetadata]] = {}

@@ -23,9 +23,10 @@ from stellwerk.kube.http.transport import (
     LARGEST_FOREIGN_ANSWER_BYTES,
     LARGEST_FOREIGN_LIST_BYTES,
     RequestFacts,
+    ServerBounds,
 )
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.memory_budget import FOREIGN_BYTES, MemoryBudget
+from stellwerk.kube.memory_budget import FOREIGN_BYTES, SERVER_BYTES, MemoryBudget
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.lazy_imports import lazy_imports
@@ -33,7 +34,7 @@ from stellwerk.runtime.access.permission_check import Rights, RightsCheck
 from stellwerk.runtime.cache import cache_budget
 from stellwerk.runtime.cache.cache_budget import CacheBudget
 from stellwerk.runtime.cache.clusters import Cluster
-from stellwerk.runtime.cache.remote_clusters import RemoteClusters
+from stellwerk.runtime.cache.remote_clusters import Connect, RemoteClusters, RemoteLimits
 from stellwerk.runtime.clock import SystemClock
 from stellwerk.runtime.control.events import EventRecorder
 from stellwerk.runtime.process.leader import Fence, LeaderElector, new_identity
@@ -99,13 +100,18 @@ class Parts:
 
     manager: Manager
     recorder: EventRecorder
-    connect: Callable[[ClusterConfig], Client]
+    connect: Connect
     """Opens a client for another cluster; its writes pass the leader's fence, too."""
     unfenced: Callable[[], Client]
     """Opens a client for what every replica does, whether it leads or not: answering requests. The caller closes it."""
 
     def remote_clusters(
-        self, build: Callable[[Cluster, str], V], *, field_manager: str, wake: Callable[[ObjectKey], None]
+        self,
+        build: Callable[[Cluster, ObjectKey], V],
+        *,
+        field_manager: str,
+        wake: Callable[[ObjectKey], None],
+        limits: RemoteLimits = RemoteLimits(),  # noqa: B008  # immutable
     ) -> RemoteClusters[V]:
         """Clusters of kubeconfigs as long as the process runs. See `RemoteClusters`."""
         manager = self.manager
@@ -116,6 +122,7 @@ class Parts:
             clock=manager.clock,
             border=manager.border,
             field_manager=field_manager,
+            limits=limits,
             wake=wake,
             on_gone=manager.metrics.forget_host,
         )
@@ -139,7 +146,9 @@ async def run(process: ProcessSettings, identity: OperatorIdentity, install: Cal
         recorder = _recorder(own, identity, metrics, fence)
         renewing = await stack.enter_async_context(lines.unfenced())
         elector = _elector(renewing, identity, metrics, recorder, fence) if fence else None
-        client = await stack.enter_async_context(lines.fenced(lines.home, lambda resource: rights.invalidate(resource)))
+        client = await stack.enter_async_context(
+            lines.fenced(lines.home, on_forbidden=lambda resource: rights.invalidate(resource))
+        )
         announcing = recorder if identity.lease else None
         budget = CacheBudget(_cache_bytes(process))
         manager = Manager(
@@ -185,7 +194,13 @@ class _Lines:
         """One for what must not pass the fence: the Lease, and Events, which look at it themselves."""
         return Client.connect(self.home, user_agent=self.component, on_request=self._counted)
 
-    def fenced(self, to: ClusterConfig, on_forbidden: Callable[[str], None] = lambda resource: None) -> Client:
+    def fenced(
+        self,
+        to: ClusterConfig,
+        bounds: ServerBounds = ServerBounds(),  # noqa: B008  # immutable
+        *,
+        on_forbidden: Callable[[str], None] = lambda resource: None,
+    ) -> Client:
         """One whose writes pass the leader's fence. `on_forbidden` receives the resource of a forbidden request."""
 
         def counted(facts: RequestFacts) -> None:
@@ -195,13 +210,14 @@ class _Lines:
 
         return Client.connect(
             to,
+            bounds,
             field_manager=self.component,
             user_agent=self.component,
             on_request=counted,
             before_write=self.fence.check if self.fence else None,
             largest_answer_bytes=LARGEST_ANSWER_BYTES if to is self.home else LARGEST_FOREIGN_ANSWER_BYTES,
             largest_list_bytes=None if to is self.home else LARGEST_FOREIGN_LIST_BYTES,
-            budget=None if to is self.home else self.foreign,
+            budget=None if to is self.home else self.foreign.part(SERVER_BYTES),
         )
 
     def _counted(self, facts: RequestFacts) -> None:

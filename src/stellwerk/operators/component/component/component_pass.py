@@ -576,6 +576,7 @@ class ComponentPass:
 async def _uid_of(target: Target, component: Component) -> str:
     """Silence of the target is another thing than silence of our own cluster. Raises ClusterUnreachable, ApiError."""
     try:
-        return await target.uid(component.status.target_cluster, component.target.namespace)
+        fingerprint = target.owned.cluster.fingerprint
+        return await fingerprint.read(component.status.target_cluster, component.target.namespace)
     except errors.NO_ANSWER as error:
         raise errors.ClusterUnreachable(str(error)) from error

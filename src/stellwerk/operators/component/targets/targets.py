@@ -10,20 +10,17 @@ tenant's name.
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from stellwerk.api.core import Namespace
 from stellwerk.delivery.sets.served_apis import ServedApis
 from stellwerk.delivery.watched_objects import OwnedObjects, TooMuch
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import Forbidden, LoginFailed
+from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.errors import ClusterTooLarge, InvalidKubeConfig, TooManyClusters
 from stellwerk.operators.component.references.references import NamedText
@@ -39,13 +36,6 @@ from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.server_concurrency import HOME
 from stellwerk.runtime.supervision.tasks import Border
 
-_UID_SECONDS = 60.0
-"""For how long it is believed which cluster this is."""
-
-_SYSTEM = "kube-system"
-_AUTHORITY = "ca:"
-"""No name of a namespace has a colon."""
-
 MOST_ACCOUNTS = 1_000
 """Targets that are kept, one for each account of the operator's own cluster; the one unused for longest goes."""
 
@@ -60,13 +50,10 @@ class Target:
     client: Client
     owned: OwnedObjects
     kinds: ServedApis
-    clock: Clock
     lane: str = HOME
     """The address of another cluster."""
     acts_as: str = ""
     """Whose rights bound it, for messages; empty: the operator's own."""
-    _uids: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """By namespace, its uid and when it was read; an empty one where there is no such namespace that we may read."""
 
     @property
     def is_remote(self) -> bool:
@@ -77,38 +64,6 @@ class Target:
     def identity(self) -> str:
         """The identity that applies and deletes there, as seals know it."""
         return KUBECONFIG if self.is_remote else self.acts_as or OPERATOR
-
-    async def uid(self, former: str = "", namespace: str = "") -> str:
-        """What distinguishes the cluster from all others, at most a minute old. Raises ApiError.
-
-        It is the uid of kube-system; where that may not be read, `NAMESPACE/UID` of the namespace default or of
-        `namespace`, where the objects go; else `ca:` and the digest of the authority of its certificate, empty without
-        one. What `former` was taken from is looked at first, because two different things cannot be compared.
-        """
-        authority = self._authority()
-        if former.startswith(_AUTHORITY) and authority:
-            return authority
-        known = former.rpartition("/")[0] if former and not former.startswith(_AUTHORITY) else ""
-        for place in dict.fromkeys((known or _SYSTEM, _SYSTEM, "default", namespace)):
-            if place and (uid := await self._uid_of(place)):
-                return uid if place == _SYSTEM else f"{place}/{uid}"
-        return authority
-
-    async def _uid_of(self, namespace: str) -> str:
-        now = self.clock.monotonic()
-        uid, read_at = self._uids.get(namespace, ("", float("-inf")))
-        if now - read_at >= _UID_SECONDS:
-            try:
-                found = await self.client.find(metadata_of(Namespace), namespace)
-            except Forbidden:
-                found = None
-            uid = found.metadata.uid if found is not None else ""
-            self._uids[namespace] = (uid, now)
-        return uid
-
-    def _authority(self) -> str:
-        certificates = self.client.config.authority.read()
-        return f"{_AUTHORITY}{hashlib.sha256(certificates).hexdigest()[:32]}" if certificates else ""
 
 
 class Targets:
@@ -163,7 +118,7 @@ class Targets:
         secret = component.spec.kube_config.secret_ref.name if component.spec.kube_config else ""
         key = ObjectKey(component.metadata.namespace, secret)
         try:
-            return self._remotes.use(component.key, kube_config.text, f"the kubeconfig of secret {key}")
+            return self._remotes.remote(component.key, remote_clusters.Kubeconfig(key, kube_config.text))
         except LoginFailed as error:
             raise InvalidKubeConfig(key, str(error)) from None
         except remote_clusters.RemoteClusterClosed as error:
@@ -187,7 +142,6 @@ class Targets:
                 client.with_field_manager(RECONCILER),
                 self._owned,
                 self._kinds,
-                self._clock,
                 acts_as=acting_as.user if acting_as is not None else "",
             )
             if len(self._local) > MOST_ACCOUNTS:
@@ -208,7 +162,7 @@ class Targets:
         """A Component is gone, or uses no remote cluster any more."""
         self._remotes.leave(key)
 
-    def _remote_target(self, cluster: Cluster, origin: str) -> Target:
+    def _remote_target(self, cluster: Cluster, secret: ObjectKey) -> Target:
         kinds = ServedApis(self._clock)
         owned = OwnedObjects(
             cluster,
@@ -219,7 +173,13 @@ class Targets:
             too_much=lambda: self._remotes.close(cluster, str(TooMuch(cluster.name, self._most_owned_bytes))),
             grown=self._remotes.check_weight,
         )
-        return Target(cluster.client, owned, kinds, self._clock, lane=cluster.client.config.server, acts_as=origin)
+        return Target(
+            cluster.client,
+            owned,
+            kinds,
+            lane=cluster.client.config.server,
+            acts_as=f"the kubeconfig of secret {secret}",
+        )
 
     def _within_rules(self, config: ClusterConfig) -> ClusterConfig:
         """The login under the egress rules. A proxy is not used, because addresses behind it cannot be checked.

@@ -10,13 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 from tests.unit.kube.scripted import Server, serving
 
-from stellwerk.delivery.sets.served_apis import ServedApis
-from stellwerk.delivery.watched_objects import OwnedObjects
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.auth import Material
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.operators.component.api import RECONCILER
-from stellwerk.operators.component.targets.targets import Target
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.testing.clock import FakeClock
 
@@ -46,43 +42,42 @@ def said(code: int, body: object) -> bytes:
 
 @dataclass
 class Asked:
-    target: Target
+    cluster: Cluster
     server: Server
     clock: FakeClock
 
 
 @asynccontextmanager
-async def target(namespaces: Namespaces, authority: bytes = b"") -> AsyncIterator[Asked]:
+async def cluster(namespaces: Namespaces, authority: bytes = b"") -> AsyncIterator[Asked]:
     async with serving(namespaces) as (server, _):
         config = ClusterConfig(server=f"http://127.0.0.1:{server.port}", authority=Material(data=authority))
         async with Client.connect(config) as client:
             clock = FakeClock()
-            owned = OwnedObjects(Cluster(client, clock=clock), RECONCILER, lambda label: None, lambda: None)
-            yield Asked(Target(client, owned, ServedApis(clock), clock, lane=config.server), server, clock)
+            yield Asked(Cluster(client, clock=clock), server, clock)
 
 
 async def test_the_uid_of_kube_system_is_taken_where_it_may_be_read() -> None:
-    async with target(Namespaces({"kube-system": "K", "default": "D"}), b"authority") as asked:
-        assert await asked.target.uid("", "shop") == "K"
+    async with cluster(Namespaces({"kube-system": "K", "default": "D"}), b"authority") as asked:
+        assert await asked.cluster.fingerprint.read("", "shop") == "K"
         assert len(asked.server.asked) == 1
 
 
 async def test_another_namespace_identifies_the_cluster_where_kube_system_may_not_be_read() -> None:
-    async with target(Namespaces({"default": "D", "shop": "S"})) as asked:
-        assert await asked.target.uid("", "shop") == "default/D"
-    async with target(Namespaces({"shop": "S"})) as asked:
-        assert await asked.target.uid("", "shop") == "shop/S"
+    async with cluster(Namespaces({"default": "D", "shop": "S"})) as asked:
+        assert await asked.cluster.fingerprint.read("", "shop") == "default/D"
+    async with cluster(Namespaces({"shop": "S"})) as asked:
+        assert await asked.cluster.fingerprint.read("", "shop") == "shop/S"
 
 
 async def test_the_authority_identifies_the_cluster_where_no_namespace_may_be_read() -> None:
     identities = set()
     for authority in (b"one", b"one", b"another"):
-        async with target(Namespaces({"shop": ""}), authority) as asked:
-            identities.add(await asked.target.uid("", "shop"))
+        async with cluster(Namespaces({"shop": ""}), authority) as asked:
+            identities.add(await asked.cluster.fingerprint.read("", "shop"))
     assert len(identities) == 2
     assert all(identity.startswith("ca:") for identity in identities)
-    async with target(Namespaces()) as asked:
-        assert await asked.target.uid("", "shop") == ""
+    async with cluster(Namespaces()) as asked:
+        assert await asked.cluster.fingerprint.read("", "shop") == ""
 
 
 @pytest.mark.parametrize(
@@ -92,25 +87,25 @@ async def test_the_authority_identifies_the_cluster_where_no_namespace_may_be_re
 async def test_what_identified_the_cluster_before_is_compared_again(former: str, found: str) -> None:
     """More rights must not make another cluster of it."""
     readable = {"kube-system": "K", "default": "D", "shop": "S"}
-    async with target(Namespaces(readable), b"authority") as asked:
-        assert await asked.target.uid(former, "shop") == found
+    async with cluster(Namespaces(readable), b"authority") as asked:
+        assert await asked.cluster.fingerprint.read(former, "shop") == found
         if former.startswith("default"):
-            authority = await asked.target.uid("ca:of-former-days", "shop")
+            authority = await asked.cluster.fingerprint.read("ca:of-former-days", "shop")
             assert authority.startswith("ca:")
 
 
 async def test_what_can_no_longer_be_read_is_not_taken_for_unchanged() -> None:
-    async with target(Namespaces({"default": "D"})) as asked:
-        assert await asked.target.uid("K", "shop") == "default/D"
-        assert await asked.target.uid("gone/G", "shop") == "default/D"
+    async with cluster(Namespaces({"default": "D"})) as asked:
+        assert await asked.cluster.fingerprint.read("K", "shop") == "default/D"
+        assert await asked.cluster.fingerprint.read("gone/G", "shop") == "default/D"
 
 
 async def test_each_namespace_is_asked_for_once_a_minute() -> None:
     namespaces = Namespaces({"default": "D"})
-    async with target(namespaces) as asked:
+    async with cluster(namespaces) as asked:
         for _ in range(3):
-            await asked.target.uid("", "shop")
+            await asked.cluster.fingerprint.read("", "shop")
         assert len(asked.server.asked) == 2
         namespaces.readable["kube-system"] = "K"
         await asked.clock.advance(61)
-        assert await asked.target.uid("", "shop") == "K"
+        assert await asked.cluster.fingerprint.read("", "shop") == "K"
