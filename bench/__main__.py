@@ -8,7 +8,19 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NAMES = ("wire", "engine", "btp", "render", "rollout", "component", "cap", "subscription", "foreign", "completion")
+NAMES = (
+    "wire",
+    "engine",
+    "btp",
+    "render",
+    "rollout",
+    "component",
+    "cap",
+    "subscription",
+    "foreign",
+    "clusters",
+    "completion",
+)
 
 
 def main(chosen: list[str]) -> int:
