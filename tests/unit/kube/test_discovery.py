@@ -56,6 +56,21 @@ async def test_each_version_is_asked_for_and_subresources_are_no_kinds() -> None
     assert [each.plural for each in await server.mapper.all()] == ["pods", "lamps", "lamps"]
 
 
+async def test_two_clusters_that_serve_a_kind_have_its_names_in_memory_once() -> None:
+    found = [
+        (await Server(group("example.com", "example.com/v1"), **{"/apis/example.com/v1": lamps()}).mapper.described())
+        for _ in range(2)
+    ]
+    (one, its), (other, others) = (
+        next((resource, details) for resource, details in served.items() if resource.plural == "lamps")
+        for served in found
+    )
+    assert one.group is other.group
+    assert (one.version, one.kind, one.plural) == (other.version, other.kind, other.plural)
+    assert all(left is right for left, right in zip(its.verbs, others.verbs, strict=True))
+    assert its.singular is others.singular
+
+
 async def test_of_a_version_that_does_not_answer_nothing_is_concluded() -> None:
     server = Server(group("example.com", "example.com/v1"))
 

@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from sys import intern
 from time import monotonic
 from typing import Protocol
 
@@ -299,8 +300,10 @@ def _named(path: str, served: _Served) -> dict[tuple[str, str], str]:
 def _listed(group: str, version: str, answer: _ListedVersion) -> Iterable[tuple[Resource, Details]]:
     for each in answer.resources or ():
         if "/" not in each.name:
-            details = Details(each.singular_name, each.verbs or (), each.short_names or (), each.categories or ())
-            yield Resource(group, version, each.kind, each.name, each.namespaced), details
+            yield (
+                _resource(group, version, each.kind, each.name, namespaced=each.namespaced),
+                _details(each.singular_name, each.verbs, each.short_names, each.categories),
+            )
 
 
 def _stale(group: _ServedGroup) -> Iterable[tuple[str, str]]:
@@ -311,20 +314,24 @@ def _resources(group: _ServedGroup) -> Iterable[tuple[Resource, Details]]:
     for version in group.versions:
         for served in version.resources or []:
             yield (
-                Resource(
+                _resource(
                     group.metadata.name,
                     version.version,
                     served.response_kind.kind,
                     served.resource,
-                    served.scope == "Namespaced",
+                    namespaced=served.scope == "Namespaced",
                 ),
-                Details(
-                    served.singular_resource,
-                    served.verbs or (),
-                    served.short_names or (),
-                    served.categories or (),
-                ),
+                _details(served.singular_resource, served.verbs, served.short_names, served.categories),
             )
+
+
+def _resource(group: str, version: str, kind: str, plural: str, *, namespaced: bool) -> Resource:
+    """A resource. An operator of thousands of clusters has each name in memory once, while a cluster serves it."""
+    return Resource(intern(group), intern(version), intern(kind), intern(plural), namespaced)
+
+
+def _details(singular: str, *lists: tuple[str, ...] | None) -> Details:
+    return Details(intern(singular), *(tuple(map(intern, each or ())) for each in lists))
 
 
 def _built_in() -> Iterable[Resource]:
