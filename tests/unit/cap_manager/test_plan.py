@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from stellwerk.api.core import Service, ServiceSpec
+from stellwerk.delivery.sets import set_status
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata, decode_json, encode_json
 from stellwerk.kube.types.object_meta import ObjectMeta
@@ -179,7 +180,7 @@ def test_a_new_content_raises_the_revision_and_restarts_the_clock() -> None:
     obj = capoperator()
     first = plan.start_content(obj, "one")
     assert (first.revision, first.processing_digest, first.last_processing_digest) == (1, "one", "one")
-    waited = msgspec.structs.replace(obj, status=plan.waiting(first, NOW))
+    waited = msgspec.structs.replace(obj, status=set_status.waiting(first, NOW))
     assert plan.start_content(waited, "one") == waited.status
     second = plan.start_content(waited, "two")
     assert (second.revision, second.processing_since) == (2, None)
@@ -200,10 +201,10 @@ def test_an_annotation_or_another_chart_is_another_content() -> None:
 
 
 def test_objects_are_late_after_ten_minutes() -> None:
-    waiting = plan.waiting(NEW, NOW)
-    assert not plan.is_late(waiting, NOW + timedelta(minutes=9, seconds=59))
-    assert plan.is_late(waiting, NOW + timedelta(minutes=10))
-    assert not plan.is_late(NEW, NOW)
+    waiting = set_status.waiting(NEW, NOW)
+    assert not set_status.is_late(waiting, plan.TIMEOUT, NOW + timedelta(minutes=9, seconds=59))
+    assert set_status.is_late(waiting, plan.TIMEOUT, NOW + timedelta(minutes=10))
+    assert not set_status.is_late(NEW, plan.TIMEOUT, NOW)
 
 
 def test_an_edited_inventory_is_refused_with_the_command_that_mends_it() -> None:
@@ -247,7 +248,7 @@ def test_an_edited_inventory_is_refused_with_the_command_that_mends_it() -> None
 def test_the_state_and_the_conditions_follow_from_the_reason(
     report: PassReport, state: State, ready: str, second: str | None
 ) -> None:
-    shown = plan.with_report(capoperator(), NEW, report, NOW)
+    shown = set_status.with_report(NEW, NEW, report, 1, NOW)
     assert shown.state is state
     assert [each.type for each in shown.conditions] == ["Ready", *([second] if second else [])]
     assert shown.conditions[0].status == ready
@@ -255,12 +256,10 @@ def test_the_state_and_the_conditions_follow_from_the_reason(
 
 
 def test_a_report_that_changes_nothing_leaves_the_status_as_it_is() -> None:
-    ready = plan.with_report(
-        capoperator(), plan.finished(capoperator(), NEW, NOW), PassReport(reason=Reason.Ready), NOW
-    )
-    obj = msgspec.structs.replace(capoperator(), status=ready)
+    report = PassReport(reason=Reason.Ready)
+    ready = set_status.with_report(NEW, set_status.finished(NEW, 1, NOW), report, 1, NOW)
     later = NOW + timedelta(minutes=10)
-    again = plan.with_report(obj, plan.finished(obj, ready, later), PassReport(reason=Reason.Ready), later)
+    again = set_status.with_report(ready, set_status.finished(ready, 1, later), report, 1, later)
     assert again is ready
 
 

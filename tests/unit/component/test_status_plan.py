@@ -11,6 +11,7 @@ from tests.unit.component.given import ITEM, component
 
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
+from stellwerk.delivery.sets import set_status
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
@@ -221,23 +222,23 @@ def test_a_component_that_was_applied_before_revisions_were_counted_has_had_one(
 
 
 def test_waiting_counts_from_its_first_moment() -> None:
-    waiting = status_plan.waiting(component().status, NOW)
+    waiting = set_status.waiting(component().status, NOW)
     assert waiting.processing_since == WHOLE
-    assert status_plan.waiting(waiting, NOW + timedelta(hours=1)) == waiting
-    assert not status_plan.timed_out(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=4, seconds=59))
-    assert status_plan.timed_out(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=5))
-    assert not status_plan.timed_out(component().status, timedelta(minutes=5), NOW)
+    assert set_status.waiting(waiting, NOW + timedelta(hours=1)) == waiting
+    assert not set_status.is_late(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=4, seconds=59))
+    assert set_status.is_late(waiting, timedelta(minutes=5), WHOLE + timedelta(minutes=5))
+    assert not set_status.is_late(component().status, timedelta(minutes=5), NOW)
 
 
 def test_what_is_finished_says_what_was_applied_and_waits_no_more() -> None:
     one = component(generation=3)
-    done = status_plan.finished(one, status_plan.waiting(status_plan.record_attempt(one.status, ARTIFACT), NOW), NOW)
+    done = status_plan.finished(one, set_status.waiting(status_plan.record_attempt(one.status, ARTIFACT), NOW), NOW)
     assert (done.last_applied_digest, done.last_applied_revision) == (ARTIFACT.digest, ARTIFACT.revision)
     assert (done.applied_generation, done.last_applied_at, done.processing_since) == (3, WHOLE, None)
 
 
 def test_a_deletion_works_on_nothing() -> None:
-    left = status_plan.start_deletion(component(status=WORKING).status)
+    left = set_status.start_deletion(component(status=WORKING).status)
     assert (left.processing_digest, left.processing_since, left.revision) == ("", None, 4)
 
 

@@ -1,5 +1,7 @@
 """What operators share whose sets of objects have an inventory in the status of a custom resource.
 
+set_pass           one pass over a set: checkpoints, ordered apply, readiness, deletion with its guards
+set_status         what the status of such a kind becomes, step by step (pure)
 set_view           the objects of one set, as watches or single reads show them
 set_reports        which objects a set waits for, in a few words
 workload_causes    why a workload of a set is not ready

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import force_setattr
 
+from stellwerk.apply.set.model.inventory_codec import Item
 from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.model import JsonObject
@@ -27,7 +28,10 @@ class State(StrEnum):
 
 
 class InventoryStatus(Record, frozen=True, kw_only=True):
-    """What a reconciler has last looked at and applied, and since when it waits. Kinds document the first two."""
+    """What a reconciler has last looked at and applied, and since when it waits.
+
+    Each kind documents the fields that have no text here.
+    """
 
     state: State | None = None
     conditions: tuple[Condition, ...] = ()
@@ -43,6 +47,8 @@ class InventoryStatus(Record, frozen=True, kw_only=True):
     ] = None
     last_processing_digest: Annotated[str, documented("The processingDigest for which revision was last raised.")] = ""
     revision: Annotated[int, documented("How many different contents were applied so far (Helm's revision).")] = 0
+    processing_digest: str = ""
+    inventory: tuple[Item, ...] = ()
 
     def __post_init__(self) -> None:
         """The timeout counts from `processing_since`; one that nothing can be counted from is absent."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -24,13 +24,30 @@ from stellwerk.runtime.conditions import READY, RECONCILING, STALLED
 from stellwerk.runtime.insight.reason_catalog import ReasonFacts
 from stellwerk.runtime.reconciler import Severity
 
-R = TypeVar("R", bound=StrEnum)
-C = TypeVar("C", bound=StrEnum)
+R_co = TypeVar("R_co", bound=StrEnum, covariant=True)
+C_co = TypeVar("C_co", bound=StrEnum, covariant=True)
 S = TypeVar("S", bound=InventoryStatus)
 
 
+class SetReason(StrEnum):
+    """The words for how far a pass came that all kinds with an inventory have."""
+
+    FirstSeen = "FirstSeen"
+    Restarting = "Restarting"
+    Processing = "Processing"
+    Ready = "Ready"
+    Timeout = "Timeout"
+    DeletionProcessing = "DeletionProcessing"
+
+
+class SetCause(StrEnum):
+    """The words for what is missing that all kinds with an inventory have."""
+
+    ObjectsNotReady = "ObjectsNotReady"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassReport(Generic[R, C]):
+class PassReport(Generic[R_co, C_co]):
     """What a pass reports: how far it came, and what is missing or wrong.
 
     `message` may be empty where the reason has a text of its own; `state` is None for the reason's own.
@@ -39,9 +56,9 @@ class PassReport(Generic[R, C]):
     facts: ClassVar[Mapping[Any, ReasonFacts[State]]]
     """About each reason and each cause of the operator."""
 
-    reason: R
+    reason: R_co
     message: str = ""
-    cause: C | None = None
+    cause: C_co | None = None
     state: State | None = None
 
     @property
@@ -58,7 +75,7 @@ class PassReport(Generic[R, C]):
         return text[0].upper() + text[1:]
 
     @property
-    def word(self) -> R | C:
+    def word(self) -> R_co | C_co:
         """The most precise word."""
         return self.cause or self.reason
 
@@ -111,6 +128,10 @@ class PassReport(Generic[R, C]):
         cause = msgspec.structs.replace(ready, type=beside, status="True", reason=self.word.value)
         is_calm = self.effective_state is State.Ready or self.is_paused
         return conditions.with_cause(conditions.set_condition(former, ready, now), None if is_calm else cause, now)
+
+
+AnyReport: TypeAlias = PassReport[StrEnum, StrEnum]
+"""The report of any kind with an inventory."""
 
 
 def ready_status(state: State) -> str:

@@ -9,9 +9,17 @@ from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.delivery.rendering import add_renderer
 from stellwerk.delivery.sets.cluster_identity import ClusterIdentity
 from stellwerk.delivery.sets.served_apis import ServedApis
+from stellwerk.delivery.sets.set_pass import SetEngine
 from stellwerk.delivery.watched_objects import OwnedObjects
 from stellwerk.operators.cap_manager import rights, status_report
-from stellwerk.operators.cap_manager.api import CONTROLLER, LEASE_NAME, MANAGER, CAPOperator, CAPOperatorStatus
+from stellwerk.operators.cap_manager.api import (
+    CONTROLLER,
+    FINALIZER,
+    LEASE_NAME,
+    MANAGER,
+    CAPOperator,
+    CAPOperatorStatus,
+)
 from stellwerk.operators.cap_manager.capoperator import chart as charts
 from stellwerk.operators.cap_manager.capoperator.chart import Chart, UnusableChart
 from stellwerk.operators.cap_manager.capoperator.installer import RENDERED_SECONDS, Installer
@@ -77,14 +85,12 @@ def install(
     writer = StatusWriter(client=client, clock=clock)
     checkpoints: Checkpoints[CAPOperator, CAPOperatorStatus] = Checkpoints(seen.capoperators, writer)
     reconciler = CapOperatorReconciler(
-        client=client,
+        engine=SetEngine(client=client, checkpoints=checkpoints, finalizer=FINALIZER, clock=clock),
         watches=seen,
         chart=chart,
         image=image,
         installer=installer,
-        checkpoints=checkpoints,
         metrics=manager.metrics,
-        clock=clock,
         memos=Memos(CapOperatorMemo),
     )
     controller: CapOperatorController = Controller(

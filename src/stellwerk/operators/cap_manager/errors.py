@@ -98,14 +98,6 @@ class InvalidInventory(PassFailed):
     cause = Cause.InvalidInventory
     retry_after_seconds = _RETRY_SECONDS  # an edit of the status wakes no pass
 
-    def __init__(self, key: ObjectKey, place: int, why: str) -> None:
-        remove = f'[{{"op":"remove","path":"/status/inventory/{place}"}}]'
-        super().__init__(
-            f"status.inventory[{place}]: {why}; another client edited the status, and nothing is applied or deleted "
-            f"until the entry is removed: kubectl -n {key.namespace} patch capoperator {key.name} "
-            f"--subresource status --type json -p '{remove}'"
-        )
-
 
 class ApplyFailed(PassFailed):
     """Chart or values are wrong, objects must not be applied together, or the API server did not take one."""

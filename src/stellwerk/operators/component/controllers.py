@@ -13,8 +13,9 @@ from stellwerk.delivery.operator_spec import Launch
 from stellwerk.delivery.rendering import add_renderer
 from stellwerk.delivery.server_addresses import Addresses
 from stellwerk.delivery.sets.cluster_identity import ClusterIdentity
+from stellwerk.delivery.sets.set_pass import SetEngine
 from stellwerk.operators.component import status_report
-from stellwerk.operators.component.api import CONTROLLER, LEASE_NAME, RECONCILER, Component
+from stellwerk.operators.component.api import CONTROLLER, FINALIZER, LEASE_NAME, RECONCILER, Component
 from stellwerk.operators.component.api_status import ComponentStatus
 from stellwerk.operators.component.component.component_pass import ComponentMemo, Services
 from stellwerk.operators.component.component.deployment import Deployer
@@ -119,7 +120,7 @@ def install(
         seen.components, StatusWriter(client=client, clock=manager.clock)
     )
     services = Services(
-        client=client,
+        engine=SetEngine(client=client, checkpoints=checkpoints, finalizer=FINALIZER, clock=manager.clock),
         components=seen.components,
         graph=seen.graph,
         waiting=seen.waiting,
@@ -133,9 +134,7 @@ def install(
         weights=Weights(wake=seen.wake),
         addresses=Addresses(manager.clock),
         reports=reports,
-        checkpoints=checkpoints,
         settings=settings,
-        clock=manager.clock,
     )
     reconciler = ComponentReconciler(services, Memos(ComponentMemo))
     controller = Controller(

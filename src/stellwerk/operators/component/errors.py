@@ -339,14 +339,6 @@ class InvalidInventory(PassFailed):
 
     retry_after_seconds = RETRY_SECONDS  # an edit of the status wakes no pass
 
-    def __init__(self, component: ObjectKey, place: int, why: str) -> None:
-        remove = f'[{{"op":"remove","path":"/status/inventory/{place}"}}]'
-        super().__init__(
-            f"status.inventory[{place}]: {why}; another client edited the status, and nothing is applied or deleted "
-            f"until the entry is removed: kubectl -n {component.namespace} patch component {component.name} "
-            f"--subresource status --type json -p '{remove}'"
-        )
-
 
 class ReferencesUnreadable(PassFailed):
     """Secrets or ConfigMaps could not be read; names all of them."""

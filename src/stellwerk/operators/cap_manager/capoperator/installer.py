@@ -1,4 +1,4 @@
-"""Applies and deletes the objects of a CAPOperator.
+"""The objects of a CAPOperator, as they are applied and deleted.
 
 A rendering is kept for an hour: a chart that looks objects up (the Secret of its own certificate) would otherwise cost
 requests in every pass. It is repeated earlier when anything that goes into it has changed, and an hour later, because a
@@ -20,12 +20,9 @@ from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.desired_set import DesiredObject
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
-from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress
-from stellwerk.apply.set.plan.inventory_update import newcomers
 from stellwerk.apply.set.plan.plan_input import ApplyOptions
-from stellwerk.delivery.sets import set_view
 from stellwerk.delivery.sets.served_apis import ServedApis
-from stellwerk.delivery.sets.set_view import SetView
+from stellwerk.delivery.sets.set_pass import SetWork
 from stellwerk.delivery.template_lookup import answer
 from stellwerk.delivery.watched_objects import OwnedObjects
 from stellwerk.kube.client.client import Client
@@ -42,8 +39,6 @@ from stellwerk.runtime.clock import Clock
 
 RENDERED_SECONDS = 3600.0
 """For how long a rendering is kept."""
-POLL_SECONDS = 10.0
-"""How often objects are read that may not be watched."""
 _SHOWN = 3
 """How many objects of a kind, and kinds, a message names."""
 
@@ -95,28 +90,24 @@ class Installer:
         """Whether the cluster serves what it served then: while that is doubted, every pass renders again."""
         return former.at >= self.apis.doubted_until and now - former.at < RENDERED_SECONDS
 
-    async def apply(
-        self, capoperator: CAPOperator, prepared: PreparedSet, memory: ObservedState, *, announces: bool, save: Save
-    ) -> SetProgress:
-        """Bring the objects towards what is asked for. Raises ApplyError, ApiError, Unwatchable.
-
-        With `announces` the status is saved before the first write: a client that waits for Ready must not take the one
-        of the content before for it.
-        """
+    async def work(self, capoperator: CAPOperator, prepared: PreparedSet) -> SetWork:
+        """The objects as a pass applies them. Raises ApiError."""
         known = inventory_codec.read(capoperator.status.inventory)
         if self.chart.is_product:
             known = resources.keeping_certificate(known, capoperator.key)
-        announces = announces and not newcomers(prepared.wanted, known)
-        owner = await self.owner(capoperator.key)
-        view = await set_view.covered(prepared.wanted, known, self.owned, self.client, self.clock.now())
-        object_set = self._object_set(memory, owner, view)
-        progress = await object_set.apply(
-            prepared.wanted, known, view.of(owner), view.resources, announces=announces, save=save
+        return replace(await self.work_of_deletion(capoperator, known), wanted=prepared.wanted)
+
+    async def work_of_deletion(self, capoperator: CAPOperator, known: Inventory) -> SetWork:
+        """The objects as a pass deletes them; none while users have CAP objects, also new ones. Raises ApiError."""
+        return SetWork(
+            client=self.client,
+            owned=self.owned,
+            owner=await self.owner(capoperator.key),
+            policies=resources.POLICIES,
+            options=ApplyOptions(repairs_drift=True),
+            known=known,
+            only_unused=True,
         )
-        self.owned.expect(progress.carried)
-        if view.unwatched and not progress.done:
-            return replace(progress, again_at=self.clock.monotonic() + POLL_SECONDS)
-        return progress
 
     async def users(self, capoperator: CAPOperator, inventory: Inventory) -> list[str]:
         """The objects of users for which the installation must stay; empty where it may go. Raises ApiError."""
@@ -126,31 +117,6 @@ class Installer:
             return []
         found = [await self._in_use(resource, owner) for resource in await self._brought(inventory)]
         return [text for text in found if text] or [obstacle]
-
-    async def delete(self, capoperator: CAPOperator, inventory: Inventory, memory: ObservedState) -> SetProgress:
-        """Delete the objects, as far as possible now; none while users have CAP objects, also new ones.
-
-        Raises ApplyError, ApiError, Unwatchable.
-        """
-        owner = await self.owner(capoperator.key)
-        view = await set_view.covered((), inventory, self.owned, self.client, self.clock.now())
-        object_set = self._object_set(memory, owner, view)
-        progress = await object_set.delete(inventory, view.of(owner), view.resources, only_unused=True)
-        self.owned.expect(progress.carried)
-        return progress
-
-    def _object_set(self, memory: ObservedState, owner: Owner, view: SetView) -> ObjectSet:
-        return ObjectSet(
-            client=self.client,
-            owner=owner,
-            policies=resources.POLICIES,
-            options=ApplyOptions(repairs_drift=True),
-            memory=memory,
-            namespace_exists=self.owned.namespace_exists,
-            owned=view.find,
-            now=self.clock.now(),
-            clock=self.clock.monotonic(),
-        )
 
     async def _brought(self, inventory: Inventory) -> list[Resource]:
         served = await self.client.mapper.all()

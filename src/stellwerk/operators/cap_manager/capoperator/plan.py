@@ -1,13 +1,4 @@
-"""The chart's values, and what the status becomes, step by step. Pure.
-
-    start_content   the content that is worked on; a new one restarts the clock and raises the revision
-    waiting         applied, and something is not ready
-    finished        everything is applied and ready
-    with_report     the status with the report of the pass
-
-Times that change by themselves are written only together with something else: a CAPOperator that is ready and is looked
-at again is not written to.
-"""
+"""The chart's values, and the status as work on them begins. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +6,17 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
 from stellwerk.api.core import Service
 from stellwerk.apply.objects import name_validation
-from stellwerk.apply.set.model import inventory_codec
-from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.delivery import reconcile_request
+from stellwerk.delivery.sets import set_status
 from stellwerk.kube.types.model import HasMetadata, JsonObject, JsonValue, to_json_object
-from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.cap_manager.api import CAPOperator, CAPOperatorSpec, CAPOperatorStatus
 from stellwerk.operators.cap_manager.errors import InvalidInventory, InvalidSpec
-from stellwerk.operators.cap_manager.status_report import PassReport
 
 LONGEST_DOMAIN = 64
 """What the common name of a certificate may have."""
@@ -211,66 +199,13 @@ def digest_of(capoperator: CAPOperator, chart: str, values: JsonObject) -> str:
 
 def start_content(capoperator: CAPOperator, digest: str) -> CAPOperatorStatus:
     """The status as work on a content begins."""
-    status = msgspec.structs.replace(
-        capoperator.status, last_handled_reconcile_at=reconcile_request.asked(capoperator.metadata)
-    )
-    if status.processing_digest == digest:
-        return status
-    revision = max(status.revision, 1) if status.last_applied_at is not None else status.revision
-    return msgspec.structs.replace(
-        status,
-        processing_digest=digest,
-        processing_since=None,
-        last_processing_digest=digest,
-        revision=revision + (status.last_processing_digest != digest),
-    )
+    asked = reconcile_request.asked(capoperator.metadata)
+    status = msgspec.structs.replace(capoperator.status, last_handled_reconcile_at=asked)
+    return status if status.processing_digest == digest else set_status.attempted(set_status.begun(status, digest))
 
 
 def check_inventory(capoperator: CAPOperator) -> None:
     """Raises InvalidInventory where the status holds an entry that nothing can be done with."""
-    if found := inventory_codec.complaint(capoperator.status.inventory):
-        raise InvalidInventory(capoperator.key, *found)
-
-
-def with_inventory(status: CAPOperatorStatus, inventory: Inventory) -> CAPOperatorStatus:
-    """The status with the objects as they are now."""
-    return msgspec.structs.replace(status, inventory=inventory_codec.write(inventory))
-
-
-def waiting(status: CAPOperatorStatus, now: datetime) -> CAPOperatorStatus:
-    """The status while objects are not ready; from the first time on, the timeout counts."""
-    return msgspec.structs.replace(status, processing_since=status.processing_since or kubernetes_time(now))
-
-
-def is_late(status: CAPOperatorStatus, now: datetime) -> bool:
-    """Whether objects have been waited for longer than they may take."""
-    return status.processing_since is not None and now - status.processing_since >= TIMEOUT
-
-
-def finished(capoperator: CAPOperator, status: CAPOperatorStatus, now: datetime) -> CAPOperatorStatus:
-    """The status when everything is applied and ready."""
-    return msgspec.structs.replace(
-        status,
-        processing_since=None,
-        applied_generation=capoperator.metadata.generation,
-        last_applied_at=kubernetes_time(now),
-    )
-
-
-def start_deletion(status: CAPOperatorStatus) -> CAPOperatorStatus:
-    """The status during a deletion: nothing is worked on any more."""
-    return msgspec.structs.replace(status, processing_digest="", processing_since=None)
-
-
-def with_report(
-    capoperator: CAPOperator, status: CAPOperatorStatus, report: PassReport, now: datetime
-) -> CAPOperatorStatus:
-    """The status with the report of the pass, written at `now`; the present one where nothing else differs."""
-    shown = report.shown_on(status, generation=capoperator.metadata.generation, now=now)
-    before = capoperator.status
-    unchanged = msgspec.structs.replace(
-        shown, last_observed_at=before.last_observed_at, last_applied_at=before.last_applied_at
-    )
-    if unchanged == before:
-        return before
-    return msgspec.structs.replace(shown, last_observed_at=kubernetes_time(now))
+    command = f"kubectl -n {capoperator.metadata.namespace} patch capoperator {capoperator.metadata.name}"
+    if why := set_status.inventory_complaint(capoperator.status, command):
+        raise InvalidInventory(why)

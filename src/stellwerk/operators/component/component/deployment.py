@@ -1,7 +1,7 @@
-"""Files into objects, objects into the target: what a pass does between its source and its status.
+"""Files into objects: what a pass does between its source and its set.
 
 Rendering is remembered by what went into it, and what was prepared from a rendering by its digest, so a pass that finds
-nothing new costs a few look-ups. The `ObservedState` of a set saves requests and may be lost at any time.
+nothing new costs a few look-ups.
 """
 
 from __future__ import annotations
@@ -16,24 +16,21 @@ import msgspec
 from stellwerk.api.core import Secret
 from stellwerk.apply.objects import discover
 from stellwerk.apply.objects.desired import kinds_of
-from stellwerk.apply.set.checks import permission_precheck
 from stellwerk.apply.set.checks.crd_usage import CrdUsage
 from stellwerk.apply.set.model import inventory_codec
 from stellwerk.apply.set.model.desired_set import DesiredObject, promised, remembered
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.owner import Owner
-from stellwerk.apply.set.object_set import ObjectSet, ObservedState, Save, SetProgress
 from stellwerk.apply.set.plan.inventory_update import newcomers, taken_over
 from stellwerk.apply.set.plan.plan_delete_hooks import DeleteHookPlan
 from stellwerk.apply.set.plan.plan_input import ApplyOptions, Proof
-from stellwerk.delivery.sets.inventory_status import State
-from stellwerk.delivery.sets.set_view import SetView, covered
+from stellwerk.delivery.sets.set_pass import SetWork
 from stellwerk.delivery.template_lookup import secret_words_of
 from stellwerk.delivery.watched_objects import Place
 from stellwerk.kube import masking, threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, JsonValue, Unreadable, to_json_object
+from stellwerk.kube.types.model import JsonObject, JsonValue, to_json_object
 from stellwerk.operators.component.api import RECONCILER, Component
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus
 from stellwerk.operators.component.component import delete_hooks, set_checks, status_plan
@@ -76,14 +73,16 @@ class DeploymentContent:
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed:
-    """What came of applying a content."""
+class PreparedContent:
+    """A content that is ready to be applied."""
 
-    progress: SetProgress
-    chart_warnings: tuple[str, ...] = ()
+    work: SetWork
+    new: tuple[DesiredObject, ...]
+    """What the set does not hold yet."""
+    hooks: bytes | None
+    """What the Secret with the delete hooks is about to hold; None if the set has no such Secret."""
+    chart_warnings: tuple[str, ...]
     """What Helm passes over in silence in the chart."""
-    unwatched: tuple[str, ...] | None = None
-    """Why objects are read one by one; None where no object was looked at."""
 
 
 class _Prepared(NamedTuple):
@@ -95,7 +94,7 @@ class _Prepared(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Deployer:
-    """Deploys Components. `cluster_uid` answers with the uid of the operator's own cluster."""
+    """Prepares what Components deploy. `cluster_uid` answers with the uid of the operator's own cluster."""
 
     renderer: Renderer
     targets: Targets
@@ -117,54 +116,33 @@ class Deployer:
             _KEPT_BYTES, now=self.clock.monotonic, largest=_KEPT_BYTES_OF_TENANT, tenant_capacity=_KEPT_BYTES_OF_TENANT
         )
 
-    async def apply(
+    async def prepared(
         self,
         component: Component,
         status: ComponentStatus,
         content: DeploymentContent,
         files: Files,
         target: Target,
-        memory: ObservedState,
         *,
         proof: Proof | None,
-        save: Save,
-        seal: Callable[[bytes], None],
         weigh: Callable[[int], None],
-    ) -> Deployed:
-        """Bring the objects towards what is asked for. Raises RenderError, ApplyError, ApiError, Unwatchable.
+    ) -> PreparedContent:
+        """The objects that are asked for. Raises RenderError, ApplyError, ApiError.
 
-        A content that replaces another one is announced before the first object is touched: a client that waits for
-        Ready must not take the one of the content before for it. One that asks for nothing new in the cluster is not:
-        it is as Ready as the one before.
-
-        `seal` gets the content of the delete hooks before anything is saved or written. `weigh` gets the bytes that the
-        pass holds, and ends it by what it raises.
+        `weigh` gets the bytes that the pass holds, and ends it by what it raises.
         """
         rendered = await self.render(component, status, content, files, target)
         weigh(rendered.size + content.resolved.size)
-        warnings = rendered.chart.warnings if rendered.chart is not None else ()
         terms = Terms(component.target.namespace, await self._owner(component), status_plan.policies(component.spec))
         wanted, is_large = await self._wanted(component, rendered, content, terms, target)
         if not target.is_remote:
             set_checks.check_cycle(component, [obj.identity for obj in wanted], self.find, await self.cluster_uid())
-        if (packed := delete_hooks.content_of(component, wanted)) is not None:
-            seal(packed)
         known, new = await threads.run_if_large(
             set_checks.ENTRY_BYTES * len(component.status.inventory), lambda: _known(component, content, wanted)
         )
-        announces = content.is_restart
-        if announces and not new and component.status.state is not State.Ready:
-            if not await save(known):
-                return Deployed(SetProgress(known, must_be_saved=True), warnings)
-            announces = False
-        if target.acts_as:
-            await permission_precheck.check(target.client, new, target.acts_as)
-        sight = await covered(wanted, known, target.owned, target.client, self.clock.now())
-        object_set = self._object_set(component, memory, terms, target, sight, is_large=is_large, proof=proof)
-        seen = sight.of(terms.owner)
-        progress = await object_set.apply(wanted, known, seen, sight.resources, announces=announces, save=save)
-        target.owned.expect(progress.carried)
-        return Deployed(self._paced(progress, status, sight), warnings, sight.unwatched)
+        work = replace(self._work(component, target, terms, known), wanted=wanted, is_large=is_large, proof=proof)
+        warnings = rendered.chart.warnings if rendered.chart is not None else ()
+        return PreparedContent(work, new, delete_hooks.content_of(component, wanted), warnings)
 
     async def obstacle(self, component: Component, target: Target) -> str:
         """Why the objects must not be deleted now; empty where they may. Raises ApiError."""
@@ -187,28 +165,10 @@ class Deployer:
             await target.owned.cover([Place(Secret.resource, missing.secret.namespace)])
             raise
 
-    async def delete(
-        self,
-        component: Component,
-        target: Target,
-        memory: ObservedState,
-        hooks: DeleteHookPlan | None,
-        *,
-        witness: Client | None,
-    ) -> SetProgress:
-        """Take the objects away, as far as it goes now. Raises ApplyError, ApiError, Unwatchable."""
+    async def work_of_deletion(self, component: Component, target: Target) -> SetWork:
+        """The objects, as they are taken away. Raises ApiError."""
         known, terms = await self._leaving(component)
-        sight = await covered(hooks.hooks if hooks else (), known, target.owned, target.client, self.clock.now())
-        is_large = len(known) > _LARGE_SET
-        object_set = self._object_set(component, memory, terms, target, sight, is_large=is_large, witness=witness)
-        progress = await object_set.delete(known, sight.of(terms.owner), sight.resources, hooks)
-        target.owned.expect(progress.carried)
-        return progress
-
-    async def unreadable(self, component: Component, inventory: Inventory, target: Target) -> list[Unreadable]:
-        """The objects of a Component that cannot be decoded, whatever cluster they are in."""
-        owner = await self._owner(component)
-        return target.owned.unreadable(owner.label_value, inventory.by_identity())
+        return replace(self._work(component, target, terms, known), is_large=len(known) > _LARGE_SET)
 
     def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
@@ -268,42 +228,16 @@ class Deployer:
             self._prepared.put(identity, known, weight, component.metadata.namespace)
         return known
 
-    def _object_set(
-        self,
-        component: Component,
-        memory: ObservedState,
-        terms: Terms,
-        target: Target,
-        sight: SetView,
-        *,
-        is_large: bool,
-        proof: Proof | None = None,
-        witness: Client | None = None,
-    ) -> ObjectSet:
-        return ObjectSet(
-            client=target.client.for_tenant(component.metadata.namespace),
+    def _work(self, component: Component, target: Target, terms: Terms, known: Inventory) -> SetWork:
+        return SetWork(
+            client=target.client,
+            owned=target.owned,
             owner=terms.owner,
             policies=terms.policies,
             options=self.options,
-            memory=memory,
-            namespace_exists=target.owned.namespace_exists,
-            owned=sight.find,
-            now=self.clock.now(),
-            clock=self.clock.monotonic(),
-            is_large=is_large,
-            proof=proof,
-            witness=witness,
+            known=known,
+            tenant=component.metadata.namespace,
         )
-
-    def _paced(self, progress: SetProgress, status: ComponentStatus, sight: SetView) -> SetProgress:
-        """The progress with the moment to look again where no watch shows a change."""
-        if progress.done or not sight.unwatched:
-            return progress
-        since = status.processing_since
-        elapsed = (self.clock.now() - since).total_seconds() if since is not None else 0.0
-        moment = self.clock.monotonic() + status_plan.polling_pause(elapsed)
-        again_at = moment if progress.again_at is None else min(moment, progress.again_at)
-        return replace(progress, again_at=again_at)
 
     async def _leaving(self, component: Component) -> tuple[Inventory, Terms]:
         """What is to be deleted, and what of the spec still counts for that."""

@@ -49,7 +49,9 @@ class ComponentReconciler:
     def begin(self, component: Component) -> ReportedPass:
         """A pass over one Component."""
         memo = self.memos.of(component.key)
-        return ReportedPass(component, ComponentPass(self.services, component, memo))
+        return ReportedPass(
+            component, ComponentPass(self.services.engine, memo.objects, component, self.services, memo)
+        )
 
     async def forget(self, key: ObjectKey) -> None:
         """The Component is gone."""
@@ -96,7 +98,7 @@ class ReportedPass:
         if not isinstance(failure, errors.ComponentFailed):
             failure = errors.EndedUnexpectedly(str(failure))
         services, component = self.work.services, self.component
-        now = services.clock.now()
+        now = services.engine.clock.now()
         report = failure.report(deleting=component.metadata.is_terminating, timed_out=self.work.is_late(now))
         told = status_plan.with_report(component, self.work.draft, report, now)
         services.reports.failed(failure)
@@ -125,7 +127,7 @@ class ReportedPass:
 
     def _without_room(self, why: str, cause: Cause, since: float | None) -> Answer:
         """Wait until other Components have left a server, or are applied. A status that reports something stays."""
-        component, memo, clock = self.work.component, self.work.memo, self.work.services.clock
+        component, memo, clock = self.work.component, self.work.memo, self.work.engine.clock
         now = clock.monotonic()
         memo.busy_since = now if since is None else since
         if now - memo.busy_since < SILENT_SECONDS:

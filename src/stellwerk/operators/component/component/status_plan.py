@@ -2,19 +2,17 @@
 
     start_content   the content that is worked on; a new one restarts the clock
     record_attempt  what is about to be rendered
-    waiting         applied, and something is not ready
     finished        everything is applied and ready
     with_report     the status with the report of the pass
 
-Times that change by themselves are written only together with something else: a Component that is ready and is looked
-at again is not written to.
+What all kinds with an inventory have is in `delivery.sets.set_status`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import TypeVar
 
@@ -29,14 +27,14 @@ from stellwerk.apply.set.object_set import SetProgress
 from stellwerk.apply.set.plan.actions import Create, Update
 from stellwerk.apply.set.plan.plan_input import Proof
 from stellwerk.delivery import reconcile_request
+from stellwerk.delivery.sets import set_status
+from stellwerk.delivery.sets.pass_report import AnyReport
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
-from stellwerk.kube.types.object_meta import kubernetes_time
 from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION, Component
 from stellwerk.operators.component.api_spec import ComponentSpec
 from stellwerk.operators.component.api_status import Artifact, ComponentStatus, SourceStatus
 from stellwerk.operators.component.errors import ClusterChanged, ClusterUnidentified, InvalidInventory, InvalidSpec
 from stellwerk.operators.component.intervals import Intervals
-from stellwerk.operators.component.status_report import PassReport
 from stellwerk.operators.component.targets.seals import KUBECONFIG, Purpose, Signet
 
 E_ = TypeVar("E_", bound=Enum)
@@ -161,8 +159,7 @@ def start_content(component: Component, source: SourceStatus, digest: str) -> Be
     if _is_of_the_original(status) and is_unchanged(component, source.artifact):
         taken = msgspec.structs.replace(base, last_processing_digest=status.processing_digest)
         return Begun(taken, digest, is_new=False)
-    fresh = msgspec.structs.replace(base, processing_digest=digest, processing_since=None)
-    return Begun(fresh, digest, is_new=True)
+    return Begun(set_status.begun(base, digest), digest, is_new=True)
 
 
 def _is_of_the_original(status: ComponentStatus) -> bool:
@@ -211,8 +208,9 @@ def set_target_cluster(component: Component, status: ComponentStatus, found: str
 
 def check_inventory(component: Component) -> None:
     """Raises InvalidInventory where the status holds an entry that nothing can be done with."""
-    if found := inventory_codec.complaint(component.status.inventory):
-        raise InvalidInventory(component.key, *found)
+    command = f"kubectl -n {component.metadata.namespace} patch component {component.metadata.name}"
+    if why := set_status.inventory_complaint(component.status, command):
+        raise InvalidInventory(why)
 
 
 def has_applied(status: ComponentStatus) -> bool:
@@ -274,13 +272,8 @@ def sealed(status: ComponentStatus, seals: Sequence[str]) -> ComponentStatus:
 
 def record_attempt(status: ComponentStatus, artifact: Artifact) -> ComponentStatus:
     """The status as templates see it. A content that was never rendered raises the revision."""
-    revision = max(status.revision, 1) if status.last_applied_at is not None else status.revision
-    if status.last_processing_digest != status.processing_digest:
-        revision += 1
     return msgspec.structs.replace(
-        status,
-        revision=revision,
-        last_processing_digest=status.processing_digest,
+        set_status.attempted(status),
         last_attempted_digest=artifact.digest,
         last_attempted_revision=artifact.revision,
     )
@@ -288,9 +281,8 @@ def record_attempt(status: ComponentStatus, artifact: Artifact) -> ComponentStat
 
 def with_inventory(status: ComponentStatus, inventory: Inventory) -> ComponentStatus:
     """The status with the objects as they are now."""
-    return msgspec.structs.replace(
-        status, inventory=inventory_codec.write(inventory), inventory_summary=inventory_codec.summary(inventory)
-    )
+    shown = set_status.with_inventory(status, inventory)
+    return msgspec.structs.replace(shown, inventory_summary=inventory_codec.summary(inventory))
 
 
 def with_content(status: ComponentStatus, inventory: Inventory, digest: str) -> ComponentStatus:
@@ -300,43 +292,21 @@ def with_content(status: ComponentStatus, inventory: Inventory, digest: str) -> 
     return msgspec.structs.replace(shown, processing_digest=digest, last_processing_digest=digest)
 
 
-def waiting(status: ComponentStatus, now: datetime) -> ComponentStatus:
-    """The status while objects are not ready; from the first time on, the timeout counts."""
-    since = status.processing_since or kubernetes_time(now)
-    return msgspec.structs.replace(status, processing_since=since)
-
-
 def finished(component: Component, status: ComponentStatus, now: datetime) -> ComponentStatus:
     """The status when everything is applied and ready."""
-    return msgspec.structs.replace(
+    shown = msgspec.structs.replace(
         status,
-        processing_since=None,
         last_applied_digest=status.last_attempted_digest,
         last_applied_revision=status.last_attempted_revision,
-        applied_generation=component.metadata.generation,
-        last_applied_at=kubernetes_time(now),
     )
+    return set_status.finished(shown, component.metadata.generation, now)
 
 
-def start_deletion(status: ComponentStatus) -> ComponentStatus:
-    """The status while the Component is deleted: nothing is worked on any more."""
-    return msgspec.structs.replace(status, processing_digest="", processing_since=None)
-
-
-def timed_out(status: ComponentStatus, timeout: timedelta, now: datetime) -> bool:
-    """Whether objects have been waited for longer than they may take."""
-    return status.processing_since is not None and now - status.processing_since >= timeout
-
-
-def with_report(component: Component, status: ComponentStatus, report: PassReport, now: datetime) -> ComponentStatus:
+def with_report(component: Component, status: ComponentStatus, report: AnyReport, now: datetime) -> ComponentStatus:
     """The status with the report of the pass, written at `now`; the present one where nothing else differs."""
-    shown = report.shown_on(status, generation=component.metadata.generation, now=now)
-    before = component.status
-    unchanged = msgspec.structs.replace(
-        shown, last_observed_at=before.last_observed_at, last_applied_at=before.last_applied_at
-    )
+    before, generation = component.status, component.metadata.generation
     if not before.applied_as:  # a calm Component of an earlier version costs no write
-        unchanged = msgspec.structs.replace(unchanged, applied_as="", applied_as_seal=before.applied_as_seal)
-    if unchanged == before:
-        return before
-    return msgspec.structs.replace(shown, last_observed_at=kubernetes_time(now))
+        calm = msgspec.structs.replace(status, applied_as="", applied_as_seal=before.applied_as_seal)
+        if set_status.with_report(before, calm, report, generation, now) is before:
+            return before
+    return set_status.with_report(before, status, report, generation, now)
