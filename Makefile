@@ -69,8 +69,8 @@ generate: $(READY) ## CRDs and reference pages from the code
 docs: $(READY) ## the documentation as a site in build/site, from the pages and the operators
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
-sweep: $(READY) ## all large objects that users may store or try, not only a sample of them (minutes)
-	STELLWERK_WHOLE_SWEEP=1 $(BIN)/pytest -q tests/unit/cap/test_largest_objects.py tests/unit/test_largest_objects.py
+sweep: control-plane ## crashes at all writes, and all large objects that users may store, not only a part (half an hour)
+	STELLWERK_WHOLE_SWEEP=1 $(BIN)/pytest -n 2 --dist loadfile -m sweep
 
 bench: control-plane ## measurements, with the figures printed
 	$(BIN)/python -m bench

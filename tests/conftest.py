@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stellwerk.testing import cluster as clusters
+from stellwerk.testing import sweeps
 from tests.requirements.marks import pytest_runtest_setup as pytest_runtest_setup  # a hook is found by its name
 
 _LONGEST = [Path(__file__).parent / "cluster" / name for name in ("cap/application/test_crash.py", "cli/test_pages.py")]
@@ -45,6 +46,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | Non
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         clusters.open_session()
+        sweeps.keep_turn()
+
+
+def pytest_report_header() -> str:
+    """How to repeat what a sweep has found on another day."""
+    return f"sweeps: {'whole' if sweeps.IS_WHOLE else sweeps.keep_turn()}"
 
 
 @pytest.hookimpl(trylast=True)

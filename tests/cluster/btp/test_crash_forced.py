@@ -90,6 +90,7 @@ async def sweep(
         )
 
 
+@pytest.mark.sweep
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
 async def test_killed_at_any_write_of_a_forced_deletion_it_takes_all_it_was_told_to_and_no_more(

@@ -82,6 +82,7 @@ async def sweep(
         )
 
 
+@pytest.mark.sweep
 @pytest.mark.req("R-101", "R-102")
 @pytest.mark.timeout(600)
 async def test_killed_or_without_a_reply_at_any_write_hooks_have_run_once(sweep: Sweep) -> None:

@@ -10,7 +10,9 @@ from stellwerk.testing.faults import CutConnection, Kill, RequestFault
 from stellwerk.testing.faults.traffic import RecordedRequest, understand
 from stellwerk.testing.scenarios.crash_sweep import (
     ALONE,
+    PARTS,
     Aim,
+    At,
     Point,
     Wanted,
     at_even,
@@ -110,6 +112,14 @@ def test_faults_share_lives_and_each_meets_its_points_once() -> None:
             met[str(one.fault)].append(point.write[-1])
     assert [sorted(names) for names in met.values()] == [[*"acegik"], [*"bdfhjl"], [*NAMES]]
     assert played <= 8, "a third of the twelve writes in each life, for 24 faults"
+
+
+@pytest.mark.parametrize("at", [at_odd(reply_cut), at_even(reply_cut), at_every(reply_cut)])
+def test_the_parts_of_as_many_days_are_the_whole_and_have_no_point_in_common(at: At) -> None:
+    points = points_of([str(request) for request in CLEAN])
+    parts = [at.part(day).of(points) for day in range(740_000, 740_000 + PARTS)]
+    assert set().union(*parts) == at.of(points)
+    assert sum(map(len, parts)) == len(at.of(points))
 
 
 def test_nothing_is_met_while_the_operator_is_dead_nor_soon_after_its_start() -> None:

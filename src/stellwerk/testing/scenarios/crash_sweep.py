@@ -20,6 +20,9 @@ followed by none, and the later lives, with few points left, have few crashes; t
 
 A life is expensive and a crash is not: of the sweep of an application, which has 75 points in eight parts, a life takes
 9 s and a crash adds 0.2 s. So all faults of a scenario share its lives.
+
+An ordinary run lets each fault happen at every third of its points, another third each day: writes of a part are alike,
+and the sweeps of all operators are a tenth of the whole run. `make sweep` lets them happen at all.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+from stellwerk.testing import sweeps
 from stellwerk.testing.eventually import StillUntrue, eventually
 from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, Kill, RequestFault, When
 from stellwerk.testing.faults.traffic import RecordedRequest
@@ -44,6 +48,8 @@ GAP = 2
 """How many writes pass between two faults of a life."""
 ALONE = 1_000_000
 """The gap where one fault happens in each part of a life."""
+PARTS = 3
+"""A sweep that is not whole has one of so many of its faults."""
 _LIVES_WITH_GAP = 2
 """After so many lives, what is left is sparse."""
 _DERIVED = re.compile(r"(?<=-)[0-9a-f]{5,}\b|(?=[a-f]*[0-9])[0-9a-f]{8,}")
@@ -73,6 +79,10 @@ class At:
     def of(self, points: Sequence[Point]) -> set[Point]:
         """Those of a part at which it happens."""
         return set(points[self.first :: self.step])
+
+    def part(self, turn: int) -> At:
+        """The fault at one of `PARTS` parts of these points; as many turns together have all of them."""
+        return At(self.fault, self.first + self.step * (turn % PARTS), self.step * PARTS)
 
     def least(self, points: int) -> int:
         """How often it happens at least in a part with at least so many points.
@@ -234,7 +244,9 @@ class Sweep:
     """Those that are points; an operator of the whole cluster may also write what other tests have left."""
 
     async def run(self, *faults: At, alone: bool = False) -> None:
-        """Let each of the faults happen once at each of its points. Raises AssertionError."""
+        """Let each of the faults happen once at each of its points, or of today's points. Raises AssertionError."""
+        if not sweeps.IS_WHOLE:  # not two faults at the same point, which would need a life each
+            faults = tuple(at.part(sweeps.turn() + number) for number, at in enumerate(faults))
         clean = await self.clean_run()
         wanted = [[Wanted(at.fault(self.process), at.of(points)) for at in faults] for points in clean.points]
         total = sum(len(one.points) for part in wanted for one in part)

@@ -40,6 +40,7 @@ async def sweep(cap_cluster: LocalCluster, shop: Shop, tmp_path: Path, nursery: 
         )
 
 
+@pytest.mark.sweep
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(1200)
 async def test_killed_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:

@@ -90,6 +90,7 @@ async def sweep(cap_cluster: LocalCluster, shop: Shop, tmp_path: Path, nursery: 
         )
 
 
+@pytest.mark.sweep
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
 async def test_a_retry_is_counted_once_wherever_the_operator_dies(sweep: Sweep) -> None:

@@ -217,6 +217,7 @@ async def end_state(shop: Bookshop) -> Run:
     return Run((), found)
 
 
+@pytest.mark.sweep
 @pytest.mark.req("R-101", "R-102", "R-307", "R-308")
 @pytest.mark.timeout(600)
 async def test_killed_or_cut_off_at_any_write_it_ends_as_if_nothing_had_happened(
