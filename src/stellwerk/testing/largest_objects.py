@@ -84,6 +84,8 @@ class Largest:
     roots: Sequence[str] = ("metadata", "spec")
     every: int = 1
     """One of so many is made: to make all of them takes longer than to try them."""
+    first: int = 0
+    """With which one it begins, less whole rounds."""
 
     def fields(self) -> Iterator[Field]:
         """Those that may be large: lists, maps, and texts that may have any content."""
@@ -110,7 +112,7 @@ class Largest:
             for each in self.fields()
             for is_distinct in ((False, True) if each.is_list else (True,) if not each.is_text else ())
         ]
-        for each, is_distinct in forms[:: self.every]:
+        for each, is_distinct in forms[self.first % self.every :: self.every]:
             yield f"{each} {_FORMS[is_distinct]}", self.with_large(self.base, each, size, is_distinct=is_distinct)
 
     def pairs(
@@ -126,7 +128,7 @@ class Largest:
         tried = itertools.product(
             itertools.combinations(large, 2), [(True, True), (True, False), (False, True)] if mixed else [(True, True)]
         )
-        for (first, second), forms in itertools.islice(tried, 0, None, self.every):
+        for (first, second), forms in itertools.islice(tried, self.first % self.every, None, self.every):
             made = self.with_large(self.base, first, size // 2, is_distinct=forms[0])
             name = " and ".join(f"{each} {_FORMS[form]}" for each, form in zip((first, second), forms, strict=True))
             yield name, self.with_large(made, second, size // 2, is_distinct=forms[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
@@ -54,10 +53,11 @@ from stellwerk.operators.cap.webhooks import version as version_rules
 from stellwerk.operators.cap.webhooks.judges import Judges
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.serving.webhook import review
+from stellwerk.testing import sweeps
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, least_stall
 from stellwerk.testing.largest_objects import REQUEST_BYTES, Largest
 
-pytestmark = [pytest.mark.req("R-931")]
+pytestmark = [pytest.mark.req("R-931"), pytest.mark.sweep]
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MOST_BYTES_OF_MEMORY = 24
@@ -119,10 +119,8 @@ BASES: dict[type[Kind], list[JsonObject]] = {
     ClusterDomain: [{**DOMAIN, "metadata": {"name": "primary", "uid": "uid"}}],
 }
 SCHEMAS = {each.versions[0].kind: dig(each.body(), "spec", "versions") for each in api.DEFINITIONS}
-WHOLE = bool(os.environ.get("STELLWERK_WHOLE_SWEEP"))
-"""All variants are tried, which takes some minutes."""
-SAMPLED, SAMPLED_PLANS = 5, 2
-"""Else one of so many variants is judged, or planned with."""
+SAMPLED, SAMPLED_PLANS = 10, 5
+"""One of so many variants is judged, or planned with, if the sweep is not whole: others each day."""
 
 
 def variants(
@@ -134,7 +132,9 @@ def variants(
     schema = dig(versions[0], "schema", "openAPIV3Schema")
     assert isinstance(schema, dict)
     for base in BASES[kind]:
-        largest = Largest(schema, base, levels=4, text_levels=3, every=1 if WHOLE else every)
+        largest = Largest(
+            schema, base, levels=4, text_levels=3, every=1 if sweeps.IS_WHOLE else every, first=sweeps.turn()
+        )
         yield from largest.pairs(PAIR_BYTES, levels=3, mixed=mixed) if pairs else largest.singles()
 
 
