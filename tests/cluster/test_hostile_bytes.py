@@ -1,7 +1,8 @@
 """Hundreds of MiB of objects in one namespace take no process over the memory limit of its container.
 
 The processes are those of the product, with the limits of the chart, on one control plane. They run while the objects
-come, and start again when all are there. Objects of another namespace are served both times.
+come, and start again when all are there. Objects of another namespace are served both times. One day has the processes
+of the CAP Operator, the next one the others; `make sweep` has all.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap_manager.api import CAPOperator
 from stellwerk.operators.component.api import Component
 from stellwerk.runtime.cache.cache_budget import SHARE
+from stellwerk.testing import sweeps
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from tests.cluster.component.kinds import established
 from tests.cluster.own_cluster import own_cluster
 
-pytestmark = [pytest.mark.heavy, pytest.mark.req("R-941"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.heavy, pytest.mark.sweep, pytest.mark.req("R-941"), pytest.mark.timeout(600)]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 HOSTILE, VICTIM = "hostile", "victim"
@@ -64,6 +66,7 @@ SPECS: dict[Resource, tuple[int, JsonObject]] = {
     CAPOperator.resource: (130, {"dnsTarget": "public.example.com", "subscriptionServer": {"subDomain": "cop"}}),
 }
 """How many objects of a kind the attacker makes, and what is in the one of the victim."""
+OF_CAP = {CAPTenant.resource, Domain.resource, CAPApplication.resource}
 SECRETS = 105
 
 
@@ -77,14 +80,20 @@ class Program:
     flags: tuple[str, ...] = ()
 
 
-PROGRAMS = (
+CAP_OPERATOR = (
     Program("cap", "capOperator.controller.resources", CAPApplication.resource),
     Program("cap-server", "capOperator.subscriptionServer.resources", flags=("--host=127.0.0.1",)),
     Program("cap-webhooks", "capOperator.webhook.resources", flags=("--webhook-host=127.0.0.1",)),
+)
+OTHERS = (
     Program("component", "resources", Component.resource),
     Program("btp", "resources", BtpOperator.resource),
     Program("cap-manager", "resources", CAPOperator.resource),
 )
+_TODAY = sweeps.part([(CAP_OPERATOR, OF_CAP), (OTHERS, SPECS.keys() - OF_CAP)], 2)
+PROGRAMS = [program for programs, _ in _TODAY for program in programs]
+KINDS = {kind: SPECS[kind] for kind in SPECS if any(kind in kinds for _, kinds in _TODAY)}
+"""Those of which these processes have objects in memory."""
 
 
 def limit_mebibytes(program: Program) -> int:
@@ -143,7 +152,7 @@ def peak_mebibytes(pid: int) -> int:
 
 
 async def attack(client: Client) -> None:
-    """What the attacker stores: 300 MiB as JSON, in one namespace."""
+    """What the attacker stores, in one namespace: 300 MiB as JSON of all kinds and Secrets."""
     places = asyncio.Semaphore(8)
 
     async def make(resource: Resource, body: JsonObject) -> None:
@@ -151,7 +160,7 @@ async def attack(client: Client) -> None:
             await client.create(unstructured(resource), _named(resource, body))
 
     async with asyncio.TaskGroup() as tasks:
-        for resource, (count, spec) in SPECS.items():
+        for resource, (count, spec) in KINDS.items():
             for number in range(count):
                 metadata: JsonObject = {"name": f"hostile-{number}", "namespace": HOSTILE, "annotations": {"a": TEXT}}
                 tasks.create_task(make(resource, {"metadata": metadata, "spec": spec}))
