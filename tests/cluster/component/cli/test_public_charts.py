@@ -1,12 +1,11 @@
 """Public charts become ready by `stellwerk apply` and as Components, stay as they are, and leave what is to be kept.
 
-With STELLWERK_ALL_CHARTS=1 every chart is tried in both ways and in two revisions, which takes some minutes.
+An ordinary run tries a third of them. `make sweep` tries every chart in both ways and in two revisions.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,13 +25,16 @@ from stellwerk.kube.types.errors import NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind
 from stellwerk.kube.types.model import JsonObject, metadata_of, to_json_object
 from stellwerk.local.cluster import LocalCluster
+from stellwerk.testing import sweeps
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
-EVERYTHING = os.environ.get("STELLWERK_ALL_CHARTS", "") == "1"
 CHARTS = Path(__file__).parents[5] / "shared" / "fixtures" / "charts"
 
-pytestmark = pytest.mark.skipif(not CHARTS.is_dir(), reason="the public charts are not on this machine")
+pytestmark = [
+    pytest.mark.sweep,
+    pytest.mark.skipif(not CHARTS.is_dir(), reason="the public charts are not on this machine"),
+]
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ CASES = {
 }
 AS_COMPONENTS = ("ingress-nginx", "node-feature-discovery", "prometheus", "redis", "velero")
 """Those with claims, Jobs that go by themselves, or hooks for the end. The others take too long for every run."""
+PARTS = 3
+"""A day has one of so many parts of the charts."""
 
 
 def files_of(chart: str) -> dict[str, str | bytes]:
@@ -146,7 +150,7 @@ async def clear(client: Client, items: list[dict[str, Any]]) -> None:
         await client.delete(metadata_of(resource), item["name"])
 
 
-@pytest.mark.parametrize("chart", CASES)
+@pytest.mark.parametrize("chart", sweeps.part([*CASES], PARTS))
 async def test_a_public_chart_is_a_release_that_is_applied_twice_and_deleted(
     given: Given,
     then: Then,
@@ -172,7 +176,7 @@ async def test_a_public_chart_is_a_release_that_is_applied_twice_and_deleted(
     announced = differing(tried.stdout)
     hooks = {line.rpartition("/")[2].split()[-1] for line in announced}
     assert not [name for name in hooks if not any(part in name for part in case.again)]
-    if EVERYTHING or not case.is_large:
+    if sweeps.IS_WHOLE or not case.is_large:
         audit = AuditLog(component_cluster)
         done = await stellwerk(*words, "--timeout", "100s")
         assert done.returncode == 0, done
@@ -188,7 +192,7 @@ async def test_a_public_chart_is_a_release_that_is_applied_twice_and_deleted(
     await clear(given.client, items)
 
 
-@pytest.mark.parametrize("chart", CASES if EVERYTHING else AS_COMPONENTS)
+@pytest.mark.parametrize("chart", CASES if sweeps.IS_WHOLE else sweeps.part(AS_COMPONENTS, PARTS))
 async def test_a_public_chart_is_a_component_that_becomes_ready_and_goes_again(
     given: Given, running: Running, then: Then, component_cluster: LocalCluster, chart: str
 ) -> None:
