@@ -34,7 +34,7 @@ def everything() -> Metrics:
     BtpMetrics(metrics).show(dict, dict)
     CapMetrics(metrics, detailed=True)
     RequestMetrics(metrics)
-    CallbackMetrics(metrics, lambda: 0)
+    CallbackMetrics(metrics, lambda: 0, lambda: 0)
     metrics.queue("CAPTenant", running=lambda: ())
     metrics.requested("GET", "api:443", 200)
     ComponentMetrics.registered(metrics)

@@ -426,10 +426,19 @@ async def test_a_tenant_without_its_host_that_is_ready_names_the_tenant_that_has
     assert roots(of_application) == [f"CAPTenant shop/acme: {message}"]
 
 
-@pytest.mark.parametrize("reason", ["IdentityUnproved", "IdentityShared"])
-async def test_an_application_that_answers_no_registry_is_explained_although_it_is_ready(reason: str) -> None:
+@pytest.mark.parametrize(
+    ("type_", "reason"),
+    [
+        ("IdentityProved", "IdentityUnproved"),
+        ("IdentityProved", "IdentityShared"),
+        ("CallbacksDelivered", "CallbackGivenUp"),
+    ],
+)
+async def test_what_the_subscription_server_says_of_an_application_is_explained_although_it_is_ready(
+    type_: str, reason: str
+) -> None:
     message = "service uaa: CAPApplication other/shop has proved the same identity; next: delete one of them"
-    unproved = condition("IdentityProved", False, reason, message)
+    unproved = condition(type_, False, reason, message)
     answer = await explained(application("VersionExists", ready=True, more=[unproved]))
     assert [(each.reason, each.text) for each in answer.findings] == [(reason, message.partition("; next")[0])]
     assert (answer.next_step, answer.turn) == ("delete one of them", YOURS)

@@ -145,8 +145,9 @@ def state_enum(kind: type[Kind]) -> type[StrEnum]:
 StateOf = {kind: state_enum(kind) for kind in kstatus.BY_STATE}
 
 
-def identity(special: str, reason: str) -> Case:
-    proved = Condition(type="IdentityProved", status="False", reason=reason, message="m", last_transition_time=NOW)
+def told(special: str, reason: str, type_: str = "IdentityProved") -> Case:
+    """A condition that the subscription server has written."""
+    proved = Condition(type=type_, status="False", reason=reason, message="m", last_transition_time=NOW)
     return Case(state=StateOf[CAPApplication]("Consistent"), is_ready=True, special=special, more=(proved,))
 
 
@@ -175,8 +176,9 @@ def worlds() -> Iterator[tuple[str, str, str, Kind]]:
             states(
                 application,
                 *map(upgrade, UpgradePhase),
-                identity("identity claimed twice", "IdentityShared"),
-                identity("identity not proved", "IdentityUnproved"),
+                told("identity claimed twice", "IdentityShared"),
+                told("identity not proved", "IdentityUnproved"),
+                told("a callback was given up", "CallbackGivenUp", "CallbacksDelivered"),
                 Case(state=consistent, special="waits for Secrets", reason="ProcessingSecrets"),
                 ready=frozenset({"Consistent"}),
             ),

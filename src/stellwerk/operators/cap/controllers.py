@@ -24,7 +24,7 @@ from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPAppl
 from stellwerk.operators.cap.kinds.status import ReconciledStatus
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationStatus, TenantStatus
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
-from stellwerk.operators.cap.kstatus import identity_of
+from stellwerk.operators.cap.kstatus import server_findings
 from stellwerk.operators.cap.log_fields import log_fields
 from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.operation.reconcile import OperationReconciler
@@ -210,8 +210,8 @@ def install_applications(
 
 
 def _only_own_status_changed(old: Kind, new: Kind) -> bool:
-    """Whether an update is one of our own: the subscription server writes a condition of applications."""
-    return only_status_changed(old, new) and identity_of(old) == identity_of(new)
+    """Whether an update is one of our own: the subscription server writes conditions of applications."""
+    return only_status_changed(old, new) and server_findings(old) == server_findings(new)
 
 
 @dataclass(frozen=True, slots=True)

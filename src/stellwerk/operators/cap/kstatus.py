@@ -19,6 +19,7 @@ from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap.kinds.application import (
     ALL_TENANTS_READY,
+    CALLBACKS_DELIVERED,
     IDENTITY_PROVED,
     ApplicationState,
     ApplicationStatus,
@@ -101,14 +102,18 @@ def cause_of(obj: Kind, status: ReconciledStatus, failure: ReconcileError | None
         return None  # a failure that is history: nothing waits for it
     causes = [each for each in (_of_failure(ready, failure), _of_state(obj, status, ready)) if each is not None]
     if isinstance(status, ApplicationStatus) and status.state != ApplicationState.DELETING:
-        causes += [each for each in (_of_upgrade(status, ready), _of_identity(status)) if each is not None]
+        found = (_of_upgrade(status, ready), _of_identity(status), _of_callbacks(status))
+        causes += [each for each in found if each is not None]
     return min(causes, key=lambda each: each.type != STALLED, default=None)
 
 
-def identity_of(obj: Kind) -> tuple[str, str]:
+def server_findings(obj: Kind) -> tuple[tuple[str, str, str, str], ...]:
     """What the subscription server has found out about an application: a change of it changes the condition."""
-    shown = conditions.find(obj.status.conditions, IDENTITY_PROVED) if isinstance(obj, CAPApplication) else None
-    return (shown.status, shown.reason) if shown is not None else ("", "")
+    if not isinstance(obj, CAPApplication):
+        return ()
+    types = (IDENTITY_PROVED, CALLBACKS_DELIVERED)
+    found = [each for each in obj.status.conditions if each.type in types]
+    return tuple((each.type, each.status, each.reason, each.message) for each in found)
 
 
 def _of_state(obj: Kind, status: ReconciledStatus, ready: Condition) -> Condition | None:
@@ -140,6 +145,12 @@ def _of_identity(status: ApplicationStatus) -> Condition | None:
     if shown is None or shown.status != "False":
         return None
     return _true(shown, STALLED if shown.reason == ApplicationReason.IdentityShared else RECONCILING, shown.reason)
+
+
+def _of_callbacks(status: ApplicationStatus) -> Condition | None:
+    """A registry that does not know a result: nothing is tried any more."""
+    shown = conditions.find(status.conditions, CALLBACKS_DELIVERED)
+    return _true(shown, STALLED, shown.reason) if shown is not None and shown.status == "False" else None
 
 
 def _true(about: Condition, type_: str, reason: str, message: str = "") -> Condition:

@@ -18,7 +18,6 @@ from stellwerk.kube.types.model import metadata_of
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.subscription import rights
-from stellwerk.operators.cap.subscription.callbacks import promise
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.servers.registries import Registries
 
@@ -78,8 +77,8 @@ async def neighbour(
 
 @pytest.fixture(autouse=True)
 async def no_promises_of_former_tests(admin: Client) -> None:
-    """A server delivers the promises of all namespaces, those of a former test that are not gone yet included."""
+    """A server delivers and counts the promises of all namespaces, also of a former test that are not gone yet."""
     view = metadata_of(Secret)
-    for secret in (await admin.list(view, labels=f"{names.CALLBACK_LABEL}={promise.PENDING}")).items:
+    for secret in (await admin.list(view, labels=f"{names.CALLBACK_LABEL} in (pending,failed)")).items:
         with contextlib.suppress(NotFound):
             await admin.delete(view, secret.metadata.name, secret.metadata.namespace)

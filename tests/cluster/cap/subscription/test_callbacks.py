@@ -234,6 +234,7 @@ async def test_an_answer_that_the_registry_does_not_want_is_not_sent_again(shop:
     await shop.shows("Ready")
     (promised,) = await shop.promises_show("failed")
     assert (promised.attempts, promised.problem) == (1, "the registry: HTTP 404")
+    await serving.settled(shop.client)
     labels = {"operation": "provisioning", "result": "refused"}
     assert serving.sample("cap_op_subscription_callbacks_total", labels) == 1
 
@@ -368,6 +369,8 @@ async def test_a_promise_that_cannot_be_read_holds_up_no_other(shop: Bookshop, s
     await shop.subscribe()
     await shop.shows("Ready")
     await shop.registries.received()
+    await serving.settled(shop.client)
+    assert serving.sample("cap_op_subscription_callbacks_given_up", {}) == 3, "an alert shows them"
 
 
 @pytest.mark.req("R-105")

@@ -46,6 +46,7 @@ APPLICATION: Mapping[ApplicationReason, ReasonFacts[ApplicationState]] = {
     ApplicationReason.UpgradePaused: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
     ApplicationReason.IdentityUnproved: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
     ApplicationReason.IdentityShared: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
+    ApplicationReason.CallbackGivenUp: ReasonFacts(ApplicationState.CONSISTENT, only_user_can_fix=True),
     ApplicationReason.RecoveredPanic: ReasonFacts(ApplicationState.ERROR),
 }
 APPLICATION_TURNS = {

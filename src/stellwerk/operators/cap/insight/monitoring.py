@@ -8,10 +8,10 @@ from stellwerk.delivery.monitoring.alerts import Alert, Severity
 from stellwerk.delivery.monitoring.panels import Panel, Query
 from stellwerk.delivery.operator_spec import OwnMonitoring
 
-# Names of operators/cap/subscription/callbacks/metrics.py. Every replica shows the backlog, and one delivers.
+# Names of operators/cap/subscription/callbacks/metrics.py. Every replica shows the gauges, and one delivers.
 _PENDING = "cap_op_subscription_callbacks_pending"
 _FAILURES = "cap_op_subscription_callback_failures_total"
-_ENDED = "cap_op_subscription_callbacks_total"
+_GIVEN_UP = "cap_op_subscription_callbacks_given_up"
 # Of operators/cap/subscription/metrics.py: every replica counts.
 _IDENTITIES = "cap_op_subscription_identities"
 
@@ -36,10 +36,10 @@ MONITORING = OwnMonitoring(
         ),
         Alert(
             name="CapCallbacksLost",
-            expr=f'sum(increase({_ENDED}{{result=~"refused|given up"}}[1h])) > 0',
+            expr=f"max({_GIVEN_UP}) > 0",
             severity=Severity.WARNING,
             summary="A registry does not know the result of a subscription",
-            description="A registry refused a callback, or it was tried until its deadline.",
+            description="{{ $value }} callbacks were refused, or tried until their deadline, and are not acknowledged.",
         ),
     ),
     runbook=(files("stellwerk.operators.cap") / "help" / "alerts.md").read_text("utf-8"),
@@ -51,6 +51,7 @@ MONITORING = OwnMonitoring(
                 Query(
                     f"sum(max by (operation, instance) (increase({_FAILURES}[15m])))", "failed attempts in 15 minutes"
                 ),
+                Query(f"max({_GIVEN_UP})", "given up, not acknowledged"),
             ),
             description="Results of subscriptions that registries wait for",
         ),

@@ -26,6 +26,7 @@ from stellwerk.operators.cap.insight.help_topics import HELP
 from stellwerk.operators.cap.kinds import references
 from stellwerk.operators.cap.kinds.application import (
     ALL_TENANTS_READY,
+    CALLBACKS_DELIVERED,
     IDENTITY_PROVED,
     LATEST_VERSION_READY,
     SECRETS_AVAILABLE,
@@ -172,7 +173,7 @@ async def _concerns(reader: ClusterReader, obj: Unstructured) -> AsyncIterator[_
         finding = Finding(text, ApplicationReason.UpgradePaused, because, not because)
         resume = waves.resume_command(application.key)
         yield _Chain(finding, f"correct the cause, then resume the upgrade: {resume}", YOURS)
-    for concern in _untrue(shown, IDENTITY_PROVED):
+    for concern in (*_untrue(shown, IDENTITY_PROVED), *_untrue(shown, CALLBACKS_DELIVERED)):
         is_calm = False
         text, _, step = concern.message.partition("; next: ")
         yield _Chain(Finding(text, concern.reason, is_root_cause=True), step, YOURS)

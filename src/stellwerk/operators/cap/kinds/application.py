@@ -20,7 +20,8 @@ LATEST_VERSION_READY = "LatestVersionReady"
 ALL_TENANTS_READY = "AllTenantsReady"
 SECRETS_AVAILABLE = "SecretsAvailable"
 IDENTITY_PROVED = "IdentityProved"
-"""Types of further conditions; the last two are ours. The subscription server writes the last one."""
+CALLBACKS_DELIVERED = "CallbacksDelivered"
+"""Types of further conditions; the last three are ours. The subscription server writes the last two."""
 
 
 class ApplicationState(StrEnum):

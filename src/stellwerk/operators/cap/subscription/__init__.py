@@ -8,6 +8,7 @@ identity        which application answers, of those that claim an identity
 plan            what a subscription becomes: names and objects
 subscriptions   writes these; directory: what is seen of the cluster
 callbacks       what registries were promised
+condition_report     conditions of applications: their identities, and callbacks that were given up
 dependencies    the services of an application that a registry subscribes with it
 services        reads services from binding Secrets, one at a time
 registries      which services of an application are registries, and what their credentials contain

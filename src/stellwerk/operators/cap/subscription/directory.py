@@ -6,8 +6,9 @@ Of Secrets, the metadata of those with the payload of a subscription, and the pr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from stellwerk.api.core import Secret
@@ -34,6 +35,11 @@ _BY_STATE = "state"
 """Index of promises."""
 _BY_NAMESPACE = "namespace"
 """Index of promises that are pending."""
+_GIVEN_UP = "given up"
+"""Index of promises that were given up: `_ANY`, and the application that is named."""
+_ANY = "*"
+_MOST_COMPARED = 200
+"""Promises of one subscriber: any user of the namespace may write more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class Directory:
         found.promises.store.add_index(_BY_GUID, _guid)
         found.promises.store.add_index(_BY_STATE, lambda each: (each.state,))
         found.promises.store.add_index(_BY_NAMESPACE, _pending_namespace)
+        found.promises.store.add_index(_GIVEN_UP, _given_up)
         return found
 
     @property
@@ -131,7 +138,7 @@ class Directory:
         return [each.key for each in self.promises.store.by(_BY_NAMESPACE, namespace)]
 
     def ends_of(self, guid: str, namespace: str) -> list[Promise]:
-        """The ends of a subscription that its registry has asked for within the last day.
+        """The ends of a subscription that its registry has asked for within the last day, or that it does not know of.
 
         Only promises in the namespace of the application count: any user may write a Secret into another one.
         """
@@ -147,6 +154,22 @@ class Directory:
         """How many callbacks registries wait for."""
         return len(self.promises.store.by(_BY_STATE, promise.PENDING))
 
+    @property
+    def given_up(self) -> int:
+        """How many results registries do not know and are not acknowledged; promises that cannot be read included."""
+        return len(self.promises.store.by(_GIVEN_UP, _ANY))
+
+    def given_up_of(self, application: ObjectKey) -> Sequence[PromiseSecret]:
+        """Those of an application, in no order."""
+        return self.promises.store.by(_GIVEN_UP, str(application))
+
+    def of_subscriber(self, secret: PromiseSecret) -> Iterator[tuple[PromiseSecret, Promise]]:
+        """The promises about the same subscriber that can be read, itself included."""
+        for value in _tenant_ids(secret):
+            for each in islice(self.promises.store.by(_BY_TENANT_ID, value), _MOST_COMPARED):
+                with contextlib.suppress(PromiseUnreadable):
+                    yield each, promise.read(each)
+
 
 def _tenant_ids(obj: CAPTenant | PromiseSecret) -> tuple[str, ...]:
     ids = {obj.metadata.labels.get(names.TENANT_ID_LABEL, "")}
@@ -157,6 +180,14 @@ def _tenant_ids(obj: CAPTenant | PromiseSecret) -> tuple[str, ...]:
 
 def _pending_namespace(secret: PromiseSecret) -> tuple[str, ...]:
     return (secret.metadata.namespace,) if secret.state == promise.PENDING else ()
+
+
+def _given_up(secret: PromiseSecret) -> tuple[str, ...]:
+    try:
+        shown_by = promise.shown_by(secret)
+    except PromiseUnreadable:
+        return (_ANY,) if secret.state in (promise.PENDING, promise.FAILED) else ()
+    return (_ANY, str(shown_by)) if shown_by is not None else ()
 
 
 def _guid(obj: CAPTenant | PromiseSecret) -> tuple[str, ...]:

@@ -1,24 +1,12 @@
-"""Which application answers for an identity, of all that claim it, and how that is shown.
-
-The server writes the condition `IdentityProved` of a CAPApplication that does not answer, or did not: by the replica
-that sends callbacks. An application that has always answered gets none.
-"""
+"""Which application answers for an identity, of all that claim it, and what is shown of one that does not."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeAlias
 
-import msgspec
-
-from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.cap.kinds import status
-from stellwerk.operators.cap.kinds.application import IDENTITY_PROVED, CAPApplication
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.reasons import ApplicationReason
 from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings, Trust
@@ -26,27 +14,19 @@ from stellwerk.operators.cap.subscription.callers.client_certificates import Cli
 from stellwerk.operators.cap.subscription.callers.proofs import Proofs, ProofState
 from stellwerk.operators.cap.subscription.callers.tokens import Claims
 from stellwerk.operators.cap.subscription.directory import Directory
-from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.cap.subscription.plan import Authorization
 from stellwerk.operators.cap.subscription.registries import Protocol
-from stellwerk.runtime import conditions
-from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.control.controller import EventSink
-from stellwerk.runtime.control.status_writer import StatusWriter
-from stellwerk.runtime.reconciler import Notice, Severity
 
-PROVED = ApplicationReason.Proved
+CALM = ApplicationReason.Proved, "the binding has got a token from its issuer"
+"""Reason and message of the condition of an application that answers again."""
 UNPROVED, SHARED = ApplicationReason.IdentityUnproved, ApplicationReason.IdentityShared
 """Reasons of the condition."""
-CHECK_SECONDS = 5.0
 
 _NOT_YET = (
     "requests of the registry get 503 until then; SERVE_UNPROVED=true of the subscription server has them answered "
     "before, if no other CAPApplication claims this identity"
 )
 _NEVERTHELESS = "requests of the registry are answered if no other CAPApplication claims this identity (SERVE_UNPROVED)"
-
-_log = logging.getLogger(__name__)
 
 Caller: TypeAlias = Claims | ClientCertificate
 
@@ -143,73 +123,3 @@ class Identities:
                     f"next: kubectl get secret {proof.service.secret} -n {key.namespace} -o yaml"
                 )
         return None
-
-
-@dataclass(slots=True, eq=False)
-class IdentityReport:
-    """Shows which applications do not answer."""
-
-    identities: Identities
-    writer: StatusWriter
-    clock: Clock
-    leads: Callable[[], bool]
-    """Whether this replica writes."""
-    recorder: EventSink | None = None
-    _due: set[ObjectKey] = field(default_factory=set)
-    _wrong: dict[ObjectKey, str] = field(default_factory=dict)
-
-    def count_in(self, metrics: RequestMetrics) -> None:
-        """Count the applications that do not answer, by reason."""
-        for reason in (UNPROVED, SHARED):
-            metrics.count_silent(reason, partial(self._count, reason))
-
-    def _count(self, reason: str) -> int:
-        return sum(each == reason for each in self._wrong.values())
-
-    def changed(self, key: ObjectKey) -> None:
-        """Look at an application, and at those that have its identity, with the next check."""
-        self._due.add(key)
-        self._due.update(self._wrong)
-
-    async def run(self) -> None:
-        """Write what has changed until cancelled."""
-        while True:
-            await self.clock.sleep(CHECK_SECONDS)
-            for key in [*self._due]:
-                await self._show(key)
-                await asyncio.sleep(0)
-
-    async def _show(self, key: ObjectKey) -> None:
-        identities = self.identities
-        application = identities.directory.applications.store.get(key)
-        finding = identities.finding(application) if application is not None else None
-        self._due.discard(key)
-        self._wrong.pop(key, None)
-        if application is None:
-            return
-        if finding is not None:
-            self._wrong[key] = finding[0]
-            self._due.update(
-                each.key for each in identities.directory.rivals(application) if each.key not in self._wrong
-            )
-        if not self.leads():
-            self._due.add(key)
-            return
-        shown = conditions.find(application.status.conditions, IDENTITY_PROVED)
-        if finding is None and (shown is None or shown.is_true):
-            return
-        reason, message = finding or (PROVED, "the binding has got a token from its issuer")
-        condition = status.condition(application, finding is None, reason, message, type=IDENTITY_PROVED)
-        if shown is not None and (shown.reason, shown.message) == (reason, message):
-            return
-        settled = conditions.set_condition(application.status.conditions, condition, self.clock.now())
-        try:
-            await self.writer.write_in_place(
-                application, msgspec.structs.replace(application.status, conditions=settled)
-            )
-        except ApiError as error:
-            _log.warning("the condition %s of CAPApplication %s is not written yet: %s", IDENTITY_PROVED, key, error)
-            self._due.add(key)
-            return
-        if finding is not None and self.recorder is not None:
-            self.recorder.send(application, Notice(reason, message, Severity.WARNING, action="Prove"))

@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import Enum, auto
 
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import UNREADABLE, JsonObject, decode_json
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind
@@ -158,15 +158,8 @@ def is_covered(promised: Promise, stored: PromiseSecret) -> bool:
     except PromiseUnreadable:
         return False
     if found.body:
-        return found.accepted >= promised.accepted and _has_succeeded(found)
+        return found.accepted >= promised.accepted and promise.has_succeeded(found)
     return stored.state == promise.PENDING and found.accepted >= promised.accepted - AT_ONCE
-
-
-def _has_succeeded(concluded: Promise) -> bool:
-    try:
-        return decode_json(concluded.body).get("status") == "SUCCEEDED"
-    except UNREADABLE:
-        return False
 
 
 # ---- the URL

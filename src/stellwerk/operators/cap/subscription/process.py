@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -18,9 +20,12 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.lazy_imports import lazy_imports
+from stellwerk.operators.cap.kinds.application import CALLBACKS_DELIVERED, IDENTITY_PROVED, CAPApplication
+from stellwerk.operators.cap.subscription import identity
+from stellwerk.operators.cap.subscription.callbacks import promise, report
 from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
 from stellwerk.operators.cap.subscription.callbacks.outputs import OutputReader
-from stellwerk.operators.cap.subscription.callbacks.promise import PromiseSecret
+from stellwerk.operators.cap.subscription.callbacks.promise import PromiseSecret, PromiseUnreadable
 from stellwerk.operators.cap.subscription.callbacks.reconcile import CallbackReconciler, NoStatus
 from stellwerk.operators.cap.subscription.callbacks.registry import RegistryClient
 from stellwerk.operators.cap.subscription.callers.authorities import Authorities
@@ -34,8 +39,9 @@ from stellwerk.operators.cap.subscription.callers.gateway import (
 )
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
 from stellwerk.operators.cap.subscription.callers.proofs import Proofs
+from stellwerk.operators.cap.subscription.condition_report import ConditionReport
 from stellwerk.operators.cap.subscription.directory import Directory
-from stellwerk.operators.cap.subscription.identity import Identities, IdentityReport
+from stellwerk.operators.cap.subscription.identity import Identities
 from stellwerk.operators.cap.subscription.installation import INSTALLATION, LEASE_NAME
 from stellwerk.operators.cap.subscription.metrics import RequestMetrics
 from stellwerk.operators.cap.subscription.outgoing import Outgoing
@@ -45,7 +51,9 @@ from stellwerk.operators.cap.subscription.settings import ServerSettings
 from stellwerk.operators.cap.subscription.subscriptions import Subscriptions
 from stellwerk.operators.cap.variables import check_watched
 from stellwerk.render.sources.http import Resolver
+from stellwerk.runtime import conditions
 from stellwerk.runtime.access.permission_check import Rights
+from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.control.controller import Controller, EventSink
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
@@ -99,7 +107,7 @@ def launch(
             "WATCH_NAMESPACES limits the program to some namespaces, and GATEWAY_NAMESPACE is empty",
             fix="name the namespace of the ingress gateway in GATEWAY_NAMESPACE",
         )
-    identity = OperatorIdentity(
+    own = OperatorIdentity(
         component=COMPONENT,
         lease=LEASE_NAME,
         namespace=settings.pod_namespace,
@@ -113,10 +121,10 @@ def launch(
     def add(parts: Parts) -> None:
         client = parts.unfenced()
         parts.manager.add_server("client of requests", Closing(client.close))
-        home = identity.home(parts.manager.client.config)
+        home = own.home(parts.manager.client.config)
         install(parts.manager, settings, home=home, requests=client, outgoing=outgoing, recorder=parts.recorder)
 
-    return Launch(identity, add)
+    return Launch(own, add)
 
 
 def install(
@@ -161,7 +169,8 @@ def install(
     manager.add_server("keys of issuers", keys)
     manager.add_server("bindings", bindings)
     manager.add_server("proofs of identity", proofs)
-    manager.add_server("conditions about identities", _report(manager, identities, counts, recorder))
+    manager.add_server("conditions about identities", _identity_report(manager, identities, counts, recorder))
+    manager.add_server("conditions about callbacks", _callback_report(manager, directory))
     certificates = None
     if settings.tls_enabled:
         certificates = tls.MountedCertificates(
@@ -207,15 +216,58 @@ def _gateway(manager: Manager, settings: ServerSettings, home: str) -> Gateway:
     )
 
 
-def _report(
+def _identity_report(
     manager: Manager, identities: Identities, counts: RequestMetrics, recorder: EventSink | None
-) -> IdentityReport:
+) -> ConditionReport:
+    directory = identities.directory
+    made = ConditionReport(
+        type=IDENTITY_PROVED,
+        calm=identity.CALM,
+        find=identities.finding,
+        related=lambda application: [each.key for each in directory.rivals(application)],
+        directory=directory,
+        writer=_status_writer(manager),
+        clock=manager.clock,
+        leads=lambda: manager.leads,
+        action="Prove",
+        recorder=recorder,
+    )
+    for reason in (identity.UNPROVED, identity.SHARED):
+        counts.count_silent(reason, partial(made.count, reason))
+    identities.proofs.on_change = lambda key: made.changed(key, *made.wrong)
+    return made
+
+
+def _callback_report(manager: Manager, directory: Directory) -> ConditionReport:
+    made = ConditionReport(
+        type=CALLBACKS_DELIVERED,
+        calm=report.CALM,
+        find=lambda application: report.finding(application.key, directory.given_up_of(application.key)),
+        directory=directory,
+        writer=_status_writer(manager),
+        clock=manager.clock,
+        leads=lambda: manager.leads,
+    )
+
+    def on_promise(delta: Delta[PromiseSecret]) -> None:
+        for each in filter(None, (delta.old, delta.new)):
+            with suppress(PromiseUnreadable):
+                if (shown_by := promise.shown_by(each)) is not None:
+                    made.changed(shown_by)
+
+    def on_application(delta: Delta[CAPApplication]) -> None:
+        is_shown = conditions.find(delta.latest.status.conditions, CALLBACKS_DELIVERED) is not None
+        if is_shown or directory.given_up_of(delta.key):
+            made.changed(delta.key)
+
+    directory.promises.on_change(on_promise)
+    directory.applications.on_change(on_application)
+    return made
+
+
+def _status_writer(manager: Manager) -> StatusWriter:
     client = manager.client.with_field_manager(COMPONENT).for_tenants_by_namespace()
-    writer = StatusWriter(client=client, clock=manager.clock)
-    report = IdentityReport(identities, writer, manager.clock, lambda: manager.leads, recorder)
-    report.count_in(counts)
-    identities.proofs.on_change = report.changed
-    return report
+    return StatusWriter(client=client, clock=manager.clock)
 
 
 def _limit(manager: Manager, per_second: int, seconds: int) -> RateLimit:
@@ -234,7 +286,7 @@ def _callbacks(
         subscriptions=Subscriptions(client, directory),
         registry=RegistryClient(outgoing),
         clock=manager.clock,
-        counts=CallbackMetrics(manager.metrics, lambda: directory.pending),
+        counts=CallbackMetrics(manager.metrics, lambda: directory.pending, lambda: directory.given_up),
         recorder=recorder,
     )
     controller: Controller[PromiseSecret, NoStatus] = Controller(

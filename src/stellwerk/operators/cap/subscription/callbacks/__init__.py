@@ -5,5 +5,6 @@ answer      the answer that is sent (pure)
 registry    how an answer is delivered
 outputs     reads the outputs of a tenant's Jobs, for one answer at a time
 reconcile   the passes over promises
+report      what is shown of promises that were given up (pure)
 metrics     what is counted
 """

@@ -7,11 +7,14 @@ begins again with a request that it does not cover (`plan.is_covered`), and gets
 ended as failed before that request was answered, the registry may receive the failure first and the true answer later.
 
 After its end a promise stays for a day: by it, a request that is replayed after the end of its subscription is known.
+One that was given up stays until it is acknowledged, because its registry does not know the result: without the payload
+(`remains`), and owned by what it is about. The API server deletes it with its owner, whether a server runs or not.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import ClassVar
 
@@ -19,20 +22,25 @@ import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import UNREADABLE, JsonObject, Kind
+from stellwerk.kube.types.identifiers import ObjectKey, Resource
+from stellwerk.kube.types.model import UNREADABLE, JsonObject, Kind, decode_json, owner_reference
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, Operation, TenantState
 from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.runtime import conditions
 
-PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
-"""The values of `names.CALLBACK_LABEL`."""
+PENDING, DELIVERED, FAILED, ACKNOWLEDGED = "pending", "delivered", "failed", "acknowledged"
+"""The values of `names.CALLBACK_LABEL`. Failed: refused or given up, and not acknowledged yet."""
 KEY = "promise"
 """Of the Secret."""
 KEPT = timedelta(days=1)
 """How long a promise stays after its end; tokens live for half a day."""
 LEAST_DELIVERY = timedelta(minutes=15)
 """How long delivering an answer is tried at least."""
+MOST_GIVEN_UP = 100
+"""Of an application, so many stay for longer than a day: the newest."""
+_LONGEST_PROBLEM = 200
 _DIGITS = 16
 
 
@@ -52,7 +60,7 @@ class PromiseSecret(Kind, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """Whether the callback is pending, delivered or failed."""
+        """Whether the callback is pending, delivered, failed or acknowledged."""
         return self.metadata.labels.get(names.CALLBACK_LABEL, "")
 
 
@@ -88,6 +96,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When delivering is tried again."""
     problem: str = ""
     """Why the last attempt failed."""
+    ended: datetime | None = None
+    """When the last attempt was made."""
 
     @property
     def name(self) -> str:
@@ -121,11 +131,17 @@ def stored(promise: Promise, namespace: str) -> JsonObject:
 
 
 def renewed(ended: PromiseSecret, body: JsonObject) -> MergePatch:
-    """The patch that makes a new promise (`body`, see `stored`) of one that has ended, unless it has changed since."""
+    """The patch that makes a new promise (`body`, see `stored`) of one that has ended, unless it has changed since.
+
+    The new one has no owner: it is kept although what it is about goes.
+    """
     metadata = body["metadata"]
     assert isinstance(metadata, dict)
+    labels = metadata["labels"]
+    assert isinstance(labels, dict)
     condition: JsonObject = {"uid": ended.metadata.uid, "resourceVersion": ended.metadata.resource_version}
-    return MergePatch({**body, "metadata": {**metadata, **condition}})
+    former: JsonObject = {"labels": {**labels, names.OWNER_HASH_LABEL: None}, "ownerReferences": None}
+    return MergePatch({**body, "metadata": {**metadata, **former, **condition}})
 
 
 def data_of(promise: Promise) -> JsonObject:
@@ -139,6 +155,61 @@ def read(secret: PromiseSecret) -> Promise:
         return _decoder.decode(base64.b64decode(secret.data.get(KEY, ""), validate=True))
     except (ValueError, *UNREADABLE):
         raise PromiseUnreadable(f"Secret {secret.key} has no promise that can be read") from None
+
+
+def has_succeeded(concluded: Promise) -> bool:
+    """Whether the answer is that the operation has succeeded."""
+    try:
+        return decode_json(concluded.body).get("status") == "SUCCEEDED"
+    except UNREADABLE:
+        return False
+
+
+# ---- when it was given up
+
+
+def remains(given_up: Promise) -> Promise:
+    """What is stored of a promise that was given up: no payload, no address, nothing of the subscriber but ids.
+
+    Equal for what remains already.
+    """
+    result = "SUCCEEDED" if has_succeeded(given_up) else "FAILED"
+    return msgspec.structs.replace(
+        given_up,
+        path="",
+        secret="",
+        service="",
+        subdomain="",
+        domain="",
+        body=msgspec.json.encode({"status": result}).decode(),
+        not_before=None,
+        problem=conditions.truncated(given_up.problem, _LONGEST_PROBLEM),
+    )
+
+
+def shown_by(secret: PromiseSecret) -> ObjectKey | None:
+    """The application that shows a promise which was given up; None for any other. Raises PromiseUnreadable."""
+    application = read(secret).application
+    return ObjectKey(secret.metadata.namespace, application) if secret.state == FAILED else None
+
+
+def owner_of(given_up: Promise, application: CAPApplication, tenant: CAPTenant | None) -> JsonObject:
+    """The reference by which a promise that was given up goes with its tenant, or else with its application. The end of
+    a tenant is about one that is gone."""
+    owner = tenant if tenant is not None and given_up.operation is Operation.PROVISIONING else application
+    reference: JsonObject = msgspec.to_builtins(owner_reference(owner))
+    return {**reference, "blockOwnerDeletion": False}  # True needs a right to finalizers of applications
+
+
+def is_known(given_up: Promise, delivered: Iterable[Promise]) -> bool:
+    """Whether the registry has got to know later what has become of the tenant."""
+    return any(
+        bool(other.path)  # without one, nothing was sent
+        and other.accepted > given_up.accepted
+        and (other.application, other.tenant_id, other.protocol)
+        == (given_up.application, given_up.tenant_id, given_up.protocol)
+        for other in delivered
+    )
 
 
 # ---- when it is due

@@ -1,7 +1,9 @@
 """The passes over promises: wait for the end of an operation, store the answer, deliver it.
 
 Everything is decided from what the cluster has now: a pass after a restart is like any other. A pass is woken by the
-tenant, by the promise itself, and by an application that was not known before. Only the leader passes over promises;
+tenant, by the promise itself, and by an application that was not known before. A promise that was given up is kept
+until a person acknowledges it, or a later answer about the tenant has been delivered: the pass of whichever comes last
+sees both. Only the leader passes over promises;
 and an answer is stored on condition that the promise is as it was read, so a former leader can never store a second
 one.
 """
@@ -21,12 +23,13 @@ import msgspec
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOutput, Operation
 from stellwerk.operators.cap.subscription import plan, registries
-from stellwerk.operators.cap.subscription.callbacks import answer, metrics, promise
+from stellwerk.operators.cap.subscription.callbacks import answer, metrics, promise, report
 from stellwerk.operators.cap.subscription.callbacks.metrics import CallbackMetrics
 from stellwerk.operators.cap.subscription.callbacks.outputs import OutputReader
 from stellwerk.operators.cap.subscription.callbacks.promise import Promise, PromiseSecret, PromiseUnreadable
@@ -82,7 +85,7 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             _log.warning("%s: it is ignored; delete it", error)
             return Next.done()
         if secret.state != promise.PENDING:
-            return await self._clear(secret, found)
+            return await self._ended(secret, found)
         if not found.body:
             return await self._conclude(secret, found)
         return await self._deliver(secret, found)
@@ -133,7 +136,9 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
         if found.not_before is not None and now < found.not_before:
             return Next.after((found.not_before - now).total_seconds())
         attempt = await self._attempt(secret, found) if found.path else Attempt(Delivery.DELIVERED)
-        tried = msgspec.structs.replace(found, attempts=found.attempts + bool(found.path), problem=attempt.problem)
+        tried = msgspec.structs.replace(
+            found, attempts=found.attempts + bool(found.path), problem=attempt.problem, ended=self.clock.now()
+        )
         match attempt.delivery:
             case Delivery.DELIVERED:
                 return await self._end(secret, tried, promise.DELIVERED, metrics.DELIVERED)
@@ -188,21 +193,44 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
             self._announce(secret, tried, CallbackReason.CALLBACK_DELIVERED, text, Severity.NORMAL)
         return Next.after(promise.KEPT.total_seconds())
 
+    # ---- after its end
+
+    async def _ended(self, secret: PromiseSecret, found: Promise) -> Next[NoStatus]:
+        await self._acknowledge(secret)
+        if secret.state != promise.FAILED:
+            return await self._clear(secret, found)
+        application = self._application(secret, found)
+        if application is not None and names.OWNER_HASH_LABEL not in secret.metadata.labels:
+            await self._store(secret, found, promise.FAILED)
+            return Next.done()
+        key = ObjectKey(secret.metadata.namespace, found.application)
+        is_there = application is not None or key in self.directory.applications.unreadable
+        if is_there and not report.is_outnumbered(secret, self.directory.given_up_of(key)):
+            return Next.after(promise.KEPT.total_seconds())
+        return await self._clear(secret, found)
+
+    async def _acknowledge(self, secret: PromiseSecret) -> None:
+        """A later answer makes known to the registry what was given up before."""
+        if secret.state not in (promise.FAILED, promise.DELIVERED):
+            return
+        listed = [*self.directory.of_subscriber(secret)]
+        delivered = [found for each, found in listed if each.state == promise.DELIVERED]
+        for each, found in listed:
+            if each.state == promise.FAILED and promise.is_known(found, delivered):
+                await self._store(each, found, promise.ACKNOWLEDGED)
+
     # ---- what the cluster has
 
     async def _store(self, secret: PromiseSecret, changed: Promise, state: str = promise.PENDING) -> bool:
         """Write a promise that no other client has changed. Whether it was written; else its change wakes it."""
-        metadata = secret.metadata
-        patch = MergePatch(
-            {
-                "metadata": {
-                    "uid": metadata.uid,
-                    "resourceVersion": metadata.resource_version,
-                    "labels": {names.CALLBACK_LABEL: state},
-                },
-                "data": promise.data_of(changed),
-            }
-        )
+        labels: JsonObject = {names.CALLBACK_LABEL: state}
+        metadata: JsonObject = {"uid": secret.metadata.uid, "resourceVersion": secret.metadata.resource_version}
+        if state == promise.FAILED:
+            changed = promise.remains(changed)
+            if (application := self._application(secret, changed)) is not None:
+                labels[names.OWNER_HASH_LABEL] = names.owner_hash(application.key)
+                metadata["ownerReferences"] = [promise.owner_of(changed, application, self._tenant(secret, changed))]
+        patch = MergePatch({"metadata": {**metadata, "labels": labels}, "data": promise.data_of(changed)})
         written = await patched(self.client, secret, patch, if_unchanged=True)
         if written is None:
             return False
