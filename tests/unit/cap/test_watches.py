@@ -16,17 +16,17 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of, owner_reference
-from stellwerk.kube.types.object_meta import Condition, ObjectMeta, OwnerReference
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
 from stellwerk.operators.cap.routing import targets
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.tenant import subscription_objects
-from stellwerk.operators.cap.watches import Caches, wire_applications, wire_operations, wire_tenants, wire_versions
+from stellwerk.operators.cap.watches import Caches, wire_applications, wire_operations, wire_versions
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.process.manager import Manager
 
@@ -108,24 +108,6 @@ def test_what_waits_for_an_object_that_cannot_be_read_goes_on_when_that_is_gone(
     assert woken == [ObjectKey(given.NAMESPACE, "bookshop-v1")]
 
 
-def test_a_tenant_has_the_operations_that_cannot_be_read_and_that_it_controls(manager: Manager) -> None:
-    found, tenant = Caches(manager), given.tenant()
-    names = ("own", "strange", "free")
-    owners: list[tuple[OwnerReference, ...]] = [
-        (owner_reference(tenant),),
-        (owner_reference(given.tenant("other")),),
-        (),
-    ]
-    odd = tuple(
-        Unreadable(
-            CAPTenantOperation.resource, ObjectMeta(namespace="shop", name=name, uid=name, owner_references=own), "odd"
-        )
-        for name, own in zip(names, owners, strict=True)
-    )
-    found.operations.take(Synced((), "1", odd))
-    assert found.hidden_operations(tenant) == [ObjectKey("shop", "own")]
-
-
 def test_an_operation_that_waits_for_a_tenant_that_cannot_be_read_goes_on_when_that_is_gone(manager: Manager) -> None:
     found, woken = Caches(manager), list[ObjectKey]()
     stays, leaves = given.operation("upgrade", name="stays"), given.operation("upgrade", name="leaves")
@@ -139,19 +121,6 @@ def test_an_operation_that_waits_for_a_tenant_that_cannot_be_read_goes_on_when_t
     woken.clear()
     found.tenants.take(Removed(odd))
     assert woken == [leaves.key]
-
-
-def test_a_tenant_goes_on_when_an_operation_that_could_never_be_read_is_gone(manager: Manager) -> None:
-    found, woken = Caches(manager), list[ObjectKey]()
-    tenant = given.tenant()
-    found.tenants.take(Synced((tenant,), "1"))
-    fields = {"queue": SimpleNamespace(add=woken.append), "primary": found.tenants}
-    wire_tenants(cast("Any", SimpleNamespace(**fields, watches=lambda *_: None)), found)
-    odd = Unreadable(CAPTenantOperation.resource, given.operation().metadata, "spec: too deep")
-    found.operations.take(Synced((), "1", (odd,)))
-    assert woken == []
-    found.operations.take(Removed(odd))
-    assert woken == [tenant.key]
 
 
 @pytest.mark.parametrize("leaves", [True, False])

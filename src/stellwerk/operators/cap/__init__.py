@@ -4,6 +4,7 @@ api             all kinds, as CustomResourceDefinitions; kinds: each of them
 operator        the operator as a value; settings, rights and installation are its parts
 metrics         what it counts, under the names of the original; log_fields: what its log lines show
 controllers     what runs: controllers and caches, added to a manager; watches: caches, and which keys wake
+collections     what passes that decide by steps may read and write
 chart           its part of the Helm chart
 variables       how environment variables become settings
 names           labels, annotations and finalizers, and the hashes in them; reasons: those of conditions and Events

@@ -12,7 +12,7 @@ from stellwerk.delivery.operator_spec import CannotStart, Launch
 from stellwerk.delivery.rendering import add_renderer
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import Kind
-from stellwerk.operators.cap import names, watches
+from stellwerk.operators.cap import collections, names, watches
 from stellwerk.operators.cap.application.exposures import ServiceNetworking
 from stellwerk.operators.cap.application.reconcile import ApplicationReconciler
 from stellwerk.operators.cap.domain import controllers as domain_controllers
@@ -31,8 +31,8 @@ from stellwerk.operators.cap.operation.reconcile import OperationReconciler
 from stellwerk.operators.cap.pods.credentials import BindingSecrets, CredentialSecrets
 from stellwerk.operators.cap.requests import Answering
 from stellwerk.operators.cap.settings import Settings
-from stellwerk.operators.cap.tenant.networking import TenantNetworking
-from stellwerk.operators.cap.tenant.reconcile import TenantReconciler
+from stellwerk.operators.cap.tenant.decide import TenantLogic
+from stellwerk.operators.cap.tenant.routes import RouteWriter, TenantSettings
 from stellwerk.operators.cap.variables import check_watched
 from stellwerk.operators.cap.version.children import VersionChildren
 from stellwerk.operators.cap.version.monitor import NAME, VersionMonitor
@@ -44,6 +44,7 @@ from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
+from stellwerk.runtime.control.executor import Deciding, InformerSources
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.periodic import Periodic
 from stellwerk.runtime.control.status_writer import StatusWriter
@@ -169,17 +170,20 @@ def install_applications(
         clock=clock,
         unrestricted_queries=settings.unrestricted_metric_queries,
     )
-    tenants = TenantReconciler(
+    writer = RouteWriter(objects=routes)
+    tenants: Deciding[CAPTenant, TenantStatus] = Deciding(
+        logic=TenantLogic(clock),
+        sources=InformerSources(manager, collections.ALL),
         client=client,
-        caches=seen,
-        networking=TenantNetworking(
-            caches=seen,
-            objects=routes,
-            operator_namespace=namespace,
-            allowed_headers=settings.allowed_route_headers,
-        ),
         clock=clock,
-        most_previous_versions=settings.max_tenant_version_history,
+        settings=(
+            TenantSettings(
+                home=namespace,
+                allowed_headers=settings.allowed_route_headers,
+                most_previous_versions=settings.max_tenant_version_history,
+                writer=writer,
+            ),
+        ),
     )
     operations = OperationReconciler(client=client, caches=seen, credentials=credentials, clock=clock, counts=counts)
 
@@ -193,7 +197,7 @@ def install_applications(
             seen.versions, versions, settings.max_concurrent_reconciles_cap_application_version, versions.memos
         ),
         adding.controller(
-            seen.tenants, tenants, settings.max_concurrent_reconciles_cap_tenant, tenants.memos, _TENANT_BACKOFF
+            seen.tenants, tenants, settings.max_concurrent_reconciles_cap_tenant, writer.memos, _TENANT_BACKOFF
         ),
         adding.controller(
             seen.operations,
@@ -204,7 +208,7 @@ def install_applications(
     )
     watches.wire_applications(made.applications, seen)
     watches.wire_versions(made.versions, seen)
-    watches.wire_tenants(made.tenants, seen)
+    tenants.serve(made.tenants)
     watches.wire_operations(made.operations, seen)
     return made
 

@@ -50,6 +50,8 @@ class Written:
     """Objects that others change again and again, which wait for their turn."""
     waits: list[str] = field(default_factory=list)
     """Objects that are being deleted, whose end is waited for; where something was written, those objects as well."""
+    answers: list[Live] = field(default_factory=list[Live])
+    """What was written, as the API server has answered."""
     obstacles: set[Obstacle] = field(default_factory=set[Obstacle])
     """What stood in the way of the objects that could not be written."""
 
@@ -114,6 +116,7 @@ class HashedObjects:
             if result.live is not None:
                 informer = self.informers[result.address.resource]
                 informer.expect(result.address.key, result.live.metadata.resource_version)
+                written.answers.append(result.live)
         for failure in progress.failures:
             if failure.obstacle is Obstacle.OUTAGE:
                 raise failure.error

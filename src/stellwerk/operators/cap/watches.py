@@ -15,11 +15,11 @@ from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.delivery.children import controller_uid, owners
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
-from stellwerk.operators.cap import duplicates, names
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.collections import VERSIONS_OF
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.watches import BY_DOMAIN
-from stellwerk.operators.cap.duplicates import BY_SPEC_ID
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.kinds.bounds import MOST_SERVICES
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -62,14 +62,11 @@ BY_SECRET = "secret"  # noqa: S105  # an index
 BY_FINALIZER = "finalizer"
 """Index of the Secrets of a namespace: their finalizers. An application is looked at often, and has many of them."""
 
-BY_TENANT_ID = "tenant id"
-"""Index of outputs of tenants: namespace and tenant id."""
-
 BY_HOST = "host"
 """Index of VirtualServices: their hosts."""
 
 BY_FIRST_LABEL = "first label"
-"""Index of tenants and versions: what the hosts of their subdomains begin with."""
+"""Index of versions: what the hosts of their subdomains begin with."""
 
 BY_VERSION = "version"
 """Index of operations: namespace and name of the CAPApplicationVersion."""
@@ -118,15 +115,12 @@ class Caches:
             informer.store.add_index(BY_OWNER, controller_uid)
         self.virtual_services.store.add_index(BY_OWNER, controller_uid)
         self.virtual_services.store.add_index(BY_HOST, claims.hosts_of)
-        self.outputs.store.add_index(BY_TENANT_ID, _tenant_id)
         self.operations.store.add_index(BY_OWNER, controller_uid)
         self.operations.store.add_index(
             BY_VERSION, lambda each: [f"{each.metadata.namespace}/{each.spec.version_name}"]
         )
         self.tenants.store.add_index(BY_APPLICATION, lambda each: [str(each.application_key)])
-        self.tenants.store.add_index(BY_SPEC_ID, duplicates.by_tenant_id)
-        self.tenants.store.add_index(BY_FIRST_LABEL, lambda each: [claims.first_label(each.spec.sub_domain)])
-        self.versions.store.add_index(BY_APPLICATION, lambda each: [str(each.application_key)])
+        self.versions.store.add_index(BY_APPLICATION, VERSIONS_OF.of)
         self.versions.store.add_index(BY_FIRST_LABEL, _first_labels)
 
     def domain(self, namespace: str, reference: DomainRef) -> AnyDomain | None:
@@ -149,12 +143,6 @@ class Caches:
     def hidden_tenants(self, namespace: str) -> Sequence[ObjectKey]:
         """The tenants of a namespace that exist and could not be read since the process started."""
         return [key for key in self.tenants.hidden if key.namespace == namespace]
-
-    def hidden_operations(self, tenant: CAPTenant) -> Sequence[ObjectKey]:
-        """The operations of a tenant that exist and could not be read since the process started."""
-        found = self.operations
-        hidden = [key for key in found.hidden if key.namespace == tenant.metadata.namespace]
-        return [key for key in hidden if found.unreadable[key].metadata.is_controlled_by(tenant.metadata)]
 
     @property
     def unseen_tenants(self) -> str:
@@ -256,11 +244,6 @@ def _secrets_of(application: CAPApplication) -> Sequence[str]:
 
 def _first_labels(version: CAPApplicationVersion) -> Collection[str]:
     return {claims.first_label(exposure.sub_domain) for exposure in version.spec.service_exposures}
-
-
-def _tenant_id(output: PartialObjectMetadata) -> Sequence[str]:
-    metadata = output.metadata
-    return (f"{metadata.namespace}/{metadata.labels.get(names.TENANT_ID_LABEL, '')}",)
 
 
 # ---- what a change wakes
@@ -417,37 +400,6 @@ def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Cache
     controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
     _wakes_namespace(seen.tenants, controller, concerns=lambda each: each.metadata.is_terminating)
     controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])
-
-
-def wire_tenants(controller: Controller[CAPTenant, Any], seen: Caches) -> None:
-    """A tenant goes on when its operations, its application, its versions, its domains or its routes change."""
-
-    def of_duplicate(delta: Delta[CAPTenant]) -> Collection[ObjectKey]:
-        ids = {id for each in (delta.old, delta.new) if each is not None for id in duplicates.by_tenant_id(each)}
-        found = (tenant.key for id in ids for tenant in seen.tenants.store.by(BY_SPEC_ID, id))
-        return {key for key in found if key != delta.key}
-
-    controller.watches(seen.tenants, of_duplicate)
-    controller.watches(seen.operations, owners(CAPTenant.resource))
-    controller.watches(seen.virtual_services, owners(CAPTenant.resource))
-    controller.watches(
-        seen.virtual_services,
-        lambda delta: {
-            tenant.key
-            for label in _labels_of_other_hosts(delta)
-            for tenant in seen.tenants.store.by(BY_FIRST_LABEL, label)
-            if tenant.key != delta.key
-        },
-    )
-    _served_wakes_all(seen.virtual_services, controller)
-    _wire_surroundings(controller, seen)
-    controller.watches(seen.versions, lambda delta: _of_application(seen.tenants, delta.latest.application_key))
-    _wakes_namespace(seen.versions, controller)
-    _wakes_namespace(seen.tenants, controller)
-    # An operation that could never be read, and is gone, was in the way of one with its name.
-    _wakes_namespace(
-        seen.operations, controller, when=lambda key, odd: odd is None and key not in seen.operations.store
-    )
 
 
 def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:

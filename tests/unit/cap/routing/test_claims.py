@@ -17,7 +17,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.kube.watch.watch_states import Synced
 from stellwerk.operators.cap.routing import claims, virtual_services
-from stellwerk.operators.cap.watches import Caches, wire_applications, wire_tenants
+from stellwerk.operators.cap.watches import Caches, wire_applications
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.process.manager import Manager
 
@@ -101,21 +101,20 @@ def test_the_message_names_the_holder_and_the_next_step() -> None:
     assert message.endswith("kubectl get virtualservice other -n elsewhere")
 
 
-@pytest.mark.parametrize("wire", [wire_tenants, wire_applications])
-def test_who_may_want_a_host_goes_on_when_another_one_gets_it_or_gives_it_up(wire: Any) -> None:
+def test_an_application_that_may_want_a_host_goes_on_when_another_one_gets_it_or_gives_it_up() -> None:
     caches = Caches(Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid"))))
     exposures: Any = [{"subDomain": "ACME.eu", "routes": []}]
     caches.tenants.take(Synced((given.tenant(), given.tenant("other")), "1"))
     caches.versions.take(Synced((given.version(serviceExposures=exposures),), "1"))
     wired = list[tuple[Any, Any]]()
-    primary = caches.tenants if wire is wire_tenants else caches.applications
-    wire(cast("Any", SimpleNamespace(queue=None, primary=primary, watches=lambda *each: wired.append(each))), caches)
+    fields = {"queue": None, "primary": caches.applications, "watches": lambda *each: wired.append(each)}
+    wire_applications(cast("Any", SimpleNamespace(**fields)), caches)
     found = [keys for informer, keys in wired if informer is caches.virtual_services]
 
     def woken(old: Live | None, new: Live | None) -> set[str]:
         return {key.name for keys in found[1:] for key in keys(Delta(old, new))}
 
-    waiting = {"acme"} if wire is wire_tenants else {"bookshop"}
+    waiting = {"bookshop"}
     foreign = live("any", 1, namespace="elsewhere")
     assert woken(None, foreign) == waiting
     assert woken(foreign, None) == waiting

@@ -1,7 +1,7 @@
 """CAPTenant: one subscriber of an application.
 
-reconcile             brings tenants to their versions by operations
-plan                  what a tenant needs next, and what its status shows
-networking            the VirtualService of a tenant
+decide                what a tenant needs next, as a step; routes: what its VirtualService needs
+plan                  what its status shows, and the former decision, which `diff` shows
+networking            the VirtualService of a tenant as it should be
 subscription_objects  the provider's tenant, and payloads that no registry has sent
 """

@@ -1,4 +1,4 @@
-"""The VirtualService of a tenant: written where its routes differ, and left alone where they do not."""
+"""The VirtualService of a tenant as it should be (pure)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stellwerk.api.istio import VirtualService, VirtualServiceSpec
-from stellwerk.apply.errors import Obstacle
-from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.api.istio import VirtualServiceSpec
+from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.model.confirmation import Live
 from stellwerk.apply.set.model.owner import Standing
-from stellwerk.apply.set.observed_state import ObservedState
-from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of
+from stellwerk.kube.types.model import JsonObject, Unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
-from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, owner_of
+from stellwerk.operators.cap.hashed_objects import owner_of
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainRef
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import TenantReason
-from stellwerk.operators.cap.routing import claims, headers, objects, targets, virtual_services
+from stellwerk.operators.cap.routing import headers, objects, targets, virtual_services
 from stellwerk.operators.cap.routing.targets import FindDomain, ServedDomain, Unroutable
 from stellwerk.operators.cap.tenant.plan import TenantFailed
-from stellwerk.operators.cap.watches import BY_HOST, Caches
 
 NETWORKING = "ReconcileTenantNetworking"
 """The action of Events about routes."""
@@ -37,76 +33,6 @@ class NetworkingFailed(TenantFailed):
 
     event_reason = TenantReason.VirtualServiceModificationFailed
     action = NETWORKING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantNetworking:
-    """Keeps the VirtualServices of tenants."""
-
-    caches: Caches
-    objects: HashedObjects
-    operator_namespace: str
-    allowed_headers: Collection[str] = ()
-    """As of `headers.of_annotations`."""
-
-    async def keep(
-        self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState
-    ) -> str:
-        """Have the VirtualService lead to `version`. Returns what became of its routes; empty where they stay.
-
-        A tenant without domains, or whose version has no router, has none. While a domain cannot be read it stays as it
-        is: without the host of that domain, clients could not reach the tenant. Raises NetworkingFailed, ApiError.
-        """
-        caches = self.caches
-        if any(caches.is_hidden(tenant.metadata.namespace, each) for each in application.spec.served_refs):
-            return ""
-        live = caches.virtual_services.store.get(tenant.key)
-        if (why := unrouted(application, version)) and live is not None and is_kept(tenant, live):
-            await self.objects.delete(Address(VirtualService.resource, live.key), live)
-            return f"VirtualService {live.key} is deleted: {why}"
-        hosts = routed_hosts(application, live, caches.domain, self.operator_namespace)
-        find_version, refused = caches.versions.store.get, None
-        try:
-            found = routes(tenant, application, version, hosts, find_version, self.allowed_headers)
-        except NetworkingFailed as error:
-            if live is None or not headers.are_refused(live, self.allowed_headers):
-                raise
-            refused, lawful = error, headers.reduced(application, self.allowed_headers)
-            found = routes(tenant, lawful, version, hosts, find_version, self.allowed_headers)
-        if found is None:
-            return ""
-        desired, _ = found
-        taken = claims.taken(
-            desired, live, lambda host: caches.virtual_services.store.by(BY_HOST, host), of_tenant=True
-        )
-        allowed = claims.without(found, taken) if taken else found
-        if allowed is None:
-            if live is not None and is_kept(tenant, live):
-                await self.objects.delete(Address(VirtualService.resource, live.key), live)
-            raise NetworkingFailed(claims.message(desired, taken))
-        desired, _ = allowed
-        written = Written()
-        shown = {desired.address: live} if live is not None else {}
-        await self.objects.apply(owner_of(tenant), {desired.address: allowed}, shown, memory, written)
-        is_ours = live is not None and owner_of(tenant).standing(live.metadata) is Standing.OURS
-        # The end of one that is not ours wakes no tenant.
-        if unmet := written.unmet or ([] if is_ours or written.is_changed else written.waits):
-            cause = f"invalid owner reference found for {desired.ref}: " if Obstacle.OWNED in written.obstacles else ""
-            raise NetworkingFailed(cause + "; ".join(unmet))
-        if taken:
-            raise NetworkingFailed(claims.message(desired, taken))
-        if refused is not None:
-            raise refused
-        if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
-            await self._complete(live, lacking)
-        return f"VirtualService {desired.address.key} leads to the current version" if written.is_changed else ""
-
-    async def _complete(self, live: Live, lacking: JsonObject) -> None:
-        metadata = live.metadata
-        patch = MergePatch({"metadata": {"uid": metadata.uid, **lacking}})
-        target = metadata_of(VirtualService.resource)
-        written = await self.objects.client.patch(target, metadata.name, metadata.namespace, patch)
-        self.caches.virtual_services.expect(live.key, written.metadata.resource_version)
 
 
 def lacking_metadata(desired: Desired, live: Live) -> JsonObject:

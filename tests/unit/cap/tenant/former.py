@@ -1,29 +1,53 @@
-"""Brings tenants to their versions by operations, and their requests to the routers of these versions."""
+"""The passes of a tenant before they were steps, for the comparison with them (`test_same_as_former`).
+
+Nothing else uses this. It goes as soon as the form of steps is no pilot any more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import msgspec
 
+from stellwerk.api.istio import VirtualService
+from stellwerk.apply.errors import Obstacle
+from stellwerk.apply.objects.desired import Address
+from stellwerk.apply.set.model.confirmation import Live
+from stellwerk.apply.set.model.owner import Standing
 from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import REFUSED, AlreadyExists
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import Condition
 from stellwerk.operators.cap import duplicates, names, preparation, retries
+from stellwerk.operators.cap.collections import OUTPUTS_OF
 from stellwerk.operators.cap.duplicates import BY_SPEC_ID
+from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, owner_of
+from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.references import names_in
 from stellwerk.operators.cap.kinds.status import READY, condition, observed
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput, Operation, TenantStatus
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.operation.jobs import NoTenantOperation
 from stellwerk.operators.cap.reasons import TenantReason
+from stellwerk.operators.cap.routing import claims, headers
 from stellwerk.operators.cap.routing.targets import unready_domain
 from stellwerk.operators.cap.tenant import plan
-from stellwerk.operators.cap.tenant.networking import NETWORKING, TenantNetworking
+from stellwerk.operators.cap.tenant.networking import (
+    NETWORKING,
+    NetworkingFailed,
+    is_kept,
+    lacking_metadata,
+    routed_hosts,
+    routes,
+    unrouted,
+)
 from stellwerk.operators.cap.tenant.plan import Phase, TenantFailed, TenantSnapshot
-from stellwerk.operators.cap.watches import BY_APPLICATION, BY_OWNER, BY_TENANT_ID, Caches
+from stellwerk.operators.cap.watches import BY_APPLICATION, BY_HOST, BY_OWNER, Caches
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
@@ -31,6 +55,76 @@ from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.reconciler import Next, Notice, ReconcileError, Severity, SimpleReconciler
 
 Answer: TypeAlias = Next[TenantStatus]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantNetworking:
+    """Keeps the VirtualServices of tenants."""
+
+    caches: Caches
+    objects: HashedObjects
+    operator_namespace: str
+    allowed_headers: Collection[str] = ()
+    """As of `headers.of_annotations`."""
+
+    async def keep(
+        self, tenant: CAPTenant, application: CAPApplication, version: CAPApplicationVersion, memory: ObservedState
+    ) -> str:
+        """Have the VirtualService lead to `version`. Returns what became of its routes; empty where they stay.
+
+        A tenant without domains, or whose version has no router, has none. While a domain cannot be read it stays as it
+        is: without the host of that domain, clients could not reach the tenant. Raises NetworkingFailed, ApiError.
+        """
+        caches = self.caches
+        if any(caches.is_hidden(tenant.metadata.namespace, each) for each in application.spec.served_refs):
+            return ""
+        live = caches.virtual_services.store.get(tenant.key)
+        if (why := unrouted(application, version)) and live is not None and is_kept(tenant, live):
+            await self.objects.delete(Address(VirtualService.resource, live.key), live)
+            return f"VirtualService {live.key} is deleted: {why}"
+        hosts = routed_hosts(application, live, caches.domain, self.operator_namespace)
+        find_version, refused = caches.versions.store.get, None
+        try:
+            found = routes(tenant, application, version, hosts, find_version, self.allowed_headers)
+        except NetworkingFailed as error:
+            if live is None or not headers.are_refused(live, self.allowed_headers):
+                raise
+            refused, lawful = error, headers.reduced(application, self.allowed_headers)
+            found = routes(tenant, lawful, version, hosts, find_version, self.allowed_headers)
+        if found is None:
+            return ""
+        desired, _ = found
+        taken = claims.taken(
+            desired, live, lambda host: caches.virtual_services.store.by(BY_HOST, host), of_tenant=True
+        )
+        allowed = claims.without(found, taken) if taken else found
+        if allowed is None:
+            if live is not None and is_kept(tenant, live):
+                await self.objects.delete(Address(VirtualService.resource, live.key), live)
+            raise NetworkingFailed(claims.message(desired, taken))
+        desired, _ = allowed
+        written = Written()
+        shown = {desired.address: live} if live is not None else {}
+        await self.objects.apply(owner_of(tenant), {desired.address: allowed}, shown, memory, written)
+        is_ours = live is not None and owner_of(tenant).standing(live.metadata) is Standing.OURS
+        # The end of one that is not ours wakes no tenant.
+        if unmet := written.unmet or ([] if is_ours or written.is_changed else written.waits):
+            cause = f"invalid owner reference found for {desired.ref}: " if Obstacle.OWNED in written.obstacles else ""
+            raise NetworkingFailed(cause + "; ".join(unmet))
+        if taken:
+            raise NetworkingFailed(claims.message(desired, taken))
+        if refused is not None:
+            raise refused
+        if live is not None and not written.is_changed and (lacking := lacking_metadata(desired, live)):
+            await self._complete(live, lacking)
+        return f"VirtualService {desired.address.key} leads to the current version" if written.is_changed else ""
+
+    async def _complete(self, live: Live, lacking: JsonObject) -> None:
+        metadata = live.metadata
+        patch = MergePatch({"metadata": {"uid": metadata.uid, **lacking}})
+        target = metadata_of(VirtualService.resource)
+        written = await self.objects.client.patch(target, metadata.name, metadata.namespace, patch)
+        self.caches.virtual_services.expect(live.key, written.metadata.resource_version)
 
 
 class InvalidReference(TenantFailed):
@@ -118,7 +212,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
             versions=caches.versions.store.by(BY_APPLICATION, str(application)),
             hidden_versions=caches.hidden_versions(application),
             operations=caches.operations.store.by(BY_OWNER, tenant.metadata.uid),
-            hidden_operations=caches.hidden_operations(tenant),
+            hidden_operations=hidden_operations(caches, tenant),
             duplicates=duplicates.of_tenant(
                 tenant,
                 caches.tenants.store.by(BY_SPEC_ID, *duplicates.by_tenant_id(tenant)),
@@ -158,7 +252,7 @@ class TenantReconciler(SimpleReconciler[CAPTenant, TenantStatus]):
         for earlier in start.replaces:
             metadata = earlier.metadata
             await client.delete(metadata_of(CAPTenantOperation), metadata.name, namespace, uid=metadata.uid)
-        for output in self.caches.outputs.store.by(BY_TENANT_ID, f"{namespace}/{tenant.spec.tenant_id}"):
+        for output in self.caches.outputs.store.by(OUTPUTS_OF.name, f"{namespace}/{tenant.spec.tenant_id}"):
             await client.delete(metadata_of(CAPTenantOutput), output.metadata.name, namespace, uid=output.metadata.uid)
         try:
             created = await client.create(CAPTenantOperation, wanted.body)
@@ -252,3 +346,10 @@ def _ready_of(tenant: CAPTenant) -> Condition:
 
 def _event(phase: Phase, message: str, severity: Severity = Severity.NORMAL) -> Notice:
     return Notice(phase.reason, message, severity, phase.state)
+
+
+def hidden_operations(caches: Caches, tenant: CAPTenant) -> Sequence[ObjectKey]:
+    """The operations of a tenant that exist and could not be read since the process started."""
+    found = caches.operations
+    hidden = [key for key in found.hidden if key.namespace == tenant.metadata.namespace]
+    return [key for key in hidden if found.unreadable[key].metadata.is_controlled_by(tenant.metadata)]
