@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from stellwerk.kube.client.client import Target, view_of
@@ -66,7 +66,59 @@ class Question:
     value: str
     aspect: Callable[[Any], Any] | None
     """None: the question is whether the kind is served."""
-    askers: dict[Asker, None] = field(default_factory=dict)
+    _askers: Asker | dict[Asker, None] | None = None
+    """Most questions have one asker, which needs no dictionary."""
+    _known: dict[int, tuple[object, object]] | None = None
+    """The aspects of objects that are in the source, by the identity of the object, which is kept with its aspect."""
+
+    @property
+    def askers(self) -> Iterable[Asker]:
+        """Who asked, in order."""
+        askers = self._askers
+        return () if askers is None else (askers,) if isinstance(askers, Asker) else askers
+
+    def has(self, asker: Asker) -> bool:
+        """Whether the asker still asks this."""
+        askers = self._askers
+        return asker in askers if isinstance(askers, dict) else asker is askers
+
+    def add(self, asker: Asker) -> None:
+        """Wake the asker from now on."""
+        if self._askers is None:
+            self._askers = asker
+        elif isinstance(self._askers, dict):
+            self._askers[asker] = None
+        elif self._askers is not asker:
+            self._askers = {self._askers: None, asker: None}
+
+    def discard(self, asker: Asker) -> None:
+        """Wake the asker no longer. A question that nobody asks any more leaves its source."""
+        if isinstance(self._askers, dict):
+            self._askers.pop(asker, None)
+        elif self._askers is asker:
+            self._askers = None
+        if not self._askers:
+            self.source.drop(self)
+
+    def of(self, obj: HasMetadata) -> object:
+        """The aspect of an object of the source, computed once for all who ask."""
+        if self._known is not None and (known := self._known.get(id(obj))) is not None:
+            return known[1]
+        assert self.aspect is not None, "whether a kind is served is no question about an object"
+        value: object = self.aspect(obj)
+        if value is not obj:
+            self._known = self._known if self._known is not None else {}
+            self._known[id(obj)] = (obj, value)
+        return value
+
+    def is_changed(self, old: HasMetadata | None, new: HasMetadata | None) -> bool:
+        """Whether the aspect of an object differs, which the source has replaced. Its former aspect is forgotten."""
+        if self.aspect is None:
+            return False
+        former = self.of(old) if old is not None else None
+        if old is not None and self._known is not None:
+            self._known.pop(id(old), None)
+        return old is None or new is None or bool(former != self.of(new))
 
 
 class Asker:
@@ -96,13 +148,11 @@ class Asker:
             return
         self.questions = new
         for question in new:
-            question.askers[self] = None
+            question.add(self)
         kept = {*new}
         for question in former:
             if question not in kept:
-                del question.askers[self]
-                if not question.askers:
-                    question.source.drop(question)
+                question.discard(self)
 
 
 class Wakes:
@@ -133,7 +183,7 @@ class Wakes:
         self._turn = None
         for _ in range(min(AT_ONCE, len(self._waiting))):
             question, asker = self._waiting.popleft()
-            if asker in question.askers:  # its later pass may ask otherwise
+            if question.has(asker):  # its later pass may ask otherwise
                 asker.wake()
         if self._waiting:
             self._turn = asyncio.get_running_loop().call_soon(self._slice)
@@ -157,9 +207,8 @@ class InformerSource(Generic[T]):
         self.collection = collection
         self.informer = informer
         self._wakes = wakes
-        self._questions: dict[tuple[Index[T], str], list[Question]] = {}
-        self._indices: dict[Index[T], int] = {}
-        """How many questions there are by each index."""
+        self._questions: dict[Index[T], dict[str, tuple[Question, ...]]] = {}
+        """By index and value; those of a tuple differ in their aspect."""
         self._unreadable: dict[ObjectKey, Unreadable] = {}
         informer.on_change(self._on_change)
         informer.on_unreadable(self._on_unreadable)
@@ -193,26 +242,29 @@ class InformerSource(Generic[T]):
 
     def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Question:
         """The question that all share who ask this."""
-        asked = self._questions.setdefault((index, value), [])
+        if index not in self._questions:
+            if index is not self.collection.by_key:
+                self.informer.store.add_index(index.name, index.of)
+            self._questions[index] = {}
+        by_value = self._questions[index]
+        asked = by_value.get(value, ())
         for question in asked:
             if question.aspect is aspect:
                 return question
-        if index is not self.collection.by_key and index not in self._indices:
-            self.informer.store.add_index(index.name, index.of)
         question = Question(cast("Source[Any]", self), index, value, aspect)
-        asked.append(question)
-        self._indices[index] = self._indices.get(index, 0) + 1
+        by_value[value] = (*asked, question)
         return question
 
     def drop(self, question: Question) -> None:
         """No pass asks this any more."""
-        asked = self._questions[question.index, question.value]
-        asked.remove(question)
-        if not asked:
-            del self._questions[question.index, question.value]
-        self._indices[question.index] -= 1
-        if not self._indices[question.index]:
-            del self._indices[question.index]
+        by_value = self._questions[question.index]
+        left = tuple(each for each in by_value[question.value] if each is not question)
+        if left:
+            by_value[question.value] = left
+            return
+        del by_value[question.value]
+        if not by_value:
+            del self._questions[question.index]
 
     @property
     def _shows_all(self) -> bool:
@@ -223,12 +275,12 @@ class InformerSource(Generic[T]):
 
     def _on_change(self, delta: Delta[T]) -> None:
         old, new, changed = delta.old, delta.new, (self.collection, delta.key)
-        for index in tuple(self._indices):
+        for index, by_value in self._questions.items():
             was = {*index.of(old)} if old is not None else set[str]()
             now = {*index.of(new)} if new is not None else set[str]()
             for value in was | now:
-                for question in self._questions.get((index, value), ()):
-                    if (value in was) != (value in now) or _differs(question, old, new):
+                for question in by_value.get(value, ()):
+                    if question.is_changed(old if value in was else None, new if value in now else None):
                         self._wakes.wake(question, changed)
 
     def _on_unreadable(self, key: ObjectKey, unreadable: Unreadable | None) -> None:
@@ -236,15 +288,16 @@ class InformerSource(Generic[T]):
         if unreadable is not None:
             self._unreadable[key] = unreadable
         known = [each.metadata for each in (former, unreadable) if each is not None]
-        for (index, value), asked in self._questions.items():
-            concerned = (index.maybe(metadata) for metadata in known)
-            if any(values is None or value in values for values in concerned):
-                for question in asked:
-                    self._wakes.wake(question, (self.collection, key))
+        for index, by_value in self._questions.items():
+            maybe = [index.maybe(metadata) for metadata in known]
+            values = by_value if None in maybe else {value for each in maybe for value in each or ()}
+            for question in (each for value in values for each in by_value.get(value, ())):
+                self._wakes.wake(question, (self.collection, key))
 
     def _on_state(self) -> None:
-        for question in [each for asked in self._questions.values() for each in asked]:
-            self._wakes.wake(question)
+        for by_value in self._questions.values():
+            for question in (each for asked in by_value.values() for each in asked):
+                self._wakes.wake(question)
 
 
 class PlainSource(Generic[T]):
@@ -293,11 +346,6 @@ class PlainSource(Generic[T]):
 
     def drop(self, question: Question) -> None:
         """As `InformerSource.drop`: there is nothing to do."""
-
-
-def _differs(question: Question, old: HasMetadata | None, new: HasMetadata | None) -> bool:
-    aspect = question.aspect
-    return aspect is not None and (old is None or new is None or bool(aspect(old) != aspect(new)))
 
 
 def _key_of(metadata: ObjectMeta) -> str:

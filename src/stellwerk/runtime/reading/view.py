@@ -92,14 +92,17 @@ class View:
         asked = (collection.by_key, str(key), aspect)
         if asked not in self._answers:
             source = self.sources.of(collection)
-            self.asked.append(source.question(*asked))
+            question = source.question(*asked)
+            self.asked.append(question)
             self.seen.add((collection, key))
             written = self.overlay.of(collection)
-            found: Known[T] = source.get(key)
             if key in written:
                 own = written[key]
-                found = ABSENT if own is None else Present(own)
-            self._answers[asked] = Present(aspect(found.value), found.doubt) if isinstance(found, Present) else found
+                answer: Known[Any] = ABSENT if own is None else Present(aspect(own))
+            else:
+                found = source.get(key)
+                answer = Present(question.of(found.value), found.doubt) if isinstance(found, Present) else found
+            self._answers[asked] = answer
         return cast("Known[Any]", self._answers[asked])
 
     @overload
@@ -128,15 +131,16 @@ class View:
         asked = (index, value, aspect)
         if asked not in self._answers:
             source = self.sources.of(index.collection)
-            self.asked.append(source.question(*asked))
+            question = source.question(*asked)
+            self.asked.append(question)
             listing, written = source.by(index, value), self.overlay.of(index.collection)
-            found = [each for each in listing.values if each.key not in written]
-            found += [each for each in written.values() if each is not None and value in index.of(each)]
-            found.sort(key=_key)  # the order of a cache is that of its events
-            unknown = tuple(sorted((each for each in listing.unknown if each.key not in written), key=_key))
-            self.seen.update((index.collection, each.key) for each in found)
-            self.seen.update((index.collection, each.key) for each in unknown)
-            self._answers[asked] = Listing(tuple(map(aspect, found)), unknown, listing.why)
+            found = {each.key: question.of(each) for each in listing.values if each.key not in written}
+            own = (each for each in written.values() if each is not None and value in index.of(each))
+            found.update((each.key, aspect(each)) for each in own)
+            unknown = {each.key: each for each in listing.unknown if each.key not in written}
+            self.seen.update((index.collection, key) for key in (*found, *unknown))
+            ordered = tuple(found[key] for key in sorted(found))  # the order of a cache is that of its events
+            self._answers[asked] = Listing(ordered, tuple(unknown[key] for key in sorted(unknown)), listing.why)
         listed = cast("Listing[Any]", self._answers[asked])
         if listed.why:
             raise NotKnown(f"objects of kind {index.collection.resource.kind}", listed.why)
@@ -186,7 +190,3 @@ class PlainSources:
     def of(self, collection: Collection[T]) -> Source[T]:
         """As `Sources.of`; each collection counts as declared."""
         return cast("Source[T]", self._sources.setdefault(collection, PlainSource()))
-
-
-def _key(obj: HasMetadata) -> ObjectKey:
-    return ObjectKey(obj.metadata.namespace, obj.metadata.name)

@@ -154,7 +154,6 @@ async def test_what_is_asked_no_more_wakes_no_more_and_leaves_nothing_behind() -
     site.change(1, weight=3)
     assert site.woken == []
     assert not site.source._questions
-    assert not site.source._indices
 
 
 async def test_a_pass_that_did_not_come_to_its_end_keeps_its_former_questions() -> None:
