@@ -92,7 +92,7 @@ class Question:
             self._askers = {self._askers: None, asker: None}
 
     def discard(self, asker: Asker) -> None:
-        """Wake the asker no longer. A question that nobody asks any more leaves its source."""
+        """Wake the asker no longer. A question that no asker has any more leaves its source."""
         if isinstance(self._askers, dict):
             self._askers.pop(asker, None)
         elif self._askers is asker:
