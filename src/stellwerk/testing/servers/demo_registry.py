@@ -2,15 +2,20 @@
 
     python -m stellwerk.testing.servers.demo_registry
 
-Token issuer and registry are doubles on this machine. The subscription server is the one of the local system: it checks
-the token, creates the tenant, and reports to the registry when the tenant is provisioned.
+Token issuer and registry are doubles on this machine, a process of the local system: they stay when the tenant is
+subscribed, because the application goes on proving its identity, and end with `stellwerk down`. The subscription server
+is the one of the local system: it checks the token, creates the tenant, and reports to the registry when the tenant is
+provisioned.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+from hashlib import sha256
+from pathlib import Path
 
 import aiohttp
 from joserfc.jwk import RSAKey
@@ -18,6 +23,8 @@ from joserfc.jwk import RSAKey
 from stellwerk.local import certs
 from stellwerk.local.cluster import LocalCluster, named
 from stellwerk.local.host.private_files import write_private
+from stellwerk.local.host.processes import Process
+from stellwerk.testing.eventually import eventually
 from stellwerk.testing.servers.registries import Registries
 
 APPLICATION, SUBDOMAIN = "bookshop", "reader"
@@ -53,14 +60,35 @@ def _key(cluster: LocalCluster) -> RSAKey:
     return RSAKey.import_key(file.read_bytes(), {"kid": "demo"})
 
 
+def _registries(cluster: LocalCluster, port: int) -> Registries:
+    return Registries(port=port, authority=certs.load_or_create_authority(cluster.folder / "pki"), key=_key(cluster))
+
+
+async def serve(folder: Path, port: int) -> None:
+    """Issue tokens and take callbacks, until the process ends. Each callback is a line of the output."""
+    async with _registries(LocalCluster(folder), port) as registries:
+        for count in range(1, sys.maxsize):
+            callback = (await registries.received(count, within=float("inf")))[count - 1]
+            sys.stdout.write(json.dumps([callback.path, callback.body]) + "\n")
+            sys.stdout.flush()
+
+
+def _started(cluster: LocalCluster) -> Process:
+    """The process that serves, where the running subscription server looks for it."""
+    port = _port(cluster, "loopback-port")
+    code = sha256(Path(__file__).read_bytes()).hexdigest()
+    module = "stellwerk.testing.servers.demo_registry"
+    command = [sys.executable, "-m", module, str(cluster.folder), str(port)]
+    return cluster.start_companion("registry", lambda: command, os.environ, source=f"{code}:{port}")
+
+
 async def subscribe(cluster: LocalCluster) -> bool:
     """Subscribe the tenant, and print what the server answers and reports. Whether it was provisioned."""
-    authority = certs.load_or_create_authority(cluster.folder / "pki")
-    async with (
-        Registries(port=_port(cluster, "loopback-port"), authority=authority, key=_key(cluster)) as registries,
-        aiohttp.ClientSession() as session,
-    ):
-        token = registries.token(aud=[CLIENT_ID], scope=[f"{APPLICATION}.Callback"])
+    issuer = _registries(cluster, 0)  # only signs: with its key, which is stored before the other process begins
+    process = _started(cluster)
+    before = len(_callbacks(process))
+    async with aiohttp.ClientSession() as session:
+        token = issuer.token(aud=[CLIENT_ID], scope=[f"{APPLICATION}.Callback"])
         path = f"/provision/tenants/{TENANT_ID}"
         headers = {"Authorization": f"Bearer {token}", "STATUS_CALLBACK": "/callback/demo"}
         url = f"http://127.0.0.1:{_port(cluster, 'port')}{path}"
@@ -68,14 +96,23 @@ async def subscribe(cluster: LocalCluster) -> bool:
         _show(f"PUT {path}: {status} {message}")
         if status != 202:
             return False
-        (callback,) = await registries.received(within=PATIENCE_SECONDS)
-        _show(f"callback {callback.path}: {callback.body['status']}, {callback.body['message']}")
-        return bool(callback.body["status"] == "SUCCEEDED")
+        await eventually(
+            lambda: len(_callbacks(process)) > before, within=PATIENCE_SECONDS, describe="the registry has a callback"
+        )
+        reported, body = _callbacks(process)[before]
+        _show(f"callback {reported}: {body['status']}, {body['message']}")
+        return bool(body["status"] == "SUCCEEDED")
+
+
+def _callbacks(process: Process) -> list[tuple[str, dict[str, str]]]:
+    """Path and body of those that the process has written down."""
+    lines = process.log.read_text("utf-8").splitlines(keepends=True) if process.log.exists() else []
+    return [json.loads(line) for line in lines if line.startswith("[") and line.endswith("\n")]
 
 
 async def _answer(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> tuple[int, str]:
     """Status and message of the server's answer. It is asked again as long as it cannot decide, as a registry does: the
-    application has to prove first that its credentials get a token, and the issuer runs no longer than this program."""
+    application has to prove first that its credentials get a token."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             async with session.put(url, json=_SUBSCRIPTION, headers=headers) as answer:
@@ -91,4 +128,6 @@ def _show(line: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2])))
     sys.exit(0 if asyncio.run(subscribe(named())) else 1)
