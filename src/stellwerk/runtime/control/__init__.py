@@ -4,6 +4,7 @@ controller          the worker loop
 queue               keys that wait for a worker: priorities, fairness, back-off
 step                what a pass decides, as a value
 executor            performs the steps of a pass
+loads               loads what passes ask for that needs a request
 outcome             what a pass can come to
 memo                what a reconciler remembers about each object
 status_writer       the status at the end of a pass

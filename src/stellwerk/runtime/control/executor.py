@@ -27,6 +27,7 @@ from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.step import Again, Failure, Gone, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown
+from stellwerk.runtime.reading.loads import LoadSource, PlainLoads
 from stellwerk.runtime.reading.questions import Asker, Collection, InformerSource, Source, Wakes
 from stellwerk.runtime.reading.view import Overlay, Sources, View
 from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError
@@ -132,6 +133,8 @@ class Deciding(Generic[K, S]):
     client: Client
     clock: Clock
     settings: tuple[object, ...] = ()
+    loads: LoadSource = field(default_factory=PlainLoads)
+    """Of the process: mostly a `Loads`."""
     _askers: dict[ObjectKey, Asker] = field(default_factory=dict)
     _waits: dict[ObjectKey, tuple[Wait, ...]] = field(default_factory=dict)
     _controller: Controller[K, S] | None = None
@@ -168,7 +171,8 @@ class Deciding(Generic[K, S]):
 
     def view(self, overlay: Overlay) -> View:
         """A view of the caches."""
-        return View(sources=self.sources, now=self.clock.now(), settings=self.settings, overlay=overlay)
+        now, settings = self.clock.now(), self.settings
+        return View(sources=self.sources, now=now, settings=settings, overlay=overlay, loads=self.loads)
 
     def step(self, obj: K, overlay: Overlay, former: View | None = None) -> tuple[Step[S], View]:
         """The next step, and the view that it was decided by. Its questions wake the object from now on.

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
 from stellwerk.kube.client.client import Target, view_of
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
@@ -57,19 +57,19 @@ class Index(Generic[T]):
     maybe: Callable[[ObjectMeta], Iterable[str] | None] = lambda _: None
 
 
+class Answering(Protocol):
+    """Who answers a question."""
+
+    def drop(self, question: Question) -> None: ...
+
+
 @dataclass(slots=True, eq=False)
 class Question:
     """One question, and who asked it."""
 
-    source: Source[Any]
-    index: Index[Any]
-    value: str
-    aspect: Callable[[Any], Any] | None
-    """None: the question is whether the kind is served."""
-    _askers: Asker | dict[Asker, None] | None = None
+    source: Answering
+    _askers: Asker | dict[Asker, None] | None = field(default=None, init=False)
     """Most questions have one asker, which needs no dictionary."""
-    _known: dict[int, tuple[object, object]] | None = None
-    """The aspects of objects that are in the source, by the identity of the object, which is kept with its aspect."""
 
     @property
     def askers(self) -> Iterable[Asker]:
@@ -99,6 +99,18 @@ class Question:
             self._askers = None
         if not self._askers:
             self.source.drop(self)
+
+
+@dataclass(slots=True, eq=False)
+class Lookup(Question):
+    """A question about a collection."""
+
+    index: Index[Any]
+    value: str
+    aspect: Callable[[Any], Any] | None
+    """None: the question is whether the kind is served."""
+    _known: dict[int, tuple[object, object]] | None = field(default=None, init=False)
+    """The aspects of objects that are in the source, by the identity of the object, which is kept with its aspect."""
 
     def of(self, obj: HasMetadata) -> object:
         """The aspect of an object of the source, computed once for all who ask."""
@@ -195,7 +207,7 @@ class Source(Protocol[T]):
     def get(self, key: ObjectKey) -> Known[T]: ...
     def by(self, index: Index[T], value: str) -> Listing[T]: ...
     def serves(self) -> bool: ...
-    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Question: ...
+    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Lookup: ...
     def drop(self, question: Question) -> None: ...
 
 
@@ -207,7 +219,7 @@ class InformerSource(Generic[T]):
         self.collection = collection
         self.informer = informer
         self._wakes = wakes
-        self._questions: dict[Index[T], dict[str, tuple[Question, ...]]] = {}
+        self._questions: dict[Index[T], dict[str, tuple[Lookup, ...]]] = {}
         """By index and value; those of a tuple differ in their aspect."""
         self._unreadable: dict[ObjectKey, Unreadable] = {}
         informer.on_change(self._on_change)
@@ -240,7 +252,7 @@ class InformerSource(Generic[T]):
         parked = self.informer.parked
         return parked is None or not parked.is_not_served
 
-    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Question:
+    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Lookup:
         """The question that all share who ask this."""
         if index not in self._questions:
             if index is not self.collection.by_key:
@@ -251,12 +263,13 @@ class InformerSource(Generic[T]):
         for question in asked:
             if question.aspect is aspect:
                 return question
-        question = Question(cast("Source[Any]", self), index, value, aspect)
+        question = Lookup(self, index, value, aspect)
         by_value[value] = (*asked, question)
         return question
 
     def drop(self, question: Question) -> None:
         """No pass asks this any more."""
+        assert isinstance(question, Lookup)
         by_value = self._questions[question.index]
         left = tuple(each for each in by_value[question.value] if each is not question)
         if left:
@@ -340,9 +353,9 @@ class PlainSource(Generic[T]):
         """Whether the kind is served."""
         return self.is_served
 
-    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Question:
+    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Lookup:
         """A question that is not shared, because nothing changes here."""
-        return Question(cast("Source[Any]", self), index, value, aspect)
+        return Lookup(self, index, value, aspect)
 
     def drop(self, question: Question) -> None:
         """As `InformerSource.drop`: there is nothing to do."""
@@ -350,7 +363,3 @@ class PlainSource(Generic[T]):
 
 def _key_of(metadata: ObjectMeta) -> str:
     return str(ObjectKey(metadata.namespace, metadata.name))
-
-
-Asked: TypeAlias = tuple[Index[Any], str, Hashable]
-"""A question as a view remembers it: index, value and aspect."""

@@ -18,7 +18,8 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Unknown
-from stellwerk.runtime.reading.questions import Asked, Collection, Index, PlainSource, Question, Source
+from stellwerk.runtime.reading.loads import Load, LoadSource, PlainLoads
+from stellwerk.runtime.reading.questions import Collection, Index, PlainSource, Question, Source
 
 T = TypeVar("T", bound=HasMetadata)
 K = TypeVar("K", bound=Kind)
@@ -81,7 +82,9 @@ class View:
     """When the next of the asked deadlines passes."""
     seen: set[tuple[Collection[Any], ObjectKey]] = field(default_factory=set)
     """The objects that were asked for or found: what may be waited for."""
-    _answers: dict[Asked, Any] = field(default_factory=dict)
+    loads: LoadSource = field(default_factory=PlainLoads)
+    """Values that need a request."""
+    _answers: dict[object, Any] = field(default_factory=dict)
 
     @overload
     def get(self, collection: Collection[T], key: ObjectKey) -> Known[T]: ...
@@ -161,6 +164,13 @@ class View:
     def setting(self, kind: type[A]) -> A:
         """The settings of this class. Raises StopIteration if the process has none: a bug."""
         return next(each for each in self.settings if isinstance(each, kind))
+
+    def load(self, load: Load[A]) -> Known[A]:
+        """A value that needs a request: Unknown until it is loaded, which wakes the object."""
+        if load not in self._answers:
+            self.asked.append(self.loads.question(load))
+            self._answers[load] = self.loads.get(load)
+        return cast("Known[A]", self._answers[load])
 
     def serves(self, collection: Collection[T]) -> bool:
         """Whether the kind is served."""

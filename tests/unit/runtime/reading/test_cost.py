@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from tests.unit.runtime.reading.test_questions import OF_QUARRY, STONES, Site, Stone, key, stone, weightless
 
-from stellwerk.runtime.reading.questions import Asker
+from stellwerk.runtime.reading.questions import Asker, Lookup
 from stellwerk.runtime.reading.view import View, exists
 
 TENANTS = 5_000
@@ -93,6 +93,7 @@ async def test_a_former_version_of_an_object_is_not_kept() -> None:
     view.by(OF_QUARRY, "north", weightless)
     asker.keep(view.asked)
     (question,) = view.asked
+    assert isinstance(question, Lookup)
     for place in ("north", "north", "south"):
         site.change(1, place)
         assert len(question._known or {}) == (1 if place == "north" else 0)

@@ -1,0 +1,136 @@
+"""What a kind that decides by steps would write next: for `stellwerk diff`, by the `decide` of its controller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Several
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from stellwerk.apply.fields.managed_fields import Claims
+from stellwerk.apply.objects.desired import Address, Desired
+from stellwerk.delivery.insight import Preview, PreviewFailed
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.identifiers import ObjectRef
+from stellwerk.kube.types.model import JsonObject, Kind
+from stellwerk.kube.types.object_meta import Record
+from stellwerk.runtime.control.executor import Course, Logic, rehearse
+from stellwerk.runtime.control.step import Create, Delete, Patch, RemoveFinalizer, Write
+from stellwerk.runtime.reading.live_sources import LiveSources
+from stellwerk.runtime.reading.questions import Collection
+from stellwerk.runtime.reading.view import Overlay, View
+
+K = TypeVar("K", bound=Kind)
+S = TypeVar("S", bound=Record)
+
+MOST_LOADS = 50
+"""How often `decide` may ask for something new. More is a bug: its questions depend on no end of answers."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """A preview, write by write."""
+
+    subject: Kind
+    objects: list[Desired] = field(default_factory=list)
+    created: dict[ObjectRef, str] = field(default_factory=dict)
+    changed: dict[ObjectRef, str] = field(default_factory=dict)
+    deleted: dict[ObjectRef, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def apply(self, desired: Desired, why: str) -> None:
+        """Note an object that is written as a whole.
+
+        The content is compared only if the object of the pass is stored: otherwise its uid is missing in the owner.
+        """
+        if self.subject.metadata.uid:
+            self.objects.append(desired)
+        else:
+            self.created[desired.ref] = why
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A write of a kind's own that notes what it would do."""
+
+    def describe(self, draft: Draft) -> None:
+        """Note it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPreview(Generic[K, S]):
+    """What it takes to decide with the rights of a user."""
+
+    logic: Logic[K, S]
+    field_manager: str
+    everywhere: Several[Collection[Any]] = ()
+    """Collections that are listed in all namespaces, if the user may list them."""
+    claims: Claims | None = None
+    """As in `Preview`."""
+
+    async def course(self, subject: K, client: Client, now: datetime, settings: tuple[object, ...]) -> Course[S]:
+        """The steps of the next pass, with what the user may read. Raises PreviewFailed, ApiError."""
+        return (await self._rehearsed(subject, client, now, settings))[0]
+
+    async def preview(self, subject: K, client: Client, now: datetime, settings: tuple[object, ...] = ()) -> Preview:
+        """What the next pass would write. Nothing is written. Raises PreviewFailed, ApiError."""
+        course, sources = await self._rehearsed(subject, client, now, settings)
+        draft = Draft(subject=subject)
+        for write in course.writes:
+            _note(draft, write)
+        last = course.steps[-1]
+        if last.failure is not None:
+            draft.warnings.append(last.failure.message)
+        draft.warnings += [wait.message for wait in last.waits if wait.message]
+        draft.warnings += sources.refusals
+        return Preview(
+            field_manager=self.field_manager,
+            objects=tuple(draft.objects),
+            created=draft.created,
+            changed=draft.changed,
+            deleted=draft.deleted,
+            claims=self.claims,
+            warnings=tuple(dict.fromkeys(draft.warnings)),
+        )
+
+    async def _rehearsed(
+        self, subject: K, client: Client, now: datetime, settings: tuple[object, ...]
+    ) -> tuple[Course[S], LiveSources]:
+        sources = LiveSources(client, subject.metadata.namespace, everywhere=self.everywhere)
+
+        def view(overlay: Overlay) -> View:
+            return View(sources=sources, now=now, settings=settings, overlay=overlay, loads=sources.loads)
+
+        for _ in range(MOST_LOADS):
+            course = rehearse(self.logic, subject, view)
+            if not await sources.load():
+                return course, sources
+        raise PreviewFailed(f"{subject.ref} asks for more and more objects", fix="report this as a bug")
+
+
+def _note(draft: Draft, write: Write) -> None:
+    match write:
+        case Described():
+            write.describe(draft)
+        case Create():
+            draft.apply(Desired(Address(write.collection.resource, write.key), write.body), "it does not exist")
+        case Patch():
+            ref = Address(write.collection.resource, write.seen.key).ref
+            draft.changed[ref] = f"changed fields: {', '.join(paths(write.fields))}"
+        case Delete():
+            ref = Address(write.collection.resource, write.seen.key).ref
+            draft.deleted[ref] = write.why or "it is not needed any more"
+        case RemoveFinalizer():
+            draft.changed[draft.subject.ref] = f"{write.about} is removed, and the object is deleted"
+        case _:
+            draft.warnings.append(f"{write.about} is written, and what becomes of it cannot be shown")
+
+
+def paths(fields: JsonObject, within: str = "") -> list[str]:
+    """The fields that a merge patch writes: two levels deep, without their values."""
+    found: list[str] = []
+    for name, value in fields.items():
+        is_deeper = isinstance(value, dict) and not within
+        found += paths(value, f"{name}.") if is_deeper and isinstance(value, dict) else [f"{within}{name}"]
+    return found

@@ -1,0 +1,169 @@
+"""Answers from requests, with the rights of a user: for `stellwerk diff` and whatever looks without caches.
+
+`decide` is synchronous. So it runs on what is loaded, what it asked for beyond that is loaded, and it runs again, until
+it asks for nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Collection as Several
+from typing import Any, Generic, TypeVar
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import ApiError, Forbidden, NotServed, Undiscovered, UnreadableObject
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import HasMetadata
+from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Unknown
+from stellwerk.runtime.reading.loads import Load
+from stellwerk.runtime.reading.questions import Collection, Index, Lookup, PlainSource, Question, Source
+
+T = TypeVar("T", bound=HasMetadata)
+V = TypeVar("V")
+
+_NOT_LOADED = "it is not loaded yet"
+
+
+class LiveSources:
+    """What a user may read around an object. Nothing is watched."""
+
+    def __init__(self, client: Client, namespace: str, *, everywhere: Several[Collection[Any]] = ()) -> None:
+        """Listings are of one namespace; those of `everywhere` are of all namespaces, if the user may list them."""
+        self._client, self._namespace, self._everywhere = client, namespace, {*everywhere}
+        self._sources: dict[Collection[Any], _LiveSource[Any]] = {}
+        self.loads = _LiveLoads(client)
+        """Values that need a request."""
+
+    def of(self, collection: Collection[T]) -> Source[T]:
+        """As `Sources.of`; each collection counts as declared."""
+        if collection not in self._sources:
+            namespaces = ("", self._namespace) if collection in self._everywhere else (self._namespace,)
+            wanted = namespaces if collection.resource.namespaced else ("",)
+            self._sources[collection] = _LiveSource(self._client, collection, wanted)
+        return self._sources[collection]
+
+    async def load(self) -> bool:
+        """Load what was asked for and is not here. False if that was nothing. Raises ApiError."""
+        loaded = [await each.load() for each in tuple(self._sources.values())]
+        return any((*loaded, await self.loads.load()))
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """What the user may not read, as sentences: the answers about it are Unknown."""
+        return tuple(dict.fromkeys(why for each in self._sources.values() for why in each.refusals))
+
+
+class _LiveLoads:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[Load[Any], Known[Any]] = {}
+        self._wanted: dict[Load[Any], None] = {}
+
+    def get(self, load: Load[V]) -> Known[V]:
+        """As `LoadSource.get`."""
+        return self._known.get(load, Unknown(_NOT_LOADED))
+
+    def question(self, load: Load[Any]) -> Question:
+        """As `LoadSource.question`."""
+        if load not in self._known:
+            self._wanted[load] = None
+        return Question(self)
+
+    def drop(self, question: Question) -> None:
+        """As `Source.drop`: there is nothing to do."""
+
+    async def load(self) -> bool:
+        """As `_LiveSource.load`, with failures as answers."""
+        wanted, self._wanted = self._wanted, {}
+        for each in wanted:
+            try:
+                value = await each.fetch(self._client)
+            except (ApiError, NotKnown) as error:
+                self._known[each] = Unknown(str(error))
+            else:
+                self._known[each] = ABSENT if value is None else Present(value)
+        return bool(wanted)
+
+
+class _LiveSource(Generic[T]):
+    def __init__(self, client: Client, collection: Collection[T], namespaces: tuple[str, ...]) -> None:
+        """`namespaces`: the first that may be listed is; an empty one means all."""
+        self._client, self._collection, self._namespaces = client, collection, namespaces
+        self._listed: PlainSource[T] | None = None
+        self._scope: str | None = None
+        """The namespace that was listed."""
+        self._found: dict[ObjectKey, Known[T]] = {}
+        self._is_served = True
+        self._wanted: set[ObjectKey] = set()
+        self._wants_list = False
+        self.refusals: list[str] = []
+
+    def get(self, key: ObjectKey) -> Known[T]:
+        """As `Source.get`."""
+        if self._listed is not None and self._scope in ("", key.namespace):
+            return self._listed.get(key)
+        if key not in self._found:
+            self._wanted.add(key)
+        return self._found.get(key, Unknown(_NOT_LOADED))
+
+    def by(self, index: Index[T], value: str) -> Listing[T]:
+        """As `Source.by`."""
+        if self._listed is None:
+            self._wants_list = True
+            return Listing((), (), "they are not loaded yet")
+        return self._listed.by(index, value)
+
+    def serves(self) -> bool:
+        """As `Source.serves`: what was not asked for so far is asked by a list."""
+        self._wants_list = self._wants_list or self._listed is None
+        return self._is_served
+
+    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Lookup:
+        """As `Source.question`; no one is awakened here."""
+        return Lookup(self, index, value, aspect)
+
+    def drop(self, question: Question) -> None:
+        """As `Source.drop`: there is nothing to do."""
+
+    async def load(self) -> bool:
+        """Load what was asked for since the last call; false if that was nothing. Raises ApiError."""
+        wanted, self._wanted = self._wanted, set()
+        wants_list, self._wants_list = self._wants_list and self._listed is None, False
+        if wants_list:
+            self._listed = await self._list()
+        for key in sorted(wanted):
+            if self._scope not in ("", key.namespace):
+                self._found[key] = await self._find(key)
+        return wants_list or bool(wanted)
+
+    async def _list(self) -> PlainSource[T]:
+        collection, why = self._collection, ""
+        for namespace in self._namespaces:
+            try:
+                found = await self._client.list(
+                    collection.target, namespace, labels=collection.labels, skip_unreadable=True
+                )
+            except NotServed:
+                self._is_served, self._scope = False, ""
+                return PlainSource(is_served=False)
+            except (Forbidden, Undiscovered) as error:
+                why = str(error)
+                self.refusals.append(why)
+                continue
+            self._scope = namespace
+            return PlainSource(found.items, found.unreadable)
+        return PlainSource(why=why)
+
+    async def _find(self, key: ObjectKey) -> Known[T]:
+        collection = self._collection
+        try:
+            found = await self._client.find(collection.target, key.name, key.namespace)
+        except NotServed:
+            self._is_served = False
+            return ABSENT
+        except UnreadableObject as error:
+            return Unknown(f"it cannot be read: {error.why}")
+        except (Forbidden, Undiscovered) as error:
+            self.refusals.append(str(error))
+            return Unknown(str(error))
+        return PlainSource((found,)).get(key) if found is not None else ABSENT
