@@ -15,6 +15,7 @@ simple_operator      the short way to an operator of one kind: a class with one 
 server_addresses     the addresses of a server, by which it is counted
 template_lookup      objects that a template reads from a cluster
 forced_deletion      the deletion of an object without the operator that keeps it by a finalizer
+step_preview         what a kind that decides by steps would write next, by its own decision
 reconcile_request    the annotation by which a user requests a reconcile, and its answer in the status
 sets                 sets of objects with an inventory: view, reports, what the cluster serves
 helm_chart           the files of the Helm chart that are made from the operators
