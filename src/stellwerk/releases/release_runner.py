@@ -31,8 +31,9 @@ from stellwerk.apply.set.plan import inventory_update
 from stellwerk.apply.set.plan.plan_input import LiveObject
 from stellwerk.delivery import watched_objects
 from stellwerk.delivery.watched_objects import Place, Unwatchable
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, ApiError, Forbidden, NotFound, NotServed
+from stellwerk.kube.types.errors import ApiError, Forbidden, NotFound, NotServed
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import JsonObject, Unstructured, metadata_of
 from stellwerk.releases import fleeting_jobs, removal, takeover
@@ -278,8 +279,8 @@ class Engine:
     async def _create_namespace(self, name: str) -> None:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         try:
-            await self.client.create(metadata_of(Namespace), body, repeatable=True)
-        except (AlreadyExists, Forbidden):
+            await conditional.create_if_absent(self.client, metadata_of(Namespace), body, repeatable=True)
+        except Forbidden:
             return  # if there is none, the release cannot be stored, and that error names the namespace
 
 

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from stellwerk.api.core import ConfigMap
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Conflict, NotFound
+from stellwerk.kube.client.conditional import NotAsSeen
+from stellwerk.kube.types.errors import Busy, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.releases import release as releases
 from stellwerk.releases.errors import WorkedOn
@@ -45,26 +47,35 @@ class ReleaseStore:
         """
         for attempt in range(1, MOST_CONFLICTS + 1):
             try:
-                return replace(release, stored=await self._written(release, dry_run=dry_run))
-            except (Conflict, NotFound) as error:
-                found = await self.client.find(ConfigMap, releases.config_name(release.key.name), release.key.namespace)
-                if _has_ended(release, found):
+                written = await self._written(release, dry_run=dry_run)
+            except NotFound:
+                if _has_ended(release, None):
                     return release
-                if isinstance(error, NotFound):
-                    raise
-                if found is None or releases.differs(release, found):
-                    raise WorkedOn(release.key) from error
-                release = replace(release, stored=found)
-                self.tell(f"Error: cannot store release {release.key}: {error} (retrying {attempt}/{MOST_CONFLICTS})")
+                raise
+            if not isinstance(written, NotAsSeen):
+                return replace(release, stored=written)
+            error = written.refusal
+            found = await self.client.find(ConfigMap, releases.config_name(release.key.name), release.key.namespace)
+            if _has_ended(release, found):
+                return release
+            if found is None or releases.differs(release, found):
+                raise WorkedOn(release.key) from error
+            release = replace(release, stored=found)
+            self.tell(f"Error: cannot store release {release.key}: {error} (retrying {attempt}/{MOST_CONFLICTS})")
         raise WorkedOn(release.key)
 
-    async def _written(self, release: Release, *, dry_run: bool) -> ConfigMap:
-        body, namespace = releases.written(release), release.key.namespace
+    async def _written(self, release: Release, *, dry_run: bool) -> ConfigMap | NotAsSeen:
+        body = releases.written(release)
         if release.stored is not None:
-            return await self.client.update(ConfigMap, body, field_manager=RECONCILER, dry_run=dry_run)
-        return await self.client.create(
-            ConfigMap, body, namespace, field_manager=RECONCILER, dry_run=dry_run, repeatable=True
-        )
+            return await conditional.update_if_unchanged(
+                self.client, ConfigMap, body, field_manager=RECONCILER, dry_run=dry_run
+            )
+        try:
+            return await conditional.create_if_absent(
+                self.client, ConfigMap, body, field_manager=RECONCILER, dry_run=dry_run, repeatable=True
+            )
+        except Busy as error:
+            return NotAsSeen(error)
 
     async def end(self, release: Release) -> Release | None:
         """Ask for its deletion, which waits until its objects are gone. None where it is gone already."""

@@ -10,7 +10,7 @@ from tests.cluster.runtime.example_kind import Lamp, lamp
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import Conflict, Invalid, NotFound
+from stellwerk.kube.types.errors import Busy, Conflict, Invalid, NotFound
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.control import finalizer
 from stellwerk.testing.cluster import AuditLog
@@ -99,7 +99,7 @@ async def test_finalizers_that_another_client_changes_each_time_are_a_conflict_i
     made = await hold(client, namespace, OURS)
     async with Client.connect(ClusterConfig.load(proxy.kubeconfig), field_manager="engine-test") as behind:
         patches = requests("patch", Lamp.resource.group_resource)
-        with proxy.on_requests(patches, Meddling(client, namespace)) as rule, pytest.raises(Conflict, match="another"):
+        with proxy.on_requests(patches, Meddling(client, namespace)) as rule, pytest.raises(Busy, match="another"):
             await finalizer.remove(behind, made, OURS)
     assert rule.fired == 5
     await free(client, namespace)

@@ -10,9 +10,9 @@ from tests.cluster.runtime.example_kind import Lamp, LampStatus, lamp
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import Invalid, ServerFault, Status
+from stellwerk.kube.types.errors import Invalid, Outdated, ServerFault, Status
 from stellwerk.kube.types.object_meta import Condition
-from stellwerk.runtime.control.status_writer import Outdated, StatusWriter, differs, is_failure, transition
+from stellwerk.runtime.control.status_writer import StatusWriter, differs, is_failure, transition
 from stellwerk.runtime.reconciler import ReconcileError, Severity
 from stellwerk.testing.clock import FakeClock
 from stellwerk.testing.cluster import AuditLog

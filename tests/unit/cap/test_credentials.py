@@ -62,7 +62,7 @@ def test_secrets_of_a_workload_are_known_by_their_names(name: str, prefix: str, 
 class Ending:
     """An API server that has the Secret already, and deletes it as soon as a finalizer allows it."""
 
-    async def create(self, *_: object) -> None:
+    async def create(self, *_: object, **__: object) -> None:
         raise AlreadyExists(Status(code=409))
 
     async def find(self, _: object, name: str, namespace: str) -> PartialObjectMetadata:

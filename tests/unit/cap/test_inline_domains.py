@@ -149,7 +149,7 @@ class Server:
     async def find(self, *_: object) -> Unstructured:
         return Unstructured.of({"metadata": {"name": "any"}, "spec": {"domain": self.existing_host}})
 
-    async def create(self, _: object, body: JsonObject, *, dry_run: bool) -> None:
+    async def create(self, _: object, body: JsonObject, *, dry_run: bool, **__: object) -> None:
         host = str(dig(body, "spec", "domain"))
         if self.existing_host:
             raise AlreadyExists(Status(code=409))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.unit.cap import given
 
-from stellwerk.kube.types.errors import Conflict, ServerFault, Status, refusal
+from stellwerk.kube.types.errors import Busy, ServerFault, Status, refusal
 from stellwerk.operators.cap.application.refusals import RETRY_SECONDS, Refusals, Tried, is_refusal
 from stellwerk.operators.cap.application.waves import next_wave
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -86,15 +86,15 @@ async def test_a_tenant_that_is_gone_is_no_refusal_and_keeps_no_other_one() -> N
     assert (changed, found.message()) == ([BEST], "")
 
 
-async def test_a_conflict_keeps_no_other_tenant_and_ends_the_pass_so_that_another_one_follows() -> None:
+async def test_a_busy_server_keeps_no_other_tenant_and_ends_the_pass_so_that_another_one_follows() -> None:
     found, changed = Refusals(), list[CAPTenant]()
 
     async def act(tenant: CAPTenant) -> None:
         if tenant == ACME:
-            raise refusal(Status(code=409, message="the object has been modified"))
+            raise Busy(Status(code=409, message="the object has been modified"))
         changed.append(tenant)
 
-    with pytest.raises(Conflict):
+    with pytest.raises(Busy):
         await found.attempt(DELETE, [ACME, BEST], act, FakeClock())
     assert (changed, found.message()) == ([BEST], "")
 

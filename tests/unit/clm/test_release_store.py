@@ -47,9 +47,7 @@ class Server:
     async def find(self, kind: object, name: str, namespace: str) -> ConfigMap | None:
         return self.config
 
-    async def create(
-        self, kind: object, body: JsonObject, namespace: str, *, repeatable: bool, **_: object
-    ) -> ConfigMap:
+    async def create(self, kind: object, body: JsonObject, *, repeatable: bool, **_: object) -> ConfigMap:
         assert repeatable
         self.writes += 1
         if self.config is not None:
@@ -57,7 +55,7 @@ class Server:
         self.config = with_metadata(uid="u", resource_version="1")(msgspec.convert(body, ConfigMap))
         if self.lost:
             self.lost -= 1
-            return await self.create(kind, body, namespace, repeatable=repeatable)
+            return await self.create(kind, body, repeatable=repeatable)
         return self.config
 
     async def update(self, kind: object, body: JsonObject, **_: object) -> ConfigMap:

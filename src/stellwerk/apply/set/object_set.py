@@ -38,8 +38,8 @@ from stellwerk.apply.set.plan.plan_input import ApplyOptions, LiveObject, PlanIn
 from stellwerk.apply.set.plan.plan_object import drifted, reapply_at
 from stellwerk.apply.set.plan.stage import Stage, Throttled, Unready
 from stellwerk.kube import threads
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.kube.types.object_meta import kubernetes_time
@@ -369,7 +369,6 @@ class _Namespaces:
     async def _make(self, name: str) -> None:
         body: JsonObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         self._made.add(name)
-        try:
-            await self._client.create(metadata_of(Namespace), body, field_manager=self._field_manager, repeatable=True)
-        except AlreadyExists:
-            return
+        await conditional.create_if_absent(
+            self._client, metadata_of(Namespace), body, field_manager=self._field_manager, repeatable=True
+        )

@@ -29,8 +29,8 @@ from stellwerk.delivery.operator_verbs import (
     VerbRefused,
     VerbRequest,
 )
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Unstructured, metadata_of, unstructured
 
@@ -162,12 +162,13 @@ async def _create(cluster: ClusterSession, write: Creation, *, dry_run: bool) ->
     """Create the object, or find it. What needs it follows, but in a dry run."""
     client, target = cluster.client, unstructured(write.resource)
     wanted = Unstructured.of(write.body)
-    try:
-        live = await client.create(target, write.body, dry_run=dry_run)
-        _show(write.done, dry_run=dry_run)
-    except AlreadyExists:
+    made = await conditional.create_if_absent(client, target, write.body, dry_run=dry_run)
+    if isinstance(made, conditional.NotAsSeen):
         live = await client.get(target, wanted.metadata.name, wanted.metadata.namespace)
         settings.say(f"  {escaped(str(live.ref))} exists already")
+    else:
+        live = made
+        _show(write.done, dry_run=dry_run)
     if write.then is not None and not dry_run:
         for further in write.then(live):
             await _write(cluster, further, dry_run=False)

@@ -92,7 +92,7 @@ def _of_the_cluster(error: BaseException) -> tuple[FailureReport, Exit] | None:
 
 def _fix_of(error: kube.StatusError) -> str:
     match error:
-        case kube.Conflict():
+        case kube.Conflict() | kube.Busy():
             return "another client changed the object: run it again"
         case kube.Invalid():
             return "correct what the cause names"

@@ -84,9 +84,9 @@ class Writes(Calls):
         With a subresource (`eviction`, `token`) it is made of the object that has the body's name. `repeatable`: it may
         be sent again after a lost answer, because the caller looks whether the AlreadyExists is about its own object.
         """
-        view, document = view_of(target), _document(body)
+        view, document = view_of(target), document_of(body)
         # A review (SelfSubjectAccessReview) has no name and needs no metadata.
-        key = _key(document) if "metadata" in document else ObjectKey("", "")
+        key = key_of(document) if "metadata" in document else ObjectKey("", "")
         query = self._write_query(dry_run, field_validation, field_manager)
         return await self._write(
             view,
@@ -117,8 +117,8 @@ class Writes(Calls):
         With `force` fields are taken from other managers; without it a Conflict names them.
         """
         view = view_of(target)
-        document = _stamped(_document(body), view)
-        key = _key(document)
+        document = _stamped(document_of(body), view)
+        key = key_of(document)
         query = self._write_query(dry_run, field_validation, field_manager)
         query = _WriteQuery(f"{query.text}&force=true", dry_run) if force else query
         return await self._write(
@@ -136,7 +136,7 @@ class Writes(Calls):
         field_manager: str | None = None,
     ) -> T:
         """Replace the object. With `metadata.resourceVersion`, a change by another client is a Conflict."""
-        key = _key(body)
+        key = key_of(body)
         return await self._write(
             view_of(target),
             "PUT",
@@ -307,11 +307,13 @@ def _is_status(answer: bytes) -> bool:
 _named = msgspec.json.Decoder(_Named)
 
 
-def _document(body: HasMetadata | JsonObject) -> JsonObject:
+def document_of(body: HasMetadata | JsonObject) -> JsonObject:
+    """What is sent for an object."""
     return to_json_object(body) if isinstance(body, Kind) else cast(JsonObject, body)
 
 
-def _key(document: JsonObject) -> ObjectKey:
+def key_of(document: JsonObject) -> ObjectKey:
+    """Namespace and name of a document. Raises ValueError if it has no metadata."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         raise ValueError("an object without metadata cannot be written")

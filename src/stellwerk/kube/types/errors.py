@@ -12,7 +12,7 @@
     ├── Undiscovered              the server does not know at present whether it serves the kind
     └── StatusError               the server refused; keeps its Status object
         ├── BadRequest 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405
-        ├── Conflict 409     (AlreadyExists 409)  Gone 410        TooLarge 413    Invalid 422
+        ├── Conflict 409     (AlreadyExists 409, Outdated)  Busy 409  Gone 410        TooLarge 413    Invalid 422
         └── TooManyRequests 429   ServerFault 5xx (ServerTimeout 504, and a 404 that proves nothing: Unexplained)
 
 Model: httpx's exception tree; `StatusError` keeps metav1.Status as client-go does.
@@ -160,6 +160,17 @@ class Conflict(StatusError):
 
 
 class AlreadyExists(Conflict): ...
+
+
+class Outdated(Conflict):
+    """The object is not as the caller saw it, who must not write without looking again."""
+
+
+class Busy(StatusError):
+    """The server refused with a conflict although nothing has changed, or after change upon change by other clients.
+
+    Nothing was written, and nothing follows about the object: it is an outage like `TooManyRequests`.
+    """
 
 
 class Gone(StatusError):

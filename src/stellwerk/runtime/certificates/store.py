@@ -28,10 +28,11 @@ from enum import Enum
 from stellwerk.api.admission import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Secret
-from stellwerk.kube.client import patch
+from stellwerk.kube.client import conditional, patch
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.conditional import NotAsSeen
 from stellwerk.kube.client.patch import JsonPatch, MergePatch
-from stellwerk.kube.types.errors import ApiError, Conflict, Forbidden, Invalid
+from stellwerk.kube.types.errors import ApiError, Forbidden, Invalid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, Unstructured, View, dig, unstructured
 from stellwerk.runtime.certificates import certs
@@ -229,14 +230,13 @@ class ServingCertificates:
         """Look once: take over what others wrote, do the next step, make callers trust it. Raises ApiError."""
         failure: ApiError | None = None
         for _ in range(_TRIES):
-            try:
-                return await self._look()
-            except (Conflict, Invalid) as error:  # Invalid is also the answer to a patch whose test did not hold
-                failure = error
+            failure = await self._look()
+            if failure is None:
+                return
         raise Unsettled(f"the serving certificate {self._secret} is changed by others all the time") from failure
 
-    async def _look(self) -> None:
-        """Raises Conflict or Invalid where another replica was faster; then everything has to be read again."""
+    async def _look(self) -> ApiError | None:
+        """Returns a refusal if another replica was faster; then everything has to be read again."""
         # Read before the Secret: a process that freezes in between must not put an older bundle in a newer one's place.
         registered = [(one, await self._client.find(one.view, one.name)) for one in self._registrations]
         secret = await self._client.find(Secret, self._secret.name, self._secret.namespace)
@@ -249,14 +249,16 @@ class ServingCertificates:
         step = next_step(holding, self._profile, now=now, trusted_seconds=self._trusted_seconds(holding))
         holding = await asyncio.to_thread(made, step, holding, self._profile, now)
         if step is not CertificateStep.NOTHING or secret is None:
-            await self._write(secret, holding)
+            if isinstance(written := await self._write(secret, holding), NotAsSeen):
+                return written.refusal
             _log.info("serving certificate %s: made %s", self._secret, step.value)
         for registration, found in registered:
-            if found is not None:
-                await self._make_trust(registration, found, holding.bundle)
+            if found is not None and (refusal := await self._make_trust(registration, found, holding.bundle)):
+                return refusal
         if self._trusted is None or self._trusted[0] != holding.bundle:
             self._trusted = (holding.bundle, self._clock.monotonic())
         self._present(holding)
+        return None
 
     async def _former_holding(self) -> Holding | None:
         if self._former is None:
@@ -272,23 +274,32 @@ class ServingCertificates:
             return None
         return self._clock.monotonic() - self._trusted[1]
 
-    async def _write(self, secret: Secret | None, holding: Holding) -> None:
-        """Store it in place of what was read. Raises Conflict where another replica was faster."""
+    async def _write(self, secret: Secret | None, holding: Holding) -> Secret | NotAsSeen:
+        """Store it in place of what was read."""
         name, namespace = self._secret.name, self._secret.namespace
         data = _data(holding)
         if secret is None:
             metadata: JsonObject = {"name": name, "namespace": namespace}
             body: JsonObject = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
-            await self._client.create(Secret, body, namespace)
-        else:
-            version: JsonObject = {"resourceVersion": secret.metadata.resource_version}
-            await self._client.patch(Secret, name, namespace, MergePatch({"metadata": version, "data": data}))
+            return await conditional.create_if_absent(self._client, Secret, body)
+        version: JsonObject = {"resourceVersion": secret.metadata.resource_version}
+        renewed = MergePatch({"metadata": version, "data": data})
+        return await conditional.patch_if_unchanged(self._client, Secret, name, namespace, renewed)
 
-    async def _make_trust(self, registration: Registration, found: Unstructured, bundle: bytes) -> None:
+    async def _make_trust(self, registration: Registration, found: Unstructured, bundle: bytes) -> ApiError | None:
+        """Returns a refusal if the registration is not as it was read."""
         changes = trust(found.body, bundle)
-        if changes:
-            same = patch.test(("metadata", "resourceVersion"), found.metadata.resource_version)
-            await self._client.patch(registration.view, registration.name, "", JsonPatch([same, *changes]))
+        if not changes:
+            return None
+        same = patch.test(("metadata", "resourceVersion"), found.metadata.resource_version)
+        trusting = JsonPatch([same, *changes])
+        try:
+            written = await conditional.patch_if_unchanged(
+                self._client, registration.view, registration.name, "", trusting
+            )
+        except Invalid as error:  # also the answer to a patch whose test did not hold
+            return error
+        return written.refusal if isinstance(written, NotAsSeen) else None
 
     def _present(self, holding: Holding) -> None:
         """Show this leaf from the next handshake on."""

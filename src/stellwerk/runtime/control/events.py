@@ -25,9 +25,10 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from stellwerk.api.coordination import micro_time
 from stellwerk.api.events import Event
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AlreadyExists, ApiError, NotFound
+from stellwerk.kube.types.errors import ApiError, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey, ObjectRef
 from stellwerk.kube.types.model import HasMetadata, JsonObject, metadata_of
 from stellwerk.runtime import conditions
@@ -315,9 +316,8 @@ class EventRecorder:
 
     async def _create(self, pending: _Pending) -> None:
         key = pending.series.key
-        try:
-            await self._client.create(_view, self._body(await pending.shown(), pending.series), key.namespace)
-        except AlreadyExists:
+        body = self._body(await pending.shown(), pending.series)
+        if isinstance(await conditional.create_if_absent(self._client, _view, body), conditional.NotAsSeen):
             _log.debug("Event %s was written by an earlier try", key.name)
 
     async def _continue(self, pending: _Pending) -> None:

@@ -8,19 +8,17 @@ changed, the object is read again.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client import patch as operations
 from stellwerk.kube.client.client import Client, Target
 from stellwerk.kube.client.patch import JsonPatch, MergePatch
-from stellwerk.kube.types.errors import Conflict, Invalid, NotFound, Status
 from stellwerk.kube.types.model import HasMetadata, JsonValue, Kind, metadata_of
 from stellwerk.runtime.cache.informer import wrote_own_object
 
 K = TypeVar("K", bound=Kind)
 T = TypeVar("T", bound=HasMetadata)
-
-_TRIES = 5
 
 
 def present(obj: HasMetadata, name: str) -> bool:
@@ -79,7 +77,7 @@ async def add(client: Client, obj: K, name: str) -> K:
 async def remove(client: Client, obj: K, name: str) -> K | None:
     """Take the finalizer off the very object of this pass, and no other of its finalizers.
 
-    Returns the object as it is then, None when it is gone or another one has its name. Raises Conflict when it keeps
+    Returns the object as it is then, None when it is gone or another one has its name. Raises Busy when it keeps
     changing under us, and Invalid when the API server refuses the object itself.
     """
     if not present(obj, name):
@@ -92,28 +90,13 @@ async def remove(client: Client, obj: K, name: str) -> K | None:
 
 async def remove_from(client: Client, target: Target[T], obj: HasMetadata, name: str) -> T | None:
     """Take the finalizer off any object, read as `target`. Returns None where it has none; else as `remove` does."""
-    current, found = obj, None
-    for attempt in range(1, _TRIES + 1):
-        patch, metadata = removing(current, name), current.metadata
-        if patch is None:
-            break
-        try:
-            # Unknown fields are not looked for: there is none in a list of names, and the looking costs the API server.
-            return await client.patch(target, metadata.name, metadata.namespace, patch, field_validation="Ignore")
-        except NotFound:
-            return None
-        except (Conflict, Invalid) as refused:
-            # Invalid is the answer to a failed test, too. Where nothing that is tested has changed, it is not that.
-            found = await client.find(target, metadata.name, metadata.namespace)
-            if found is None or found.metadata.uid != metadata.uid:
-                return None
-            if isinstance(refused, Invalid) and found.metadata.finalizers == metadata.finalizers:
-                raise
-            if attempt == _TRIES:
-                fight = Status(code=409, reason="Conflict", message="another client keeps changing the object")
-                raise Conflict(fight, refused.attempted) from refused
-            current = found
-    return found
+    if not present(obj, name):
+        return None
+    # Unknown fields are not looked for: there is none in a list of names, and the looking costs the API server.
+    outcome = await conditional.change(
+        client, target, obj, lambda current: removing(current, name), field_validation="Ignore"
+    )
+    return None if isinstance(outcome, conditional.Ended) else cast(T, outcome.obj)
 
 
 async def is_of_the_present(client: Client, obj: Kind) -> bool:
@@ -123,9 +106,8 @@ async def is_of_the_present(client: Client, obj: Kind) -> bool:
     under its name belongs to a successor. So it is asked by way of a write, which is always about the present: a change
     that changes nothing and is only rehearsed.
     """
-    itself = MergePatch({"metadata": {"uid": obj.metadata.uid}})
-    try:
-        await client.patch(metadata_of(obj.resource), obj.metadata.name, obj.metadata.namespace, itself, dry_run=True)
-    except (Conflict, NotFound):
-        return False
-    return True
+    nothing = MergePatch({})
+    outcome = await conditional.change(
+        client, metadata_of(obj.resource), obj, lambda _: nothing, any_version=True, dry_run=True
+    )
+    return not isinstance(outcome, conditional.Ended)

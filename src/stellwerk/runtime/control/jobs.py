@@ -31,8 +31,8 @@ from typing import TypeAlias
 import msgspec
 
 from stellwerk.api.batch import Job
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.model import JsonObject, Kind, owner_reference
 from stellwerk.runtime.cache.informer import Informer
 
@@ -149,20 +149,17 @@ async def carry_out(
 
     StartJob creates the Job and adopts one that is already there. RestartJob deletes the Job and its pods. All others
     write nothing. `cache`: what the Jobs of the next decision come from; a controller then decides only when it shows
-    the new Job. Raises ApiError; AlreadyExists if the Job that has the name disappears meanwhile.
+    the new Job. Raises ApiError.
     """
     match decision:
         case StartJob(step):
-            try:
-                created = await client.create(Job, _body(step, owner))
-                if cache is not None:
-                    cache.expect(created.key, created.metadata.resource_version)
-                return AwaitJob(step, created)
-            except AlreadyExists:
-                existing = await client.find(Job, step.job_name, owner.metadata.namespace)
-                if existing is None:
-                    raise
-                return next_step(owner, (step,), (existing,), finished=())
+            match await conditional.ensure(client, Job, _body(step, owner), lambda job: _belongs(job, step, owner)):
+                case conditional.Ensured(created, is_new=True):
+                    if cache is not None:
+                        cache.expect(created.key, created.metadata.resource_version)
+                    return AwaitJob(step, created)
+                case conditional.Ensured(existing) | conditional.Taken(existing):
+                    return next_step(owner, (step,), (existing,), finished=())
         case RestartJob(step, job):
             metadata = job.metadata
             await client.delete(Job, metadata.name, metadata.namespace, uid=metadata.uid, propagation="Background")

@@ -13,11 +13,12 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from stellwerk.kube.types.errors import Outdated
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.cache.informer import Informer
-from stellwerk.runtime.control.status_writer import Outdated, StatusWriter, differs
+from stellwerk.runtime.control.status_writer import StatusWriter, differs
 
 K = TypeVar("K", bound=Kind)
 S = TypeVar("S", bound=Record)

@@ -27,12 +27,15 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.conditional import NotAsSeen
 from stellwerk.kube.client.patch import JsonPatch, MergePatch, add, test
 from stellwerk.kube.types.errors import (
-    Conflict,
+    Busy,
     Invalid,
     NotFound,
+    Outdated,
     ServerFault,
     StatusError,
     TooManyRequests,
@@ -50,7 +53,7 @@ from stellwerk.runtime.supervision.backoff import Backoff
 R = TypeVar("R", bound=Record)
 
 _READY = "Ready"
-_PASSING = (Conflict, ServerFault, TooManyRequests, Unreachable)
+_PASSING = (Busy, ServerFault, TooManyRequests, Unreachable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,44 +153,52 @@ class StatusWriter:
 
     async def _send(self, obj: Kind, status: Record, version: str) -> str | None:
         try:
-            return await self._replace(obj, status, version)
+            written = await self._replace(obj, status, version)
         except NotFound:
             return None
-        except Conflict as conflict:
-            if not self.has_written(obj):
-                return await self._seen_anew(obj, status, conflict)
+        if isinstance(written, str):
+            return written
+        if not self.has_written(obj):
+            return await self._seen_anew(obj, status, version, written.refusal)
         return await self._patch(obj, status)
 
     async def _send_in_place(self, obj: Kind, status: Record) -> str | None:
+        version = obj.metadata.resource_version
         try:
-            return await self._replace(obj, status, obj.metadata.resource_version)
+            written = await self._replace(obj, status, version)
         except NotFound:
             return None
-        except Conflict as conflict:
-            return await self._seen_anew(obj, status, conflict)
+        return written if isinstance(written, str) else await self._seen_anew(obj, status, version, written.refusal)
 
-    async def _seen_anew(self, obj: Kind, status: Record, conflict: Conflict) -> str | None:
-        """The version of the object where it has this status: from an attempt whose answer was lost."""
+    async def _seen_anew(self, obj: Kind, status: Record, version: str, refusal: StatusError) -> str | None:
+        """The version of the object if it has this status: from an attempt whose answer was lost.
+
+        Raises Outdated if it has changed, Busy if it has not: the API server had no free moment.
+        """
         metadata = obj.metadata
         found = await self.client.find(type(obj), metadata.name, metadata.namespace)
         if found is None or found.metadata.uid != metadata.uid:
             return None
-        if differs(found, status):
-            raise Outdated(conflict.status, conflict.attempted) from conflict
-        return found.metadata.resource_version
+        if not differs(found, status):
+            return found.metadata.resource_version
+        kind = Busy if found.metadata.resource_version == version else Outdated
+        raise kind(refusal.status, refusal.attempted) from refusal
 
-    async def _replace(self, obj: Kind, status: Record, version: str) -> str:
+    async def _replace(self, obj: Kind, status: Record, version: str) -> str | NotAsSeen:
         body = body_for(obj, status, version)
-        written = await self.client.update(
-            metadata_of(type(obj)), body, subresource="status", field_validation="Ignore"
+        written = await conditional.update_if_unchanged(
+            self.client, metadata_of(type(obj)), body, subresource="status", field_validation="Ignore"
         )
+        if isinstance(written, NotAsSeen):
+            return written
         self._written.add(obj.metadata.uid)
         return written.metadata.resource_version
 
     async def _patch(self, obj: Kind, status: Record) -> str | None:
         metadata = obj.metadata
         try:
-            written = await self.client.patch(
+            written = await conditional.patch_if_unchanged(
+                self.client,
                 metadata_of(type(obj)),
                 metadata.name,
                 metadata.namespace,
@@ -202,15 +213,13 @@ class StatusWriter:
             if await self._is_same(obj):
                 raise
             return None
+        if isinstance(written, NotAsSeen):  # the patch tests the uid alone: the API server had no free moment
+            raise Busy(written.refusal.status, written.refusal.attempted) from written.refusal
         return written.metadata.resource_version
 
     async def _is_same(self, obj: Kind) -> bool:
         found = await self.client.find(metadata_of(type(obj)), obj.metadata.name, obj.metadata.namespace)
         return found is not None and found.metadata.uid == obj.metadata.uid
-
-
-class Outdated(Conflict):
-    """The object is not as a process has seen it that has never written to it, or a pass that is not at its end."""
 
 
 def _with_others(there: JsonValue, new: JsonValue) -> list[JsonValue]:

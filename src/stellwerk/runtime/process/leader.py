@@ -31,9 +31,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from stellwerk.api.coordination import Lease, LeaseSpec, micro_time
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.conditional import NotAsSeen
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import ApiError, Conflict, Forbidden, NotFound
+from stellwerk.kube.types.errors import ApiError, Forbidden, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.runtime.clock import Clock, SystemClock
@@ -351,12 +353,12 @@ class LeaderElector:
         sent = self._clock.monotonic()
         try:
             written = await self._write(lease, spec)
-        except Conflict:
-            self._lease = None
-            return False
         except NotFound:
             if lease is None:
                 raise  # what is missing is the namespace
+            self._lease = None
+            return False
+        if isinstance(written, NotAsSeen):  # looked at before the next claim
             self._lease = None
             return False
         self._lease, self._renewed = written, sent
@@ -364,8 +366,8 @@ class LeaderElector:
         self.fence.open_until(sent + self.terms.writing_seconds)
         return True
 
-    async def _write(self, lease: Lease | None, spec: JsonObject) -> Lease:
-        """Create the Lease, or change this very version of it. Raises Conflict when there is another."""
+    async def _write(self, lease: Lease | None, spec: JsonObject) -> Lease | NotAsSeen:
+        """Create the Lease, or change this very version of it."""
         if lease is None:
             metadata: JsonObject = {"name": self.key.name, "namespace": self.key.namespace}
             body: JsonObject = {
@@ -374,9 +376,10 @@ class LeaderElector:
                 "metadata": metadata,
                 "spec": spec,
             }
-            return await self._client.create(Lease, body, self.key.namespace)
+            return await conditional.create_if_absent(self._client, Lease, body)
         patch = MergePatch({"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec})
-        return await self._client.patch(Lease, self.key.name, self.key.namespace, patch)
+        name, namespace = self.key.name, self.key.namespace
+        return await conditional.patch_if_unchanged(self._client, Lease, name, namespace, patch)
 
     def _spec(
         self, *, holder: str, acquired: datetime | None, transitions: int, duration_seconds: int = 0

@@ -31,6 +31,7 @@ from stellwerk.testing.faults.on_events import (
 )
 from stellwerk.testing.faults.on_requests import (
     AnswerInstead,
+    ChangedBefore,
     CutBody,
     CutConnection,
     Delay,
@@ -66,6 +67,7 @@ __all__ = [
     "WATCHES",
     "WRITES",
     "AnswerInstead",
+    "ChangedBefore",
     "CutBody",
     "CutConnection",
     "CutFrame",

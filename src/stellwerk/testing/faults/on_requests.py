@@ -7,6 +7,7 @@ the request from the server; one that calls it and then does something else lose
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -14,6 +15,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.errors import NotFound
+from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.testing.faults.reply import ConnectionCut, Reply, refusal
 from stellwerk.testing.faults.traffic import RecordedRequest
@@ -127,6 +133,28 @@ class AnswerInstead:
 
     def __str__(self) -> str:
         return f"answered {self.status} {'after' if self.after_forwarding else 'instead of'} forwarding"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedBefore:
+    """Another client has changed the object when the request reaches the server: its resourceVersion is another one.
+
+    The content is as before, because an annotation comes and goes. What does not exist yet cannot be changed.
+    """
+
+    client: Client
+
+    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
+        resource = Resource(request.group, request.version, "", request.resource, namespaced=bool(request.namespace))
+        for value in ("yes", None):
+            touched: JsonObject = {"metadata": {"annotations": {"fault-proxy": value}}}
+            with contextlib.suppress(NotFound):
+                target = metadata_of(resource)
+                await self.client.patch(target, request.name, request.namespace, MergePatch(touched))
+        return await proceed(request)
+
+    def __str__(self) -> str:
+        return "changed by another client before forwarding"
 
 
 @dataclass(frozen=True, slots=True)

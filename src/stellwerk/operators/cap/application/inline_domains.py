@@ -17,8 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from stellwerk.apply.objects.desired import Desired
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import REFUSED, AlreadyExists
+from stellwerk.kube.types.errors import REFUSED
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, dig, unstructured
 from stellwerk.operators.cap import names
@@ -140,14 +141,19 @@ async def create(client: Client, found: DomainConversion) -> tuple[DomainRef, ..
 
 
 async def _create(client: Client, desired: Desired, *, dry_run: bool) -> None:
+    host = dig(desired.body, "spec", "domain")
     try:
-        await client.create(unstructured(desired.resource), desired.body, dry_run=dry_run)
-    except AlreadyExists:
-        existing = await client.find(unstructured(desired.resource), desired.key.name, desired.key.namespace)
-        if existing is None or existing.at("spec", "domain") != dig(desired.body, "spec", "domain"):
-            raise ConversionRefused(
-                f"{desired.ref} exists with another host than spec.domains asks for: refer to the domains that "
-                "are needed by spec.domainRefs"
-            ) from None
+        made = await conditional.ensure(
+            client,
+            unstructured(desired.resource),
+            desired.body,
+            lambda found: found.at("spec", "domain") == host,
+            dry_run=dry_run,
+        )
     except REFUSED as refused:
         raise ConversionRefused(f"{desired.ref} cannot be created: {refused}") from refused
+    if isinstance(made, conditional.Taken):
+        raise ConversionRefused(
+            f"{desired.ref} exists with another host than spec.domains asks for: refer to the domains that are needed "
+            "by spec.domainRefs"
+        )

@@ -12,9 +12,10 @@ import msgspec
 from stellwerk.api.core import Secret
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.observed_state import ObservedState
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import REFUSED, AlreadyExists, UnreadableObject
+from stellwerk.kube.types.errors import REFUSED, UnreadableObject
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.operators.cap import names, preparation
@@ -191,9 +192,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
                 await self._own_context(tenant, secret)
             case plan.RestoreContext(secret):
                 try:
-                    await self._create_context(secret)
-                except AlreadyExists:
-                    pass  # the cache is behind, and its change wakes the application
+                    await self._ensure_context(application, secret)  # if it is there, the cache is behind
                 except REFUSED as error:
                     raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
             case plan.DeleteTenants(tenants):
@@ -207,8 +206,7 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
         return Tried()
 
     async def _delete_tenant(self, tenant: CAPTenant) -> None:
-        metadata = tenant.metadata
-        await self.client.delete(metadata_of(CAPTenant), metadata.name, metadata.namespace, uid=metadata.uid)
+        await conditional.delete(self.client, metadata_of(CAPTenant), tenant)
 
     async def _release_secret(self, secret: PartialObjectMetadata) -> None:
         key, target = secret.key, metadata_of(Secret)
@@ -279,54 +277,57 @@ class ApplicationReconciler(SimpleReconciler[CAPApplication, ApplicationStatus])
 
     async def _set_version(self, tenant: CAPTenant, version: str) -> None:
         key = tenant.key
-        patch = MergePatch({"metadata": {"uid": tenant.metadata.uid}, "spec": {"version": version}})
-        written = await self.client.patch(metadata_of(CAPTenant), key.name, key.namespace, patch)
-        self.caches.tenants.expect(key, written.metadata.resource_version)
-        self._send(tenant, version_changed(tenant, version))
+        moved = MergePatch({"spec": {"version": version}})
+        outcome = await conditional.change(
+            self.client, metadata_of(CAPTenant), tenant, lambda _: moved, any_version=True
+        )
+        if isinstance(outcome, conditional.Written):
+            self.caches.tenants.expect(key, outcome.obj.metadata.resource_version)
+            self._send(tenant, version_changed(tenant, version))
 
     async def _create_provider(self, application: CAPApplication, version: CAPApplicationVersion) -> None:
         """Create Secret and tenant under names that do not change, so that a crash between the two loses nothing."""
         secret, wanted = subscription_objects.of_provider(application, version.spec.version)
-        context = await self._provider_context(application, secret)
+        context = await self._ensure_context(application, secret)
         try:
-            tenant = await self.client.create(CAPTenant, wanted.body)
-        except AlreadyExists:
-            await self._check_provider(application, wanted.key)
-            raise  # the cache is behind, or the tenant is gone again
+            made = await conditional.ensure(
+                self.client, CAPTenant, wanted.body, lambda tenant: tenant.application_key == application.key
+            )
+        except UnreadableObject as error:
+            raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
+        tenant, key = made.obj, wanted.key
+        if isinstance(made, conditional.Taken):
+            raise ApplicationFailed(
+                f"{tenant.ref} has the name of the provider tenant and belongs to CAPApplication "
+                f"{tenant.application_key}; it stays as it is (see it: kubectl get cat {key.name} -n {key.namespace})",
+                ApplicationReason.ProviderTenantError,
+            )
         self.caches.tenants.expect(tenant.key, tenant.metadata.resource_version)
         await self._own_context(tenant, context)
 
-    async def _check_provider(self, application: CAPApplication, key: ObjectKey) -> None:
-        """Raises ApplicationFailed where the tenant with the name of the provider's is that of another application."""
-        try:
-            found = await self.client.find(CAPTenant, key.name, key.namespace)
-        except UnreadableObject as error:
-            raise ApplicationFailed(str(error), ApplicationReason.ProviderTenantError) from error
-        if found is not None and found.application_key != application.key:
-            raise ApplicationFailed(
-                f"{found.ref} has the name of the provider tenant and belongs to CAPApplication "
-                f"{found.application_key}; it stays as it is (see it: kubectl get cat {key.name} -n {key.namespace})",
-                ApplicationReason.ProviderTenantError,
-            )
-
-    async def _provider_context(self, application: CAPApplication, wanted: Desired) -> HasMetadata:
+    async def _ensure_context(self, application: CAPApplication, wanted: Desired) -> HasMetadata:
         """The Secret with the payload of the provider. Raises ApplicationFailed where another Secret has its name."""
-        try:
-            return await self._create_context(wanted)
-        except AlreadyExists:
-            key = wanted.key
-            found = await self.client.get(metadata_of(Secret), key.name, key.namespace)
-        if why := subscription_objects.taken_name(application, found):
+        made = await conditional.ensure(
+            self.client,
+            metadata_of(Secret),
+            wanted.body,
+            lambda found: not subscription_objects.taken_name(application, found),
+        )
+        if isinstance(made, conditional.Taken):
+            why = subscription_objects.taken_name(application, made.obj)
             raise ApplicationFailed(why, ApplicationReason.ProviderTenantError)
-        return found  # created before a crash: its content is the same
-
-    async def _create_context(self, wanted: Desired) -> HasMetadata:
-        created = await self.client.create(Secret, wanted.body)
-        self.caches.secrets(created.key.namespace).expect(created.key, created.metadata.resource_version)
-        return created
+        # One that was created before a crash has the same content.
+        self.caches.secrets(made.obj.key.namespace).expect(made.obj.key, made.obj.metadata.resource_version)
+        return made.obj
 
     async def _own_context(self, tenant: CAPTenant, secret: HasMetadata) -> None:
-        key = secret.metadata
-        patch = MergePatch(subscription_objects.owned_by(tenant, secret))
-        written = await self.client.patch(metadata_of(Secret), key.name, key.namespace, patch)
-        self.caches.secrets(written.key.namespace).expect(written.key, written.metadata.resource_version)
+        outcome = await conditional.change(
+            self.client,
+            metadata_of(Secret),
+            secret,
+            lambda found: MergePatch(subscription_objects.owned_by(tenant, found)),
+            any_version=True,
+        )
+        if isinstance(outcome, conditional.Written):
+            written = outcome.obj
+            self.caches.secrets(written.key.namespace).expect(written.key, written.metadata.resource_version)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stellwerk.kube.types.errors import REFUSED, Conflict, NotFound, StatusError
+from stellwerk.kube.types.errors import REFUSED, Busy, NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.runtime import conditions
@@ -73,12 +73,12 @@ class Refusals:
     ) -> Tried:
         """Change tenants, and note where that is refused. Raises ApiError where it fails for another cause.
 
-        Those that were not refused before come first. A tenant that is gone wakes its application. A conflict is raised
-        when all have had their turn, because nothing wakes the application after one that no change has caused.
+        Those that were not refused before come first. A tenant that is gone wakes its application. Busy is raised when
+        all have had their turn, because nothing wakes the application after it.
         `still_due` is asked for each of them when its turn comes, because thousands of changes take a while.
         """
         tried, until = Tried(), clock.monotonic() + LONGEST_TRY_SECONDS
-        conflict: Conflict | None = None
+        busy: Busy | None = None
         for tenant in still_due(sorted(tenants, key=lambda each: each.key in self._refused)):
             if tried.is_refused and clock.monotonic() >= until:
                 break
@@ -89,14 +89,14 @@ class Refusals:
                 if is_refusal(error):
                     self.note(change, tenant, str(error), clock.monotonic())
                     tried = replace(tried, is_refused=True)
-                elif isinstance(error, Conflict):
-                    conflict = error
+                elif isinstance(error, Busy):
+                    busy = error
                 elif not isinstance(error, NotFound):
                     raise
             else:
                 tried = replace(tried, is_changed=True)
-        if conflict is not None:
-            raise conflict
+        if busy is not None:
+            raise busy
         return tried
 
     def keep(self, change: str, tenants: Sequence[CAPTenant]) -> None:

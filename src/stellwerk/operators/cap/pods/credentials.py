@@ -18,11 +18,10 @@ import msgspec
 
 from stellwerk.api.core import Secret
 from stellwerk.kube import threads
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import (
-    HasMetadata,
     JsonObject,
     Kind,
     PartialObjectMetadata,
@@ -187,18 +186,16 @@ class CredentialSecrets:
             },
             "data": {vcap.VARIABLE: base64.b64encode(text.encode()).decode()},
         }
-        try:
-            made: HasMetadata = await self.client.create(Secret, body)
-        except AlreadyExists:
-            existing = await self.client.find(metadata_of(Secret), name, namespace)
-            if existing is None or not existing.metadata.is_controlled_by(owner.metadata):
-                raise SecretInTheWay(
-                    f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
-                ) from None
-            if existing.metadata.is_terminating:
-                raise SecretEnding(f"Secret {namespace}/{name} is being deleted") from None
-            made = existing
-        self.cache.expect(made.key, made.metadata.resource_version)
+        made = await conditional.ensure(
+            self.client, metadata_of(Secret), body, lambda found: found.metadata.is_controlled_by(owner.metadata)
+        )
+        if isinstance(made, conditional.Taken):
+            raise SecretInTheWay(
+                f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
+            )
+        if made.obj.metadata.is_terminating:
+            raise SecretEnding(f"Secret {namespace}/{name} is being deleted")
+        self.cache.expect(made.obj.key, made.obj.metadata.resource_version)
         return name
 
     def versions_shown(self, application: CAPApplication, workload: Workload, namespace: str) -> str:

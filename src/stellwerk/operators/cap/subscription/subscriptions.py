@@ -11,11 +11,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from stellwerk.api.core import Secret
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.conditional import NotAsSeen
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import AlreadyExists, Conflict, NotFound
+from stellwerk.kube.types.errors import Busy, NotFound
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import HasMetadata, metadata_of
+from stellwerk.kube.types.model import HasMetadata, JsonObject, metadata_of
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -110,18 +112,21 @@ class Subscriptions:
         """A tenant, and whether it is new: another request may have been faster."""
         tenants = plan.tenant_names(application, subscription.tenant_id)
         context = await self._ensure_context(application, subscription, payload, tenants)
-        namespace = application.metadata.namespace
         for name in tenants:
             body = plan.tenant(application, subscription, name, context.metadata.name)
-            try:
-                tenant = await self.client.create(CAPTenant, body)
-            except AlreadyExists:
-                existing = await self.client.find(CAPTenant, name, namespace)
-                if existing is not None and plan.is_tenant_of(existing, application, subscription.tenant_id):
-                    await self._drop_unused_context(existing, context)
-                    _refuse_terminating(existing)
-                    return existing, False
+            made = await conditional.ensure(
+                self.client,
+                CAPTenant,
+                body,
+                lambda found: plan.is_tenant_of(found, application, subscription.tenant_id),
+            )
+            tenant = made.obj
+            if isinstance(made, conditional.Taken):
                 continue
+            if not made.is_new:
+                await self._drop_unused_context(tenant, context)
+                _refuse_terminating(tenant)
+                return tenant, False
             self.directory.tenants.expect(tenant.key, tenant.metadata.resource_version)
             await self.own_context(tenant, context)
             _log.info("CAPTenant %s is created for a subscription", tenant.key)
@@ -172,16 +177,18 @@ class Subscriptions:
         The names can be foreseen: a Secret that is not of the tenant is left as it is, and the next name is tried.
         `tenants`: the names of the tenant, which may own the Secret already.
         """
-        namespace = application.metadata.namespace
         for attempt in range(plan.MOST_NAMES):
-            name = plan.context_name(application, subscription, attempt)
-            try:
-                return await self.client.create(Secret, plan.context(application, subscription, payload, attempt))
-            except AlreadyExists:
-                existing = await self.client.find(metadata_of(Secret), name, namespace)
-            if existing is None or not subscription_objects.may_hold_payload(existing, subscription.tenant_id, tenants):
+            made = await conditional.ensure(
+                self.client,
+                metadata_of(Secret),
+                plan.context(application, subscription, payload, attempt),
+                lambda found: subscription_objects.may_hold_payload(found, subscription.tenant_id, tenants),
+            )
+            if isinstance(made, conditional.Taken):
                 continue
-            written = await patched(self.client, existing, _payload(subscription, payload, existing.metadata.uid))
+            if made.is_new:
+                return made.obj
+            written = await patched(self.client, made.obj, _payload(subscription, payload))
             if written is not None:
                 return written
         raise CannotSubscribe("the names for the payload of this tenant are taken by others")
@@ -197,7 +204,7 @@ class Subscriptions:
         elif secret is not None and not subscription_objects.may_be_payload_of(tenant, secret):
             _log.warning("Secret %s is not the payload of CAPTenant %s, which gets another one", context, tenant.key)
         elif secret is not None:
-            written = await patched(self.client, secret, _payload(subscription, payload, secret.metadata.uid))
+            written = await patched(self.client, secret, _payload(subscription, payload))
             if written is not None:
                 return written
         return await self._ensure_context(application, subscription, payload, (tenant.metadata.name,))
@@ -264,18 +271,23 @@ class Subscriptions:
             known = await self.client.find(PromiseSecret, promised.name, namespace)
             if known is not None and plan.is_covered(promised, known):
                 return
-            try:
-                if known is None:
-                    made = await self.client.create(PromiseSecret, stored)
-                else:
-                    renewal = promise.renewed(known, stored)
-                    made = await self.client.patch(PromiseSecret, promised.name, namespace, renewal)
-            except (Conflict, NotFound):  # written by another request, or by the controller of callbacks
-                if not attempts_left:
-                    raise
-            else:
+            made = await self._put(known, stored)
+            if not isinstance(made, NotAsSeen):
                 self.directory.promises.expect(made.key, made.metadata.resource_version)
                 return
+            # It was written by another request, or by the controller of callbacks.
+            if not attempts_left:
+                raise Busy(made.refusal.status, made.refusal.attempted) from made.refusal
+
+    async def _put(self, known: PromiseSecret | None, stored: JsonObject) -> PromiseSecret | NotAsSeen:
+        """Store a promise in the place of a known one. Its registry waits: a busy API server is asked again at once."""
+        try:
+            if known is None:
+                return await conditional.create_if_absent(self.client, PromiseSecret, stored)
+            name, namespace, renewal = known.metadata.name, known.metadata.namespace, promise.renewed(known, stored)
+            return await conditional.patch_if_unchanged(self.client, PromiseSecret, name, namespace, renewal)
+        except (Busy, NotFound) as error:
+            return NotAsSeen(error)
 
 
 async def patched(
@@ -283,24 +295,15 @@ async def patched(
 ) -> HasMetadata | None:
     """This very Secret with a change; None where it was deleted or replaced meanwhile. Raises ApiError.
 
-    The patch names the uid; with `if_unchanged` also the resourceVersion, and None may mean that others have changed
-    the Secret. The API server answers with a conflict for want of a free moment, too: then it is asked again.
+    With `if_unchanged` None may mean that others have changed the Secret.
     """
-    view, seen = metadata_of(Secret), secret.metadata
-    for attempts_left in reversed(range(_ATTEMPTS)):
-        try:
-            return await client.patch(view, seen.name, seen.namespace, patch)
-        except NotFound:
-            return None
-        except Conflict:
-            found = await client.find(view, seen.name, seen.namespace)
-            if found is None or found.metadata.uid != seen.uid:
-                return None
-            if if_unchanged and found.metadata.resource_version != seen.resource_version:
-                return None
-            if not attempts_left:
-                raise
-    return None
+    version = secret.metadata.resource_version
+
+    def change(found: HasMetadata) -> MergePatch | None:
+        return None if if_unchanged and found.metadata.resource_version != version else patch
+
+    outcome = await conditional.change(client, metadata_of(Secret), secret, change, any_version=not if_unchanged)
+    return outcome.obj if isinstance(outcome, conditional.Written) else None
 
 
 def _refuse_terminating(tenant: CAPTenant | None) -> None:
@@ -309,7 +312,7 @@ def _refuse_terminating(tenant: CAPTenant | None) -> None:
         raise CannotSubscribe("the tenant is being deleted: subscribe again when it is gone")
 
 
-def _payload(subscription: Subscription, payload: bytes, uid: str) -> MergePatch:
-    """The fields of a Secret with another payload. `uid`: of the Secret that was looked at."""
+def _payload(subscription: Subscription, payload: bytes) -> MergePatch:
+    """The fields of a Secret with another payload."""
     labels, data = plan.context_labels(subscription), plan.context_data(payload)
-    return MergePatch({"metadata": {"uid": uid, "labels": labels}, "data": data})
+    return MergePatch({"metadata": {"labels": labels}, "data": data})

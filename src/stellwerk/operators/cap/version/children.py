@@ -9,8 +9,8 @@ from stellwerk.api.apps import Deployment
 from stellwerk.apply.concurrency import together
 from stellwerk.apply.objects.desired import Desired
 from stellwerk.apply.set.model.owner import ControllerOwner
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import HasMetadata, JsonObject, PartialObjectMetadata, metadata_of, owner_reference
 from stellwerk.operators.cap import names
@@ -54,15 +54,12 @@ class VersionChildren:
 
     async def _create(self, owner: CAPApplicationVersion, desired: Desired) -> None:
         body, target, key = owned(owner, desired), metadata_of(desired.resource), desired.key
-        try:
-            made = await self.client.create(target, body)
-        except AlreadyExists:  # the cache is behind
-            found = await self.client.find(target, key.name, key.namespace)
-            if found is None:
-                raise
-            check(owner, desired, found)
-            made = found
-        self.informers[desired.resource].expect(key, made.metadata.resource_version)
+        made = await conditional.ensure(
+            self.client, target, body, lambda found: found.metadata.is_controlled_by(owner.metadata)
+        )
+        if isinstance(made, conditional.Taken):
+            check(owner, desired, made.obj)
+        self.informers[desired.resource].expect(key, made.obj.metadata.resource_version)
 
 
 def owned(owner: CAPApplicationVersion, desired: Desired) -> JsonObject:

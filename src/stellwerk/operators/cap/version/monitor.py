@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import ApiError, Conflict, NotFound
+from stellwerk.kube.types.errors import ApiError
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import hidden_message
@@ -71,14 +71,11 @@ class VersionMonitor:
             _log.warning("versions of %s: %s", application.ref, error)
 
     async def _report(self, version: CAPApplicationVersion, *, deletes: bool) -> None:
-        metadata = version.metadata
         if self.recorder is not None:
             message = f"version {version.spec.version} is not used any more" + (", and is deleted" if deletes else "")
             self.recorder.send(version, Notice(VersionReason.ReadyForDeletion, message, action="EvaluateMetrics"))
         if deletes:
-            with contextlib.suppress(NotFound, Conflict):
-                target = metadata_of(CAPApplicationVersion)
-                await self.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
+            await conditional.delete(self.client, metadata_of(CAPApplicationVersion), version)
 
     async def _is_unused(self, version: CAPApplicationVersion, ask: Ask | None) -> bool:
         """Whether all rules of a version mean that it is unused. Without an answer it is not."""

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from stellwerk.kube import threads
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Conflict
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.operators.component.api import FINALIZER, RECONCILER, Blueprint, BlueprintVersion, Component
@@ -299,14 +299,8 @@ class BlueprintReconciler(SimpleReconciler[BlueprintSummary, NoStatus]):
 
     async def _delete(self, unused: tuple[VersionSummary, ...]) -> None:
         for version in unused:
-            metadata = version.metadata
-            try:
-                await self.store.client.delete(
-                    VersionSummary, metadata.name, metadata.namespace, uid=metadata.uid,
-                    resource_version=metadata.resource_version,
-                )  # fmt: skip
-            except Conflict:
-                continue  # created again or taken meanwhile: the next look decides
+            # One that was created again or taken meanwhile is left: its change leads to the next look.
+            await conditional.delete(self.store.client, VersionSummary, version, if_unchanged=True)
 
 
 def _blocked(usage: versions.BlueprintUsage) -> str:

@@ -15,8 +15,9 @@ import secrets
 from dataclasses import dataclass, field
 
 from stellwerk.api.core import Secret
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
+from stellwerk.kube.types.errors import BadRequest, Forbidden, Invalid, NotFound
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.operators.component.api import RECONCILER, SEALS
 from stellwerk.runtime.clock import Clock
@@ -68,10 +69,8 @@ class SealKey:
             "immutable": True,
             "data": {_ENTRY: base64.b64encode(secrets.token_bytes(_BYTES)).decode()},
         }
-        try:
-            return await self.client.create(Secret, body)
-        except AlreadyExists:  # another replica was faster
-            return await self.client.get(Secret, SEALS, self.namespace)
+        # Another replica may have been faster: the caller looks at what the Secret holds.
+        return (await conditional.ensure(self.client, Secret, body, lambda _: True)).obj
 
     def _wait(self, why: str) -> None:
         self.why = why

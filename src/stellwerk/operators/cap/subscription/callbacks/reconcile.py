@@ -224,13 +224,13 @@ class CallbackReconciler(SimpleReconciler[PromiseSecret, NoStatus]):
     async def _store(self, secret: PromiseSecret, changed: Promise, state: str = promise.PENDING) -> bool:
         """Write a promise that no other client has changed. Whether it was written; else its change wakes it."""
         labels: JsonObject = {names.CALLBACK_LABEL: state}
-        metadata: JsonObject = {"uid": secret.metadata.uid, "resourceVersion": secret.metadata.resource_version}
+        metadata: JsonObject = {"labels": labels}
         if state == promise.FAILED:
             changed = promise.remains(changed)
             if (application := self._application(secret, changed)) is not None:
                 labels[names.OWNER_HASH_LABEL] = names.owner_hash(application.key)
                 metadata["ownerReferences"] = [promise.owner_of(changed, application, self._tenant(secret, changed))]
-        patch = MergePatch({"metadata": {**metadata, "labels": labels}, "data": promise.data_of(changed)})
+        patch = MergePatch({"metadata": metadata, "data": promise.data_of(changed)})
         written = await patched(self.client, secret, patch, if_unchanged=True)
         if written is None:
             return False
