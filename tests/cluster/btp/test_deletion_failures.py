@@ -15,10 +15,12 @@ from stellwerk.testing.faults import (
     AnswerInstead,
     CutConnection,
     FaultProxy,
+    Hold,
     RecordedRequest,
     RequestFault,
     When,
     always,
+    events,
     first,
     requests,
 )
@@ -260,6 +262,53 @@ async def test_an_operand_that_is_brought_back_between_the_tries_of_a_soft_delet
         await then.is_gone()
 
     await then.absent(Deployment, OPERAND)
+
+
+@pytest.mark.req("R-112")
+async def test_a_soft_deletion_cuts_no_instance_before_a_binding_that_the_watch_does_not_show_yet(
+    running: Running, given: Given, then: Then, proxy: FaultProxy
+) -> None:
+    await ready(running, given, then, HardDeleteTimeout="0", **RARELY)
+    late, cut = Hold(), requests("patch", INSTANCES)
+
+    with proxy.on_events(events("ADDED", BINDINGS), late, always):
+        await given.service_instance("db", "default", "example.com/held")
+        await given.service_binding("db-binding", "db", "default", "example.com/held")
+        await given.labels_on(BtpOperator, "btpoperator", "kyma-system", **{"force-delete": "true"})
+        await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
+        await late.caught()
+        await then.shows("Deleting", "SoftDeleting")
+        await running.is_idle()
+        assert not proxy.history.count(cut)
+        late.release()
+    await then.is_gone()
+
+    cuts = [exchange.request.group_resource for exchange in proxy.history.all(CUT | cut)]
+    assert cuts == [BINDINGS, INSTANCES]
+
+
+@pytest.mark.req("R-112")
+async def test_a_module_that_cannot_be_put_back_between_the_tries_of_a_removal_is_named_beside_its_failure(
+    running: Running, given: Given, then: Then, proxy: FaultProxy, module: Module
+) -> None:
+    with proxy.on_requests(CUT, AnswerInstead(403, message="not this one"), always):
+        await cut_failed_twice(running, given, then, proxy)
+        module.write("extra.yml", "kind: [unclosed")
+        await given.client.delete(Service, "sap-btp-operator-webhook-service", "kyma-system")
+        not_back = "the module is not put back: cannot read the module resources"
+        await then.shows("Error", "ResourceRemovalFailed", saying=["not this one", not_back, "extra.yml"])
+
+        module.write("extra.yml", "")
+        running.wake()
+        await then.becomes(
+            unstructured(Service.resource),
+            "sap-btp-operator-webhook-service",
+            lambda seen: seen is not None,
+            "be put back",
+        )
+
+    running.manager.try_again()
+    await then.is_gone(within=30)
 
 
 @pytest.mark.req("R-206")

@@ -127,6 +127,11 @@ class RemovalFailed(StepFailed):
     reason = Reason.ResourceRemovalFailed
     words = "Unable to remove installed resources: "
 
+    def with_module_down(self, cause: StepFailed) -> RemovalFailed:
+        """The same failure, which names too why the module cannot be put back until the removal is tried again."""
+        own = str(self).removeprefix(self.words)
+        return RemovalFailed(f"{own}; until the next try the module is not put back: {cause}")
+
 
 class CleanupFailed(StepFailed):
     """What belongs to former credentials could not be deleted."""

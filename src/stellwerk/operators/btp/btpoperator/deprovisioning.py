@@ -160,6 +160,15 @@ class Removal:
                 return [_in_its_own_words(item) for item in page.items]
         return []
 
+    async def misses_bindings(self) -> bool:
+        """Whether the API server has bindings of which the cache shows none: each kind has a watch of its own.
+
+        Instances must not be cut before them. Raises RemovalFailed where that is unknown.
+        """
+        if self.observer.caches.of_users(ServiceBinding):
+            return False
+        return await or_fail(self._has_any(ServiceBinding), RemovalFailed)
+
     async def cut_loose(self) -> Sequence[str]:
         """The soft delete: delete the operand, then finalizers and Secrets of bindings, then finalizers of instances.
 

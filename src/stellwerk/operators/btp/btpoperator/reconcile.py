@@ -367,6 +367,8 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         if not await or_fail(deprovisioning.is_forced_still(self.client, seen.operator), RemovalFailed):
             return Next.after(RESIST_SECONDS)
         try:
+            if await self.removal.misses_bindings():
+                return self._waiting_for_sight(seen)
             kept = await self.removal.cut_loose()
         except RemovalFailed as failure:
             self._begin_pause(seen, failure, brings_back=self.memos.of(seen.operator.key).failures > 0)
@@ -381,8 +383,12 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
         if self.removal.endangers_users() and not await self._users_have_nothing():
             return self._waiting_for_sight(seen)
         if why := self.observer.unseen():
-            await self._restore(seen)
-            raise RemovalFailed(why)
+            unseen = RemovalFailed(why)
+            try:
+                await self._restore(seen)
+            except StepFailed as not_restored:
+                raise (unseen if why in str(not_restored) else unseen.with_module_down(not_restored)) from not_restored
+            raise unseen
         try:
             if not await self.removal.step():
                 return self._saying_what_is_left(seen, "the module to go", self.removal.left())
@@ -424,22 +430,24 @@ class BtpReconciler(SimpleReconciler[BtpOperator, BtpOperatorStatus]):
 
     async def _keep_up_until_due(self, seen: Snapshot, failed: FailedRemoval) -> Never:
         """Bring the module back as far as it goes now, and raise the failure again, which is what users must read."""
-        longest = await self._restore(seen) if failed.brings_back else inf
+        longest, failure = inf, failed.failure
+        if failed.brings_back:
+            try:
+                longest = await self._restore(seen)
+            except StepFailed as not_restored:
+                longest, failure = FIRST_RETRY_SECONDS, failed.failure.with_module_down(not_restored)
         seconds = min(failed.due - self.observer.clock.monotonic(), longest)
-        failed.failure.retry_after_seconds = max(0.0, seconds)
-        raise failed.failure.with_traceback(None)
+        failure.retry_after_seconds = max(0.0, seconds)
+        raise failure.with_traceback(None)
 
     async def _restore(self, seen: Snapshot) -> float:
         """A half-removed module is of no use: restore it while the removal waits for its next try.
 
-        Returns after which time to look again at the latest.
+        Returns after which time to look again at the latest. Raises StepFailed.
         """
         if not isinstance(seen.required_secret, BtpCredentials):
             return inf
-        try:
-            progress = await self.provisioner.bring_up(seen.operator, seen.required_secret)
-        except StepFailed:
-            return FIRST_RETRY_SECONDS  # the removal's own failure is the one to report
+        progress = await self.provisioner.bring_up(seen.operator, seen.required_secret)
         return self._no_later_than_held(progress, inf)
 
     async def _hand_over(self, seen: Snapshot) -> None:
