@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -352,6 +353,35 @@ def test_a_consistent_application_shows_how_many_tenants_have_its_version_and_wh
     assert message(a_tenant("2", "Provisioning"), application=an_application()) == (
         "version 2 is the newest that is Ready: 2 of 3 tenants have it"
     )
+
+
+def test_a_misspelt_canary_beside_one_that_exists_is_named_with_what_exists() -> None:
+    def message(*canaries: str, tenants: Sequence[CAPTenant]) -> str:
+        spec = given.application(provider=None, tenantUpgrade={"canaryTenants": [*canaries]}).spec
+        application = msgspec.structs.replace(an_application(), spec=spec)
+        decision = decided(application, a_version("1"), tenants=tuple(tenants))
+        assert decision.status is not None
+        return decision.status.conditions[0].message
+
+    tenants = [a_tenant("1", name=name, has="bookshop-v1") for name in ("acme", "best", "cold")]
+    assert message("acme", "best", tenants=tenants) == "version 1 is in use"
+    assert message("colt", tenants=tenants) == "version 1 is in use", "an upgrade pauses, and names it"
+    assert message("acme", "colt", "xy", tenants=tenants) == (
+        "version 1 is in use. spec.tenantUpgrade.canaryTenants of CAPApplication shop/bookshop has 'colt' (nearest: "
+        "cold), 'xy': no name and no tenant id of its tenants (there are acme, best, cold), so no upgrade waits for "
+        "it. Correct it with: kubectl edit ca bookshop -n shop"
+    )
+    old = [a_tenant("1", name=name, has="bookshop-v0") for name in ("acme", "best")]
+    assert "'bst' (nearest: best)" in message("acme", "bst", tenants=old)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1, "1 tenant"), (2, "2 tenants")])
+def test_a_deletion_counts_the_tenants_that_it_waits_for(count: int, shown: str) -> None:
+    tenants = [a_tenant("1", name=name) for name in ("a", "b")[:count]]
+    application = an_application(deleted=True, state="Deleting")
+    decision = decided(application, a_version("1"), tenants=tuple(tenants))
+    assert decision.status is not None
+    assert decision.status.conditions[0].message.startswith(f"waiting for {shown} to be deleted: ")
 
 
 def test_a_newer_version_that_is_not_ready_is_shown_and_moves_nobody() -> None:

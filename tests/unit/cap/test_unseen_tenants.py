@@ -110,7 +110,7 @@ async def test_tenants_that_went_while_secrets_were_listed_are_not_acted_on() ->
 
     answer = await asyncio.wait_for(passing, 5)
     assert answer.status is not None
-    assert answer.status.conditions[0].message.startswith("waiting for 1 tenants to be deleted")
+    assert answer.status.conditions[0].message.startswith("waiting for 1 tenant to be deleted")
 
 
 async def test_a_version_keeps_its_finalizer_while_tenants_cannot_be_listed() -> None:

@@ -285,7 +285,7 @@ ROWS = [
     Row(
         "an application waits for a subscription",
         tenant_still_subscribed,
-        Expected("ca/shop", ["waiting for 1 tenants to be deleted"], "kubectl get cat", ["failed"]),
+        Expected("ca/shop", ["waiting for 1 tenant to be deleted"], "kubectl get cat", ["failed"]),
     ),
     Row("the provider's tenant fails", provider_fails, Expected("ca/shop", ["exit code 1"], "stellwerk cap retry")),
     Row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -51,18 +52,23 @@ async def test_an_object_that_cannot_be_read_is_denied_as_the_original_begins_it
 
 
 async def decision(
-    old: CAPApplication | None, new: CAPApplication, *, corrected: JsonObject | None = None
+    old: CAPApplication | None,
+    new: CAPApplication,
+    *,
+    corrected: JsonObject | None = None,
+    tenants: Sequence[CAPTenant] = (),
 ) -> Allowed | Denied:
     """About a write while a Domain of another namespace has the host."""
     manager = Manager(Client.connect(ClusterConfig(server="http://nowhere.invalid")))
     judges = Judges(
         client=NOTHING,
         applications=NOTHING,
-        tenants=NOTHING,
+        tenants=manager.informer(CAPTenant),
         domains=manager.informer(Domain),
         cluster_domains=manager.informer(ClusterDomain),
         namespaces=manager.informer(metadata_of(Namespace)),
     )
+    judges.tenants.take(Synced(tuple(tenants), "1"))
     foreign = {"metadata": {"name": "theirs", "namespace": "other"}, "spec": {"domain": HOST, "ingressSelector": {}}}
     judges.domains.take(Synced((msgspec.convert(foreign, Domain),), "1"))
     is_update, key = old is not None or corrected is not None, ObjectKey("shop", "bookshop")
@@ -71,6 +77,26 @@ async def decision(
     found = await judges.application(admission)
     assert isinstance(found, Allowed | Denied)
     return found
+
+
+async def test_a_misspelt_canary_is_a_warning_once_the_application_has_tenants() -> None:
+    subject = given.application(tenantUpgrade={"canaryTenants": ["acme", "acmee", "tid-of-best"]})
+    best = given.tenant("best")
+    best = msgspec.structs.replace(best, spec=msgspec.structs.replace(best.spec, tenant_id="tid-of-best"))
+    assert await decision(None, subject) == Allowed(), "its tenants are still to come"
+    foreign = given.tenant("acmee")
+    foreign = msgspec.structs.replace(
+        foreign, spec=msgspec.structs.replace(foreign.spec, cap_application_instance="other")
+    )
+    found = await decision(None, subject, tenants=[given.tenant("acme"), best, foreign])
+    assert found == Allowed(
+        (
+            "spec.tenantUpgrade.canaryTenants of CAPApplication shop/bookshop has 'acmee' (nearest: acme): no name and "
+            "no tenant id of its tenants (there are acme, best), so no upgrade waits for it. Correct it with: "
+            "kubectl edit ca bookshop -n shop",
+        )
+    )
+    assert await decision(subject, subject, tenants=[given.tenant("acme"), best]) == Allowed(), "it is nothing new"
 
 
 async def test_an_application_whose_host_another_namespace_has_can_be_changed_in_other_respects() -> None:

@@ -27,6 +27,7 @@ from stellwerk.operators.cap.application.waves import (
     described,
     follows,
     has_failed_at_its_version,
+    is_canary,
     next_wave,
     resume_command,
 )
@@ -374,7 +375,17 @@ class _Plan:
             remarks.append(stays)
         if hidden:
             remarks.append(f"Service exposures stay as they are: {hidden_versions_message(hidden)}")
+        if unknown := self._unknown_canaries():
+            remarks.append(unknown)
         return "".join(f". {remark}" for remark in remarks)
+
+    def _unknown_canaries(self) -> str:
+        """The canaries that are no tenants, next to others that are: if none of them is, the upgrade pauses."""
+        policy = self.application.spec.tenant_upgrade
+        if policy is None or self.seen.hidden_tenants:
+            return ""
+        is_known = any(is_canary(each, policy.canary_tenants) for each in self.seen.tenants)
+        return references.problem_of_canaries(self.application, self.seen.tenants) if is_known else ""
 
     def _unread(self, reason: ApplicationReason, message: str) -> Decision:
         """Nothing is decided by what cannot be read: an application that is Ready stays so."""
@@ -549,7 +560,8 @@ class _Plan:
             and not tenant.metadata.is_terminating
         ]
         total = len(self.seen.tenants)
-        message = f"waiting for {total} tenants to be deleted: stellwerk get cat -n {metadata.namespace}"
+        count = "1 tenant" if total == 1 else f"{total} tenants"
+        message = f"waiting for {count} to be deleted: stellwerk get cat -n {metadata.namespace}"
         decision = self._report(ApplicationState.DELETING, ApplicationReason.TenantsExist, message)
         change = "deleted"
         refused = self._refused(change)

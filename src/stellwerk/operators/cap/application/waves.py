@@ -106,6 +106,11 @@ def follows(tenant: CAPTenant) -> bool:
     return tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
 
 
+def is_canary(tenant: CAPTenant, canaries: Collection[str]) -> bool:
+    """Whether a tenant is one of the canaries, which are given by name or tenant id."""
+    return tenant.metadata.name in canaries or tenant.spec.tenant_id in canaries
+
+
 def is_still_chosen(
     application: CAPApplication,
     latest: CAPApplication | None,
@@ -219,7 +224,7 @@ class _Upgrade:
         return tenant.status.current_version == self.version.metadata.name
 
     def _is_canary(self, tenant: CAPTenant) -> bool:
-        return tenant.metadata.name in self.canaries or tenant.spec.tenant_id in self.canaries
+        return is_canary(tenant, self.canaries)
 
     def _pause_cause(
         self,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.runtime import conditions
 
@@ -57,3 +60,45 @@ def problem_of_services(version: CAPApplicationVersion, application: CAPApplicat
         f"({services}), so its workload has no credentials of it. Add the service to the application, or create "
         "another version"
     )
+
+
+def problem_of_canaries(application: CAPApplication, tenants: Iterable[CAPTenant]) -> str:
+    """Which canaries of an application are none of its tenants, and which it has; empty if it has all.
+
+    An upgrade does not wait for them.
+    """
+    policy = application.spec.tenant_upgrade
+    wanted = policy.canary_tenants if policy is not None else ()
+    if not wanted:
+        return ""
+    ids = {each.spec.tenant_id: each.metadata.name for each in tenants}
+    names = {*ids.values()}
+    unknown = [each for each in dict.fromkeys(wanted) if each not in ids and each not in names]
+    if not unknown:
+        return ""
+    in_order = sorted(names), sorted(ids)
+    named = [f"{each[:63]!r}{_nearest(each, in_order)}" for each in unknown[:MOST_SHOWN]]
+    more = len(unknown) - MOST_SHOWN
+    listed = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    name, namespace = application.metadata.name, application.metadata.namespace
+    return (
+        f"spec.tenantUpgrade.canaryTenants of {application.ref} has {listed}: no name and no tenant id of its tenants "
+        f"({there_are(ids.values())}), so no upgrade waits for it. Correct it with: "
+        f"kubectl edit ca {name} -n {namespace}"
+    )
+
+
+def _nearest(wanted: str, in_order: Iterable[Sequence[str]]) -> str:
+    """The text that begins most like another one, in parentheses; empty if none does. Each sequence is in order."""
+
+    def alike(text: str) -> int:
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(wanted, text, strict=False)))
+
+    near = (each for texts in in_order for each in _beside(wanted, texts))
+    nearest = max(near, key=alike, default="")
+    return f" (nearest: {nearest})" if alike(nearest) else ""
+
+
+def _beside(wanted: str, in_order: Sequence[str]) -> Sequence[str]:
+    place = bisect_left(in_order, wanted)
+    return in_order[max(place - 1, 0) : place + 1]

@@ -81,7 +81,7 @@ class Judges:
         if problem := await admission.judged(problem_of):
             return Denied(problem)
         is_news = old is None or (old.spec, old.metadata.annotations) != (new.spec, new.metadata.annotations)
-        warn = partial(rules.warnings_of_application, new, self._domains())
+        warn = partial(rules.warnings_of_application, new, self._domains(), self._tenants_of(new))
         warnings = await admission.judged(warn) if is_news else ()
         if new.spec.domains is None or new.spec.domains.is_empty:
             return Allowed(warnings)
@@ -135,6 +135,13 @@ class Judges:
                 return _decision(problem)
             return Allowed(rules.warnings_of_tenant(new, application, self._domains()))
         return _decision(rules.problem_of_deleted_tenant(subject, application))
+
+    def _tenants_of(self, application: CAPApplication) -> Sequence[CAPTenant]:
+        """The tenants among which canaries are looked for; none if no canary is named, or not all can be read."""
+        policy = application.spec.tenant_upgrade
+        if policy is None or not policy.canary_tenants or self.tenants.hidden:
+            return ()
+        return [each for each in self.tenants.store.all() if each.application_key == application.key]
 
     def _duplicate(self, tenant: CAPTenant) -> str:
         """Why a tenant id is refused. Two tenants at the same moment are found by their controller."""

@@ -66,8 +66,13 @@ def problem_of_application(
     return _additional_output(brought.get(names.ADDITIONAL_OUTPUT_ANNOTATION, ""), new)
 
 
-def warnings_of_application(application: CAPApplication, domains: Iterable[AnyDomain]) -> tuple[str, ...]:
-    """What an application names that is not there. It is accepted as by the original, which does without."""
+def warnings_of_application(
+    application: CAPApplication, domains: Iterable[AnyDomain], tenants: Collection[CAPTenant] = ()
+) -> tuple[str, ...]:
+    """What an application names that is not there. It is accepted as by the original, which does without.
+
+    `tenants`: its own. One that has none may name canaries that are still to come.
+    """
     services, annotations = application.spec.btp.services, application.metadata.annotations
     xsuaa = [each.name for each in services if each.class_name == "xsuaa"]
     chosen = annotations.get(names.PRIMARY_XSUAA_ANNOTATION, "")
@@ -89,6 +94,8 @@ def warnings_of_application(application: CAPApplication, domains: Iterable[AnyDo
     if provider is not None and provider.sub_domain:
         field = f"spec.provider.subDomain of {application.ref}"
         found += targets.problems_of_subdomain(provider.sub_domain, field, _hosts_of(application, domains))
+    if tenants and (unknown := references.problem_of_canaries(application, tenants)):
+        found.append(unknown)
     return tuple(found)
 
 
