@@ -32,6 +32,7 @@ custom resource (reason, retry) is the operator's decision. No text carries a va
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -113,8 +114,10 @@ class NotAnArchive(BadArchive):
 class PathNotFound(RenderError):
     """The path names nothing in the files."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, folders: Sequence[str] = ()) -> None:
+        """`folders`: those that exist, in the part of the path that does."""
         self.path = path
+        self.folders = folders
         super().__init__(f"{self._what}: {path}")
 
     _what: ClassVar[str] = "no such file or directory"

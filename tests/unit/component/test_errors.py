@@ -179,3 +179,12 @@ def test_components_that_wait_for_the_same_are_tried_again_one_after_the_other(
         delays.add(delay)
     assert len(delays) == 20
     assert timed(component(), errors.ApplyFailed("x")).retry_after_seconds is None
+
+
+def test_a_path_that_the_source_does_not_have_is_named_with_those_that_it_has() -> None:
+    failure = errors.failure_of(PathNotFound("elsewhere", ("base", "overlays")))
+    assert str(failure).endswith(
+        "error rendering manifests: no such file or directory: elsewhere. Correct spec.path: the source has base, "
+        "overlays"
+    )
+    assert str(errors.failure_of(PathNotFound("x"))).endswith("Correct spec.path: the source has no folder there")

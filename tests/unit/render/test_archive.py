@@ -541,6 +541,24 @@ def test_a_path_that_is_missing_is_said_to_be(path: str) -> None:
     assert str(caught.value) == f"no such file or directory: {path}"
 
 
+@pytest.mark.parametrize(
+    ("path", "folders"),
+    [("b", ("a", "c")), ("a/x", ("a/b", "a/e")), ("a/b/x", ("a/b",)), ("a/x/y", ("a/b", "a/e")), ("../up", ("a", "c"))],
+)
+def test_a_path_that_is_missing_brings_the_folders_that_are_there(path: str, folders: tuple[str, ...]) -> None:
+    files = Files({"a/b/c.yaml": b"1", "a/d.yaml": b"2", "ab.yaml": b"", "c/d.yaml": b"3"}, ["a/e"])
+    with pytest.raises(PathNotFound) as caught:
+        files.under(path)
+    assert caught.value.folders == folders
+
+
+def test_files_without_a_folder_have_none_to_offer() -> None:
+    for path, kind in (("x/y", PathNotFound), ("a.yaml", NotADirectory)):
+        with pytest.raises(kind) as caught:
+            Files({"a.yaml": b""}).below(path)
+        assert caught.value.folders == ()
+
+
 @pytest.mark.parametrize("path", ["deploy", "deploy/app", "/deploy/"])
 def test_a_folder_that_an_archive_names_exists_though_it_is_empty(path: str) -> None:
     folder = Member("./deploy/app/", type=tarfile.DIRTYPE)

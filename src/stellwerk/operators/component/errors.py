@@ -52,6 +52,7 @@ from stellwerk.operators.component.api import CONFIRMED_CLUSTER_ANNOTATION
 from stellwerk.operators.component.reasons import Cause, Reason
 from stellwerk.operators.component.status_report import PassReport
 from stellwerk.render import errors as render_errors
+from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import ReconcileError, Retry
 
 RETRY_SECONDS = 10.0
@@ -457,6 +458,12 @@ _SOURCE_FIXES = {
 """By what is wrong. No fix has parentheses, because it is printed in some."""
 
 
+def _path_fix(folders: Sequence[str]) -> str:
+    if not folders:
+        return "Correct spec.path: the source has no folder there"
+    return f"Correct spec.path: the source has {conditions.first_of(folders)}"
+
+
 def writes_failed(failures: Sequence[WriteFailure]) -> ComponentFailed:
     """What it means that objects could not be written."""
     why = "; ".join(map(str, failures[:_SHOWN]))
@@ -473,6 +480,8 @@ def _failure_of(error: render_errors.RenderError | ApplyError | ApiError) -> Com
             return SourceSilent(advised(error))
         case render_errors.SourceError():
             return SourceUnusable(advised(error))
+        case render_errors.PathNotFound():
+            return RenderingFailed(f"{error}. {_path_fix(error.folders)}")
         case render_errors.RenderError():
             return RenderingFailed(str(error))
         case InvalidSet():

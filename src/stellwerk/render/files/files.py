@@ -109,18 +109,30 @@ class Files(Mapping[str, bytes]):
         if folder == "":
             return self
         if folder is None:
-            raise PathNotFound(path)
+            raise PathNotFound(path, self._folders_near(""))
         if folder in self._views:
             return self._views[folder]
         names = _below(self._names, folder)
         empty = [*_below(self._empty, folder), *([folder] if folder in self._empty else [])]
         if not names and not empty:
-            raise NotADirectory(path) if folder in self._contents else PathNotFound(path)
+            failure = NotADirectory if folder in self._contents else PathNotFound
+            raise failure(path, self._folders_near(folder))
         is_all = len(names) == len(self) and len(empty) == len(self._empty)
         view = self if is_all else Files({name: self._contents[name] for name in names}, empty)
         if view is not self and len(self._views) < _MOST_VIEWS:
             self._views[folder] = view  # its digest is asked for in every pass
         return view
+
+    def _folders_near(self, path: str) -> tuple[str, ...]:
+        """The folders in the last one of a path that exists, in order; if it has none, that one."""
+        names, parent = [*self._names, *(f"{folder}/" for folder in self._empty)], path
+        while parent := parent.rpartition("/")[0]:
+            if any(each.startswith(f"{parent}/") for each in names):
+                break
+        begin = f"{parent}/" if parent else ""
+        below = {each[len(begin) :].partition("/") for each in names if each.startswith(begin)}
+        folders = sorted(f"{begin}{name}" for name, slash, _ in below if slash and name)
+        return tuple(dict.fromkeys(folders or filter(None, [parent])))
 
     @cached_property
     def _names(self) -> list[str]:
