@@ -135,6 +135,19 @@ def test_the_older_one_that_leads_is_named() -> None:
     assert diagnosis.next_step == "delete this one, which has no effect: kubectl delete btpoperator second -n default"
 
 
+def test_one_in_the_wrong_place_is_deleted_with_a_command() -> None:
+    diagnosis = btp.explain(a_graph(an_operator("WrongNamespaceOrName", key=ObjectKey("default", "second"))))
+    assert diagnosis.next_step.endswith("kubectl delete btpoperator second -n default")
+
+
+def test_what_keeps_the_users_objects_of_a_deletion_is_looked_for_with_a_command() -> None:
+    binding = Unstructured.of(
+        {"apiVersion": "services.cloud.sap.com/v1", "kind": "ServiceBinding", "metadata": {"name": "b"}}
+    )
+    diagnosis = btp.explain(a_graph(an_operator("HardDeleting", "Deleting", deleted=True), bindings=(binding,)))
+    assert diagnosis.next_step.endswith("kubectl logs deployment/sap-btp-operator-controller-manager -n kyma-system")
+
+
 def test_a_released_one_that_another_client_holds_is_not_named_as_the_leader() -> None:
     redundant = an_operator("OlderCRExists", key=ObjectKey("default", "second"), created="2026-05-01T11:00:00Z")
     leader = an_operator(

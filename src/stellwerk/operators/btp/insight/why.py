@@ -247,7 +247,11 @@ def _older_leads(seen: BtpSurroundings) -> _Answer:
 
 
 def _wrong_place(seen: BtpSurroundings) -> _Answer:
-    return (), f"delete it and create BtpOperator {api.STANDARD_KEY} instead."
+    standard = api.STANDARD_KEY
+    return (), (
+        f"create BtpOperator {standard}, with which the module is installed, and delete this one, which has no "
+        f"effect: kubectl delete {_BTP_OPERATOR} {_on_the_line(seen.subject.key)}"
+    )
 
 
 def _blocked(seen: BtpSurroundings) -> _Answer:
@@ -273,7 +277,11 @@ def _deleting(seen: BtpSurroundings) -> _Answer:
     if not left:
         return (), "wait: the module's own objects are being removed."
     held = tuple(_root(_remaining(obj)) for obj in left[:NAMED])
-    return held, "see why they stay: read their condition and the log of the SAP BTP service operator."
+    operand = seen.operand_key
+    return held, (
+        "see what keeps them in the log of the SAP BTP service operator: "
+        f"kubectl logs deployment/{operand.name} -n {operand.namespace}"
+    )
 
 
 def _failed(seen: BtpSurroundings) -> _Answer:
