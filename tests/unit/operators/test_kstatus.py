@@ -146,7 +146,7 @@ StateOf = {kind: state_enum(kind) for kind in kstatus.BY_STATE}
 
 
 def told(special: str, reason: str, type_: str = "IdentityProved") -> Case:
-    """A condition that the subscription server has written."""
+    """A condition besides Ready that shows what the state does not."""
     proved = Condition(type=type_, status="False", reason=reason, message="m", last_transition_time=NOW)
     return Case(state=StateOf[CAPApplication]("Consistent"), is_ready=True, special=special, more=(proved,))
 
@@ -179,6 +179,7 @@ def worlds() -> Iterator[tuple[str, str, str, Kind]]:
                 told("identity claimed twice", "IdentityShared"),
                 told("identity not proved", "IdentityUnproved"),
                 told("a callback was given up", "CallbackGivenUp", "CallbacksDelivered"),
+                told("a Secret is being deleted", "SecretBeingDeleted", "SecretsAvailable"),
                 Case(state=consistent, special="waits for Secrets", reason="ProcessingSecrets"),
                 ready=frozenset({"Consistent"}),
             ),

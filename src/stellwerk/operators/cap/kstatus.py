@@ -21,6 +21,7 @@ from stellwerk.operators.cap.kinds.application import (
     ALL_TENANTS_READY,
     CALLBACKS_DELIVERED,
     IDENTITY_PROVED,
+    SECRETS_AVAILABLE,
     ApplicationState,
     ApplicationStatus,
     CAPApplication,
@@ -102,7 +103,8 @@ def cause_of(obj: Kind, status: ReconciledStatus, failure: ReconcileError | None
         return None  # a failure that is history: nothing waits for it
     causes = [each for each in (_of_failure(ready, failure), _of_state(obj, status, ready)) if each is not None]
     if isinstance(status, ApplicationStatus) and status.state != ApplicationState.DELETING:
-        found = (_of_upgrade(status, ready), _of_identity(status), _of_callbacks(status))
+        stalling = (CALLBACKS_DELIVERED, SECRETS_AVAILABLE)
+        found = (_of_upgrade(status, ready), _of_identity(status), *(_of_finding(status, each) for each in stalling))
         causes += [each for each in found if each is not None]
     return min(causes, key=lambda each: each.type != STALLED, default=None)
 
@@ -147,9 +149,9 @@ def _of_identity(status: ApplicationStatus) -> Condition | None:
     return _true(shown, STALLED if shown.reason == ApplicationReason.IdentityShared else RECONCILING, shown.reason)
 
 
-def _of_callbacks(status: ApplicationStatus) -> Condition | None:
-    """A registry that does not know a result: nothing is tried any more."""
-    shown = conditions.find(status.conditions, CALLBACKS_DELIVERED)
+def _of_finding(status: ApplicationStatus, type_: str) -> Condition | None:
+    """What only a user puts right: a result that no registry gets, or bindings whose Secrets are being deleted."""
+    shown = conditions.find(status.conditions, type_)
     return _true(shown, STALLED, shown.reason) if shown is not None and shown.status == "False" else None
 
 
