@@ -9,18 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 from tests.unit.cap import given
-
-from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, Unreadable, dig
-from stellwerk.operators.cap import duplicates, retries
-from stellwerk.operators.cap.kinds.application import CAPApplication
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, TenantState
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.preparation import prepared
-from stellwerk.operators.cap.tenant import plan
-from stellwerk.operators.cap.tenant.plan import (
+from tests.unit.cap.tenant.former import (
     AwaitOperation,
     AwaitVersion,
+    Decision,
     Prepare,
     Record,
     Refuse,
@@ -31,67 +23,29 @@ from stellwerk.operators.cap.tenant.plan import (
     ShowReady,
     Start,
     TenantSnapshot,
-    forwarded,
+    after_failure,
 )
+from tests.unit.cap.tenant.given import (
+    NOW,
+    UNREADY,
+    V1,
+    V2,
+    a_tenant,
+    an_application,
+    an_operation,
+    ready,
+    that_wants,
+)
+from tests.unit.cap.tenant.worlds import decide_both
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-DELETED = "2026-01-01T00:00:00Z"
-
-
-def ready(name: str, number: str) -> CAPApplicationVersion:
-    """A Ready version."""
-    condition: JsonObject = {"type": "Ready", "status": "True", "reason": "WorkloadsReady", "message": ""}
-    version = given.version(name=name, version=number)
-    status: JsonObject = {"state": "Ready", "conditions": [condition]}
-    return msgspec.structs.replace(version, status=msgspec.convert(status, type(version.status)))
-
-
-V1, V2 = ready("bookshop-v1", "1.0.0"), ready("bookshop-v2", "2.0.0")
-UNREADY = given.version(name="bookshop-v2", version="2.0.0")
-
-
-def a_tenant(
-    version: str = "", current: str = "", strategy: str = "", deleted: bool = False, state: str | None = None
-) -> CAPTenant:
-    """A tenant with all its metadata. It is Ready if it has a version and no other state is given."""
-    shown = state if state is not None else TenantState.READY if current else TenantState.UNKNOWN
-    bare = given.tenant()
-    lacking = plan.absent(bare, given.application())
-    assert lacking is not None
-    metadata = given.metadata("acme")
-    body: JsonObject = {
-        "metadata": {**metadata, **lacking, **({"deletionTimestamp": DELETED} if deleted else {})},
-        "spec": {
-            "capApplicationInstance": "bookshop",
-            "subDomain": "acme",
-            "tenantId": "acme-id",
-            "version": version,
-            "versionUpgradeStrategy": strategy,
-        },
-        "status": {"currentCAPApplicationVersionInstance": current, "state": shown},
-    }
-    tenant = msgspec.convert(body, CAPTenant)
-    labels = {**bare.metadata.labels, **tenant.metadata.labels}
-    return msgspec.structs.replace(tenant, metadata=msgspec.structs.replace(tenant.metadata, labels=labels))
-
-
-def that_wants(**spec: Any) -> CAPTenant:
-    """A tenant that no pass has seen yet."""
-    tenant = given.tenant()
-    return msgspec.structs.replace(tenant, spec=msgspec.structs.replace(tenant.spec, **spec))
-
-
-def an_operation(kind: str, outcome: str = "", version: str = "bookshop-v1", at: int = 1) -> CAPTenantOperation:
-    """An operation that has ended with this state, or is under way."""
-    condition: JsonObject = {"type": "Ready", "status": "True", "reason": "R", "message": "the cause"}
-    status: JsonObject = {"state": outcome, "conditions": [condition]} if outcome else {}
-    operation = given.operation(
-        kind,
-        name=f"op-{kind}-{at}",
-        metadata=given.metadata(f"op-{kind}-{at}", creationTimestamp=f"2026-01-01T00:00:{at:02}Z"),
-        status=status,
-    )
-    return msgspec.structs.replace(operation, spec=msgspec.structs.replace(operation.spec, version_name=version))
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Unreadable, dig
+from stellwerk.operators.cap import duplicates, retries
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, TenantState
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.preparation import prepared
+from stellwerk.operators.cap.tenant import plan
 
 
 def decided(
@@ -99,8 +53,8 @@ def decided(
     *operations: CAPTenantOperation,
     versions: tuple[CAPApplicationVersion, ...] = (V1, V2),
     application: CAPApplication | None = None,
-) -> plan.Decision:
-    return plan.decide(
+) -> Decision:
+    return decide_both(
         TenantSnapshot(
             tenant=tenant,
             application=application or given.application(),
@@ -110,23 +64,11 @@ def decided(
     )
 
 
-def an_application(state: str) -> CAPApplication:
-    application = given.application()
-    shown, _, exception = state.partition(", ")
-    status = msgspec.structs.replace(
-        application.status,
-        state=shown,
-        observed_generation=0 if "generation" in exception else 1,
-        services_only="services" in exception,
-    )
-    return msgspec.structs.replace(application, status=status)
-
-
 # ---- before anything is done
 
 
 def test_a_tenant_without_its_application_is_refused() -> None:
-    decision = plan.decide(TenantSnapshot(tenant=a_tenant()))
+    decision = decide_both(TenantSnapshot(tenant=a_tenant()))
 
     assert isinstance(decision, Refuse)
     assert "CAPApplication bookshop of CAPTenant shop/acme does not exist" in decision.message
@@ -140,12 +82,12 @@ def at_rest(version: str, current: str) -> CAPTenant:
 
 
 def test_an_application_that_cannot_be_read_is_not_taken_for_absent() -> None:
-    waits = plan.decide(TenantSnapshot(tenant=a_tenant(), is_application_hidden=True))
+    waits = decide_both(TenantSnapshot(tenant=a_tenant(), is_application_hidden=True))
     assert waits == Refuse(
         "CAPApplication bookshop of CAPTenant shop/acme cannot be read; next: stellwerk why ca/bookshop -n shop"
     )
     rests = TenantSnapshot(tenant=at_rest("1.0.0", "bookshop-v1"), is_application_hidden=True)
-    assert plan.decide(rests) == Rest()
+    assert decide_both(rests) == Rest()
 
 
 def test_a_version_that_cannot_be_read_is_not_taken_for_absent() -> None:
@@ -155,14 +97,14 @@ def test_a_version_that_cannot_be_read_is_not_taken_for_absent() -> None:
         versions=(V1,),
         hidden_versions=(ObjectKey("shop", "bookshop-v2"),),
     )
-    assert plan.decide(seen) == Rest()
-    waits = plan.decide(replace(seen, tenant=a_tenant("2.0.0", "bookshop-v1")))
+    assert decide_both(seen) == Rest()
+    waits = decide_both(replace(seen, tenant=a_tenant("2.0.0", "bookshop-v1")))
     assert isinstance(waits, AwaitVersion)
     assert waits.message.endswith(
         "and version 2.0.0; waiting for versions that cannot be read: shop/bookshop-v2; "
         "next: stellwerk why cav/bookshop-v2 -n shop"
     )
-    leaves = plan.decide(replace(seen, tenant=a_tenant("2.0.0", "bookshop-v2", deleted=True)))
+    leaves = decide_both(replace(seen, tenant=a_tenant("2.0.0", "bookshop-v2", deleted=True)))
     assert leaves == Refuse(
         "CAPApplicationVersion bookshop-v2, which CAPTenant shop/acme uses, cannot be read, and without its Jobs the "
         "tenant cannot be deprovisioned; next: stellwerk why cav/bookshop-v2 -n shop"
@@ -271,7 +213,7 @@ def test_a_request_of_a_tenant_is_a_new_one_of_its_operation_each_time(request_o
     def asked(version: str) -> CAPTenantOperation:
         at = msgspec.structs.replace(failed.metadata, resource_version=version)
         before = msgspec.structs.replace(failed, metadata=at)
-        return prepared(before, forwarded(tenant, before))
+        return prepared(before, plan.forwarded(tenant, before))
 
     first, second = asked("7"), asked("9")
     handled = retries.acknowledged(first, first.status)
@@ -303,14 +245,12 @@ def test_a_new_version_is_an_upgrade_that_replaces_earlier_ones() -> None:
 
 
 @pytest.mark.req("R-102")
-def test_an_operation_has_the_same_name_though_those_that_it_replaces_are_gone() -> None:
-    tenant, earlier = a_tenant("2.0.0", "bookshop-v1"), an_operation("upgrade", "Failed")
-    first, again = Start(Operation.UPGRADE, V2, [earlier]), Start(Operation.UPGRADE, V2, ())
-
-    name = plan.new_operation(tenant, first).key.name
-    assert plan.new_operation(tenant, again).key.name == name
-    assert plan.new_operation(tenant, Start(Operation.UPGRADE, V1, ())).key.name != name
-    assert plan.new_operation(tenant, Start(Operation.PROVISIONING, V2, ())).key.name != name
+def test_the_name_of_an_operation_is_that_of_its_type_and_its_version() -> None:
+    tenant = a_tenant("2.0.0", "bookshop-v1")
+    name = plan.new_operation(tenant, Operation.UPGRADE, V2).key.name
+    assert plan.new_operation(tenant, Operation.UPGRADE, V2).key.name == name
+    assert plan.new_operation(tenant, Operation.UPGRADE, V1).key.name != name
+    assert plan.new_operation(tenant, Operation.PROVISIONING, V2).key.name != name
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
@@ -544,7 +484,7 @@ def test_recording_a_version_twice_changes_nothing() -> None:
 def test_a_failure_shows_its_cause_and_how_to_run_it_again() -> None:
     seen = TenantSnapshot(tenant=a_tenant("1.0.0"), versions=(V1,))
     failed = an_operation("upgrade", "Failed")
-    message = plan.failure_message(failed, plan.after_failure(seen, failed))
+    message = plan.failure_message(failed, after_failure(seen, failed))
 
     assert message.startswith("CAPTenantOperation shop.op-upgrade-1 failed: the cause.")
     assert "stellwerk cap retry ctop/op-upgrade-1 -n shop" in message
@@ -556,7 +496,7 @@ def test_a_failure_whose_version_is_gone_offers_no_repetition_that_cannot_succee
     def step(kind: str, seen: TenantSnapshot = seen) -> str:
         message = plan.failure_message(
             an_operation(kind, "Failed", "bookshop-v2"),
-            plan.after_failure(seen, an_operation(kind, "Failed", "bookshop-v2")),
+            after_failure(seen, an_operation(kind, "Failed", "bookshop-v2")),
         )
         return message.removeprefix(f"CAPTenantOperation shop.op-{kind}-1 failed: the cause. ")
 
@@ -583,10 +523,10 @@ def one_of_two(age: int, *, current: str = "bookshop-v1", deleted: bool = False,
     return msgspec.structs.replace(tenant, metadata=metadata)
 
 
-def decided_with(tenant: CAPTenant, other: CAPTenant) -> plan.Decision:
+def decided_with(tenant: CAPTenant, other: CAPTenant) -> Decision:
     application = given.application()
     found = duplicates.of_tenant(tenant, (tenant, other), {application.key: application}.get)
-    return plan.decide(TenantSnapshot(tenant=tenant, application=application, versions=(V1, V2), duplicates=found))
+    return decide_both(TenantSnapshot(tenant=tenant, application=application, versions=(V1, V2), duplicates=found))
 
 
 @pytest.mark.req("R-918")
@@ -664,11 +604,11 @@ def unreadable(age: int, **labels: str) -> Unreadable:
     return Unreadable(CAPTenant.resource, msgspec.structs.replace(metadata, labels=shown), "spec: too large")
 
 
-def decided_beside(tenant: CAPTenant, odd: Unreadable) -> plan.Decision:
+def decided_beside(tenant: CAPTenant, odd: Unreadable) -> Decision:
     application = given.application()
     hidden = duplicates.hidden_from(tenant, [odd], {application.key: application}.get)
     seen = TenantSnapshot(tenant=tenant, application=application, versions=(V1, V2), hidden_duplicates=hidden)
-    return plan.decide(seen)
+    return decide_both(seen)
 
 
 @pytest.mark.req("R-918", "R-941")
@@ -677,7 +617,7 @@ def test_a_tenant_starts_no_job_while_an_older_one_that_cannot_be_read_may_have_
     labels: dict[str, str],
 ) -> None:
     decision = decided_beside(one_of_two(2, current=""), unreadable(1, **labels))
-    assert isinstance(decision, plan.Refuse)
+    assert isinstance(decision, Refuse)
     assert "CAPTenant shop/acme-1, which cannot be read" in decision.message
     assert isinstance(decided_beside(one_of_two(1, current=""), unreadable(2, **labels)), Start)
     assert decided_beside(one_of_two(2), unreadable(1, **labels)) == Rest(), "at rest it stays as it is"
@@ -691,25 +631,25 @@ def test_no_operation_starts_and_no_tenant_goes_while_one_of_its_operations_cann
 ) -> None:
     tenant, hidden = a_tenant("2.0.0", version, deleted=leaves), ObjectKey("shop", "odd")
     seen = TenantSnapshot(tenant=tenant, application=given.application(), versions=(V1, V2))
-    assert isinstance(plan.decide(seen), Release if leaves and not version else Start)
+    assert isinstance(decide_both(seen), Release if leaves and not version else Start)
 
-    decision = plan.decide(replace(seen, hidden_operations=(hidden,)))
+    decision = decide_both(replace(seen, hidden_operations=(hidden,)))
 
     assert isinstance(decision, Refuse)
     assert "CAPTenantOperation shop/odd, which cannot be read and may run Jobs of CAPTenant" in decision.message
     assert decision.message.endswith("stellwerk why ctop/odd -n shop")
     rests = TenantSnapshot(tenant=at_rest("1.0.0", "bookshop-v1"), application=given.application(), versions=(V1,))
-    assert plan.decide(replace(rests, hidden_operations=(hidden,))) == Rest(), "at rest it stays as it is"
+    assert decide_both(replace(rests, hidden_operations=(hidden,))) == Rest(), "at rest it stays as it is"
     active = an_operation("upgrade")
-    assert plan.decide(replace(seen, operations=(active,), hidden_operations=(hidden,))) == AwaitOperation(active)
+    assert decide_both(replace(seen, operations=(active,), hidden_operations=(hidden,))) == AwaitOperation(active)
 
 
 @pytest.mark.req("R-918", "R-941")
 @pytest.mark.parametrize("age", [1, 3])
 def test_a_deleted_tenant_is_not_deprovisioned_while_one_that_cannot_be_read_may_have_its_data(age: int) -> None:
     deleted = one_of_two(2, deleted=True)
-    assert isinstance(decided_beside(deleted, unreadable(age)), plan.Refuse)
-    assert isinstance(decided_beside(deleted, unreadable(age, btp_tenant_id="acme-id")), plan.Refuse)
+    assert isinstance(decided_beside(deleted, unreadable(age)), Refuse)
+    assert isinstance(decided_beside(deleted, unreadable(age, btp_tenant_id="acme-id")), Refuse)
     assert isinstance(decided_beside(deleted, unreadable(age, btp_tenant_id="other-id")), Start)
     other_provider = unreadable(
         age, btp_tenant_id="acme-id", app_identifier_hash="another", btp_app_identifier_hash="another"

@@ -8,8 +8,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 from tests.unit.cap import given
-from tests.unit.cap.tenant.test_same_as_former import Course, World, a_domain, a_route, steps
-from tests.unit.cap.test_tenant_plan import NOW, V1, V2, a_tenant, an_application
+from tests.unit.cap.tenant.given import NOW, V1, V2, a_tenant, an_application
+from tests.unit.cap.tenant.worlds import Course, World, a_domain, a_route, steps
 
 from stellwerk.kube.types.errors import Invalid, Status, StatusCause, StatusDetails
 from stellwerk.kube.types.model import Unstructured

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from tests.unit.cap import given
 from tests.unit.cap.routing.test_claims import live
-from tests.unit.cap.tenant.test_same_as_former import odd
-from tests.unit.cap.test_tenant_plan import V1, V2, a_tenant, an_application
+from tests.unit.cap.tenant.given import V1, V2, a_tenant, an_application
+from tests.unit.cap.tenant.worlds import odd
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig

@@ -15,6 +15,10 @@ recorded, whatever was written before a crash. So no operation is started twice,
 | has no current version | provisioning |
 | has another version than it should have, and follows versions | an upgrade |
 | shows an upgrade, and has the version that it should have, or never follows | to be shown as Ready again |
+
+The last row is a tenant that is back at its version after an upgrade failed: an application moves no tenant that shows
+an upgrade, and counts one that shows a failure as failed. An operation is recorded when the status names its version as
+the current one.
 """
 
 from __future__ import annotations
@@ -291,7 +295,7 @@ def _start(tenant: CAPTenant, view: View, operation: Operation, version: CAPAppl
     if message := _why_no_start(tenant, view):
         return _invalid(message)
     try:
-        wanted = plan.new_operation(tenant, plan.Start(operation, version, ()))
+        wanted = plan.new_operation(tenant, operation, version)
     except NoTenantOperation as error:
         return Step(failure=Failure(message=str(error)))
     is_replaced = operation != Operation.DEPROVISIONING
@@ -377,7 +381,7 @@ def _with_routes(tenant: CAPTenant, view: View, step: TenantStep) -> TenantStep:
     if due.failure is not None:
         return Step(failure=due.failure)
     if not due.news:  # what is not worth an Event is written before anything is shown
-        return Step(writes=due.writes) if due.writes else step
+        return Step(writes=due.writes) if due.writes else replace(step, waits=(*step.waits, *due.waits))
     notice = Notice(TenantReason.TenantNetworkingModified, due.news, action=NETWORKING)
     return replace(step, writes=due.writes, events=(*step.events, notice))
 

@@ -37,7 +37,7 @@ from stellwerk.operators.cap.tenant.networking import (
 )
 from stellwerk.runtime import conditions
 from stellwerk.runtime.control.memo import Memos
-from stellwerk.runtime.control.step import Delete, Failure, Hands, Patch, Write, shaped
+from stellwerk.runtime.control.step import Delete, Failure, Hands, Patch, Wait, Write, shaped
 from stellwerk.runtime.reading.known import Known, Present, Unknown
 from stellwerk.runtime.reading.view import Overlay, View, with_status
 
@@ -112,6 +112,8 @@ class Routes:
     writes: tuple[Write, ...] = ()
     news: str = ""
     """What becomes of the routes, for an Event; empty if that is no news."""
+    waits: tuple[Wait, ...] = ()
+    """Domains that are not served yet."""
     failure: Failure | None = None
 
 
@@ -211,7 +213,8 @@ def keep(tenant: CAPTenant, application: CAPApplication, version: CAPApplication
         return _failing(problem)
     lacking = lacking_metadata(desired, live) if live is not None else {}
     if live is None or not lacking:
-        return Routes()
+        waits = Wait(hosts.waits, f"{desired.ref} keeps its hosts: {hosts.waits}")
+        return Routes(waits=(waits,) if hosts.waits else ())
     return Routes(writes=(Patch(ROUTES, live, {"metadata": lacking}, unroutable),))
 
 
