@@ -185,6 +185,10 @@ async def test_an_object_moves_as_far_as_it_can_in_one_pass(
 ) -> None:
     await fit_socket(client, namespace)
     works = await begin(LampLogic())
+    await client.create(Lamp, lamp("attic", namespace))
+    await works.shows("Switched", "attic")  # so that the caches are filled
+    await eventually(works.is_calm)
+    works.bell.heard.clear()
     audit.mark()
     await client.create(Lamp, lamp("hall", namespace))
     await works.shows("Switched")
@@ -198,6 +202,12 @@ async def test_an_object_moves_as_far_as_it_can_in_one_pass(
         ("update", "lamps", "status"),
     ], "the status that the bulb relies on is saved before it is made"
     assert works.heard() == ["Switching", "Fitted"]
+
+
+async def test_the_first_status_of_an_object_is_saved(client: Client, namespace: str, begin: Begin) -> None:
+    works = await begin(LampLogic(extra=lambda obj, view: Step(status=shining(obj, reason="Only"))))
+    await client.create(Lamp, lamp("hall", namespace))
+    await works.shows("Only")
 
 
 async def test_what_is_waited_for_wakes_and_is_shown(client: Client, namespace: str, begin: Begin) -> None:

@@ -206,7 +206,9 @@ class _StepPass(Generic[K, S]):
     overlay: Overlay = field(default_factory=Overlay)
     notices: tuple[Notice, ...] = ()
     saved: S | None = None
-    """The status that the API server has; None if it is that of the object."""
+    """The status that the API server has, if that of the object is a draft. None also if it has none so far."""
+    is_draft: bool = False
+    """Whether the object shows a status that is not saved."""
 
     @property
     def client(self) -> Client:
@@ -244,7 +246,7 @@ class _StepPass(Generic[K, S]):
                 self.notices += step.events
                 return self._rested(step, view)
             try:
-                if step.writes and self.saved is not None:
+                if step.writes and self.is_draft:
                     await self._save()
                 for write in step.writes:
                     await write.perform(self)
@@ -292,7 +294,7 @@ class _StepPass(Generic[K, S]):
             return
         if found is None or found.metadata.uid != self.obj.metadata.uid:
             raise Gone
-        shown = self._shown if self.saved is not None else _status(cast("K", found))
+        shown = self._shown if self.is_draft else _status(cast("K", found))
         self.obj = msgspec.structs.replace(cast("K", found), status=shown)
 
     def fail(self, failure: Failure) -> NoReturn:
@@ -306,7 +308,8 @@ class _StepPass(Generic[K, S]):
         return cast("S", _status(self.obj))
 
     def _show(self, status: S | None) -> None:
-        self.saved = self.saved if self.saved is not None else self._shown
+        if not self.is_draft:
+            self.saved, self.is_draft = self._shown, True
         self.obj = msgspec.structs.replace(self.obj, status=status)
 
     async def _save(self) -> None:
@@ -317,7 +320,7 @@ class _StepPass(Generic[K, S]):
         )
         if saved is None:
             raise Gone
-        self.obj, self.saved = saved, None
+        self.obj, self.saved, self.is_draft = saved, None, False
         await self._announce(())
 
     async def _announce(self, events: Sequence[Notice]) -> None:
@@ -334,7 +337,7 @@ class _StepPass(Generic[K, S]):
         return self._next(min(seconds, default=None))
 
     def _next(self, delay: float | None) -> Next[S]:
-        status = self._shown if self.saved is not None else None
+        status = self._shown if self.is_draft else None
         return Next(status, delay).without_event().with_events(*self.notices)
 
     def _fail(self, failure: Failure, status: S | None, events: tuple[Notice, ...]) -> NoReturn:
