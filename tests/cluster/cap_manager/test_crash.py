@@ -27,11 +27,10 @@ from stellwerk.testing.processes.operator_process import OperatorProcess
 from stellwerk.testing.scenarios.crash_sweep import (
     Sweep,
     SweepStep,
-    at_even,
     at_odd,
+    conflicts,
     killed_after,
     killed_before,
-    reply_cut,
 )
 from stellwerk.testing.scenarios.recorder import Run
 from tests.cluster.cap_manager import charts
@@ -125,5 +124,7 @@ async def sweep(
 @pytest.mark.sweep
 @pytest.mark.req("R-101", "R-102")
 @pytest.mark.timeout(600)
-async def test_killed_or_without_a_reply_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
-    await sweep.run(at_odd(killed_before), at_odd(killed_after), at_even(reply_cut))
+async def test_killed_or_without_a_reply_at_any_write_it_ends_as_if_nothing_had_happened(
+    sweep: Sweep, scene: Scene
+) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), *conflicts(scene.client))

@@ -13,6 +13,7 @@ from stellwerk.testing.scenarios.crash_sweep import (
     PARTS,
     Aim,
     At,
+    AtEachKind,
     Point,
     Wanted,
     at_even,
@@ -150,3 +151,21 @@ def test_a_part_decides_whether_the_same_write_is_a_further_point(points: object
     wanted = Wanted(CUT, {Point(str(status()), 1), Point(str(status()), 2)})
     life = Life(points=chosen, wanted=[wanted], gap=0)
     assert [life.takes(status()), life.takes(status())] == met
+
+
+def test_a_fault_at_each_kind_meets_the_first_write_of_each_and_a_kind_that_it_never_meets_is_named() -> None:
+    deletion = understand("DELETE", "/api/v1/namespaces/here/configmaps/a")
+    parts = [points_of([str(each) for each in part]) for part in ([*CLEAN, status(), status()], [*CLEAN, deletion])]
+    at = AtEachKind(reply_cut)
+    assert [{str(point) for point in at.of(points)} for points in parts] == [
+        {"create configmaps here/a", "update things.example.com/status here/one"},
+        {"create configmaps here/a", "delete configmaps here/a"},
+    ]
+    assert {point.verb for points in parts for point in AtEachKind(reply_cut, verbs={"delete"}).of(points)} == {
+        "delete"
+    }
+    assert at.never_met(parts, [set(), set()]) == set()
+    assert at.never_met(parts, [at.of(parts[0]), {point for point in at.of(parts[1]) if point.verb == "delete"}]) == {
+        "update things.example.com/status",
+        "delete configmaps",
+    }

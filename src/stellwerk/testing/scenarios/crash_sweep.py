@@ -31,14 +31,15 @@ import asyncio
 import re
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence, Set
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+from stellwerk.kube.client.client import Client
 from stellwerk.testing import sweeps
 from stellwerk.testing.eventually import StillUntrue, eventually
-from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, Kill, RequestFault, When
-from stellwerk.testing.faults.traffic import RecordedRequest
+from stellwerk.testing.faults import AnswerInstead, ChangedBefore, CutConnection, FaultProxy, Kill, RequestFault, When
+from stellwerk.testing.faults.traffic import WRITING, RecordedRequest
 from stellwerk.testing.processes.operator_process import OperatorProcess
 from stellwerk.testing.scenarios.recorder import LASTING_WRITES, Run, difference
 
@@ -92,6 +93,37 @@ class At:
         return len(range(self.first, points, self.step)) // 2
 
 
+@dataclass(frozen=True, slots=True)
+class AtEachKind(At):
+    """A fault, and the first write of each kind in each part. A kind that it never meets fails the sweep.
+
+    `verbs`: those of the writes that the fault can happen to.
+    """
+
+    verbs: Collection[str] = WRITING
+
+    def of(self, points: Sequence[Point]) -> set[Point]:
+        """Those of a part at which it happens."""
+        firsts: dict[str, Point] = {}
+        for point in points:
+            if point.verb in self.verbs:
+                firsts.setdefault(point.kind, point)
+        return {*firsts.values()}
+
+    def part(self, turn: int) -> At:
+        """The same on each day: kinds are few."""
+        return self
+
+    def never_met(self, clean: Sequence[Sequence[Point]], left: Sequence[Set[Point]]) -> set[str]:
+        """The kinds of all parts of which every point is left."""
+        met = {point.kind for points, rest in zip(clean, left, strict=True) for point in self.of(points) - rest}
+        return {point.kind for points in clean for point in self.of(points)} - met
+
+    def least(self, points: int) -> int:
+        """None in each part: what is met is looked at over all of them."""
+        return 0
+
+
 def at_every(fault: MakeFault) -> At:
     """The fault at each point."""
     return At(fault)
@@ -131,6 +163,16 @@ class Point:
 
     write: str
     number: int
+
+    @property
+    def verb(self) -> str:
+        """What is asked for."""
+        return self.write.split(" ", 1)[0]
+
+    @property
+    def kind(self) -> str:
+        """What is asked for, of which resource."""
+        return " ".join(self.write.split(" ")[:2])
 
     def __str__(self) -> str:
         return self.write if self.number == 1 else f"{self.write} ({self.number})"
@@ -265,6 +307,10 @@ class Sweep:
             for at, one in zip(faults, unmet, strict=True):
                 met = len(at.of(points)) - len(one.points)
                 assert met >= at.least(part.least_points), f"{part.name} ended each time without {one}"
+        for number, at in enumerate(faults):
+            if isinstance(at, AtEachKind):
+                lacking = at.never_met(clean.points, [part[number].points for part in left])
+                assert not lacking, f"{left[0][number].fault} has never met {sorted(lacking)}"
         met = total - sum(len(one.points) for part in left for one in part)
         assert met >= total / 2, f"only {met} faults have happened, not {[str(one) for part in left for one in part]}"
 
@@ -382,6 +428,21 @@ def killed_after(process: OperatorProcess) -> RequestFault:
 def reply_cut(_: OperatorProcess) -> RequestFault:
     """The server does the work, and the connection breaks before the operator gets the answer."""
     return CutConnection(after_forwarding=True)
+
+
+def without_cause(_: OperatorProcess) -> RequestFault:
+    """The server answers with a conflict although nothing has changed: it had no free moment."""
+    return AnswerInstead(409)
+
+
+def conflicts(client: Client) -> Sequence[At]:
+    """What may happen to a write without a crash, at each kind of write: a conflict without a cause, a lost answer, and
+    a real change, which `client` makes just before."""
+    return (
+        AtEachKind(without_cause),
+        AtEachKind(reply_cut),
+        AtEachKind(lambda _: ChangedBefore(client), verbs=WRITING - {"create"}),
+    )
 
 
 def timed_out(_: OperatorProcess) -> RequestFault:

@@ -21,6 +21,7 @@ from stellwerk.testing.scenarios.crash_sweep import (
     Sweep,
     SweepStep,
     at_odd,
+    conflicts,
     killed_after,
     killed_before,
     lasting_writes_in,
@@ -93,5 +94,5 @@ async def sweep(cap_cluster: LocalCluster, shop: Shop, tmp_path: Path, nursery: 
 @pytest.mark.sweep
 @pytest.mark.req("R-101")
 @pytest.mark.timeout(600)
-async def test_a_retry_is_counted_once_wherever_the_operator_dies(sweep: Sweep) -> None:
-    await sweep.run(at_odd(killed_before), at_odd(killed_after), alone=True)
+async def test_a_retry_is_counted_once_wherever_the_operator_dies(sweep: Sweep, shop: Shop) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), *conflicts(shop.client), alone=True)

@@ -29,9 +29,9 @@ from stellwerk.testing.scenarios.crash_sweep import (
     SweepStep,
     at_even,
     at_odd,
+    conflicts,
     killed_after,
     killed_before,
-    reply_cut,
     timed_out,
 )
 from stellwerk.testing.scenarios.recorder import Run
@@ -234,7 +234,7 @@ async def test_killed_or_cut_off_at_any_write_it_ends_as_if_nothing_had_happened
         await shop.open()
         await replica.start()
         sweep = Sweep(process=replica, proxy=proxy, parts=life(shop), end_state=lambda: end_state(shop))
-        await sweep.run(at_odd(killed_before), at_odd(killed_after), at_odd(reply_cut), at_even(timed_out), alone=True)
+        await sweep.run(at_odd(killed_before), at_odd(killed_after), at_even(timed_out), *conflicts(admin), alone=True)
         bodies: dict[str, set[str]] = {}
         for callback in registries.callbacks:
             bodies.setdefault(callback.path, set()).add(callback.body["status"])
