@@ -384,7 +384,8 @@ class _Plan:
         policy = self.application.spec.tenant_upgrade
         if policy is None or self.seen.hidden_tenants:
             return ""
-        is_known = any(is_canary(each, policy.canary_tenants) for each in self.seen.tenants)
+        canaries = frozenset(policy.canary_tenants)  # there may be a thousand of them, and many more tenants
+        is_known = any(is_canary(each, canaries) for each in self.seen.tenants)
         return references.problem_of_canaries(self.application, self.seen.tenants) if is_known else ""
 
     def _unread(self, reason: ApplicationReason, message: str) -> Decision:
