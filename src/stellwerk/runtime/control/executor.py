@@ -18,14 +18,14 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
 import msgspec
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Conflict, Status
+from stellwerk.kube.types.errors import Busy, Status
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.cache.informer import Informer, wrote_own_object
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.controller import Controller
-from stellwerk.runtime.control.step import Again, Failure, Gone, Step, Wait, Write
+from stellwerk.runtime.control.step import Again, Failure, Gone, Released, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.loads import LoadSource, PlainLoads
 from stellwerk.runtime.reading.questions import Asker, Collection, InformerSource, Source, Wakes
@@ -254,11 +254,13 @@ class _StepPass(Generic[K, S]):
                 last, conflicts = (), conflicts + 1
                 if conflicts >= MOST_CONFLICTS:
                     fight = Status(code=409, reason="Conflict", message="other clients keep changing what is written")
-                    raise Conflict(fight, f"write {', '.join(each.about for each in step.writes)}") from None
+                    raise Busy(fight, f"write {', '.join(each.about for each in step.writes)}") from None
                 continue
-            except Gone:
+            except Released:
                 await self._announce(step.events)
-                return Next[S].done().with_events(*self.notices)
+                return Next[S].done()
+            except Gone:  # or it has changed before a status was saved: its own change wakes it
+                return Next[S].done()
             last = step.writes
             if step.writes:
                 await self._announce(step.events)
@@ -386,7 +388,7 @@ def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View]) -> Cou
         try:
             for write in step.writes:
                 write.rehearse(overlay, seen.now)
-        except Gone:
+        except Released:
             return found
         own = overlay.of(logic.collection).get(obj.key, obj)
         obj = msgspec.structs.replace(own if own is not None else obj, status=found.status)

@@ -18,9 +18,11 @@ from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client, Deletion, view_of
+from stellwerk.kube.client.conditional import NotAsSeen
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import REFUSED, AlreadyExists, Conflict, NotFound, StatusError
+from stellwerk.kube.types.errors import REFUSED, Busy, NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unstructured, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta, Record, kubernetes_time
@@ -53,7 +55,11 @@ class Again(Exception):
 
 
 class Gone(Exception):
-    """The object of the pass is gone, or another one has its name."""
+    """The object of the pass is gone, or another one has its name: the pass ends without a word."""
+
+
+class Released(Exception):
+    """The finalizer of the object of the pass is removed, which ends the pass."""
 
 
 class Hands(Protocol):
@@ -96,11 +102,11 @@ class Write(Protocol):
         ...
 
     async def perform(self, hands: Hands) -> None:
-        """Do it. Raises Again, Gone, ApiError, and what `hands.fail` raises. Safe to repeat."""
+        """Do it. Raises Again, Gone, Released, ApiError, and what `hands.fail` raises. Safe to repeat."""
         ...
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
-        """Put over the view what the API server would answer. Raises Gone."""
+        """Put over the view what the API server would answer. Raises Released."""
         ...
 
 
@@ -128,15 +134,17 @@ class Create(Generic[T]):
         """As `Write.perform`."""
         client, collection, key = hands.client, self.collection, self.key
         try:
-            hands.learn(collection, await client.create(collection.target, self.body))
+            made = await conditional.create_if_absent(client, collection.target, self.body)
         except REFUSED as error:
             hands.fail(self.refused(str(error), error))
-        except AlreadyExists as taken:
-            found = await client.find(collection.target, key.name, key.namespace)
-            if found is None:  # it has just gone
-                raise Conflict(taken.status, taken.attempted) from taken
-            hands.see(collection, key, found)
-            raise Again from taken
+        if not isinstance(made, NotAsSeen):
+            hands.learn(collection, made)
+            return
+        found = await client.find(collection.target, key.name, key.namespace)
+        if found is None:  # it has just gone
+            raise Busy(made.refusal.status, made.refusal.attempted)
+        hands.see(collection, key, found)
+        raise Again
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
@@ -165,21 +173,22 @@ class Patch(Generic[T]):
         seen: JsonObject = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         patch = MergePatch({**self.fields, "metadata": {**wanted, **seen}})
         try:
-            written = await client.patch(
-                collection.target, metadata.name, metadata.namespace, patch, field_validation="Ignore"
+            written = await conditional.patch_if_unchanged(
+                client, collection.target, metadata.name, metadata.namespace, patch, field_validation="Ignore"
             )
-            hands.learn(collection, written)
         except REFUSED as error:
             hands.fail(self.refused(str(error), error))
         except NotFound:
             hands.see(collection, self.seen.key, None)
             raise Again from None
-        except Conflict:
-            found = await client.find(collection.target, metadata.name, metadata.namespace)
-            if found is not None and found.metadata.resource_version == metadata.resource_version:
-                raise  # the server had no free moment: the queue tries again
-            hands.see(collection, self.seen.key, found)
-            raise Again from None
+        if not isinstance(written, NotAsSeen):
+            hands.learn(collection, written)
+            return
+        found = await client.find(collection.target, metadata.name, metadata.namespace)
+        if found is not None and found.metadata.resource_version == metadata.resource_version:
+            raise Busy(written.refusal.status, written.refusal.attempted)
+        hands.see(collection, self.seen.key, found)
+        raise Again
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
@@ -233,11 +242,11 @@ class RemoveFinalizer:
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
         await finalizer.remove(hands.client, hands.subject, self.name)
-        raise Gone
+        raise Released
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        raise Gone
+        raise Released
 
 
 @dataclass(frozen=True, slots=True)

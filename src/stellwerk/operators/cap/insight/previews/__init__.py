@@ -9,5 +9,5 @@ version      CAPApplicationVersion
 tenant       CAPTenant
 operation    CAPTenantOperation
 domain       Domain and ClusterDomain
-surroundings what is around an object; live_sources: what a pass asks, read with the rights of a user
+surroundings what is around an object
 """

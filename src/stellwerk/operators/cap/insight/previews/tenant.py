@@ -6,20 +6,19 @@ from datetime import UTC, datetime
 
 from stellwerk.apply.objects.desired import Address, Desired
 from stellwerk.delivery.insight import Preview, PreviewFailed, PreviewRequest
+from stellwerk.delivery.step_preview import StepPreview
 from stellwerk.kube.types.model import dig
+from stellwerk.operators.cap import names
 from stellwerk.operators.cap.collections import ROUTES, TENANTS
 from stellwerk.operators.cap.hashed_objects import ORIGINAL
 from stellwerk.operators.cap.insight.previews import surroundings
-from stellwerk.operators.cap.insight.previews.live_sources import LiveSources
 from stellwerk.operators.cap.insight.previews.surroundings import METADATA, KindPreviewer, Outcome
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.tenant.decide import TenantLogic
 from stellwerk.operators.cap.tenant.routes import ApplyRoutes, TenantSettings
 from stellwerk.runtime.clock import SystemClock
-from stellwerk.runtime.control.executor import rehearse
 from stellwerk.runtime.control.step import Create, Delete, Patch, RemoveFinalizer, Write
-from stellwerk.runtime.reading.view import Overlay, View
 
 
 async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
@@ -28,14 +27,8 @@ async def preview(subject: CAPTenant, request: PreviewRequest) -> Preview:
     home = await surroundings.operator_namespace(client)
     allowed = await surroundings.allowed_headers(client, home)
     settings = (TenantSettings(home=home, allowed_headers=allowed),)
-    sources, now, logic = LiveSources(client, subject.metadata.namespace), datetime.now(UTC), TenantLogic(SystemClock())
-
-    def view(overlay: Overlay) -> View:
-        return View(sources=sources, now=now, settings=settings, overlay=overlay)
-
-    course = rehearse(logic, subject, view)
-    while await sources.load():
-        course = rehearse(logic, subject, view)
+    steps = StepPreview(logic=TenantLogic(SystemClock()), field_manager=names.OPERATOR_NAME)
+    course = await steps.course(subject, client, datetime.now(UTC), settings)
     for write in course.writes:
         _note(outcome, subject, write)
     last = course.steps[-1]
