@@ -15,10 +15,10 @@ from stellwerk.testing.scenarios.crash_sweep import (
     SweepStep,
     at_even,
     at_odd,
+    conflicts,
     each_once,
     killed_after,
     killed_before,
-    reply_cut,
     timed_out,
 )
 from tests.cluster.btp.given import Given
@@ -64,5 +64,7 @@ async def sweep(
 @pytest.mark.sweep
 @pytest.mark.req("R-101", "R-102")
 @pytest.mark.timeout(600)
-async def test_killed_or_without_a_reply_at_any_write_it_ends_as_if_nothing_had_happened(sweep: Sweep) -> None:
-    await sweep.run(at_odd(killed_before), at_odd(killed_after), at_odd(reply_cut), at_even(timed_out))
+async def test_killed_or_without_a_reply_at_any_write_it_ends_as_if_nothing_had_happened(
+    sweep: Sweep, given: Given
+) -> None:
+    await sweep.run(at_odd(killed_before), at_odd(killed_after), at_even(timed_out), *conflicts(given.client))

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.cap import given
 
 from stellwerk.api.core import Secret
-from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.client import Client, view_of
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
@@ -42,15 +42,16 @@ class Writes:
     patched: list[str] = field(default_factory=list)
     stored: Mapping[str, PartialObjectMetadata] = field(default_factory=dict[str, PartialObjectMetadata])
 
-    async def create(self, kind: type[Any], body: JsonObject) -> Any:
-        obj = msgspec.convert(body, kind)
-        self.created.append(kind.resource.kind)
+    async def create(self, kind: Any, body: JsonObject, **_: object) -> Any:
+        view = view_of(kind)
+        obj = msgspec.convert(body, view.shape)
+        self.created.append(view.resource.kind)
         return msgspec.structs.replace(obj, metadata=self._written(obj.metadata.name))
 
     async def find(self, _: object, name: str, namespace: str) -> PartialObjectMetadata | None:
         return self.stored.get(name)
 
-    async def patch(self, _: object, name: str, namespace: str, patch: object, *, field_validation: str = "") -> Any:
+    async def patch(self, kind: object, name: str, namespace: str, patch: object, **_: object) -> Any:
         self.patched.append(name)
         return PartialObjectMetadata(metadata=self._written(name))
 

@@ -145,10 +145,10 @@ class OneLease:
         await asyncio.sleep(self.seconds)
         return self.lease
 
-    async def create(self, _: object, body: JsonObject, namespace: str) -> Lease:
+    async def create(self, kind: object, body: JsonObject, **_: object) -> Lease:
         return await self._stored(body["spec"])
 
-    async def patch(self, _kind: object, _name: str, _namespace: str, patch: MergePatch) -> Lease:
+    async def patch(self, kind: object, name: str, namespace: str, patch: MergePatch, **_: object) -> Lease:
         self.renewals += 1
         if self.renewals == self.unanswered:
             await asyncio.Event().wait()

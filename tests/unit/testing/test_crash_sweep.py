@@ -169,3 +169,8 @@ def test_a_fault_at_each_kind_meets_the_first_write_of_each_and_a_kind_that_it_n
         "update things.example.com/status",
         "delete configmaps",
     }
+
+
+def test_a_kind_of_write_that_a_life_has_by_chance_is_not_required() -> None:
+    points = points_of(["patch things.example.com/status here/one", "update things.example.com/status here/one"])
+    assert {point.kind for point in AtEachKind(reply_cut).of(points)} == {"update things.example.com/status"}

@@ -114,7 +114,7 @@ async def change(
             return Ended()
         except (Conflict, Invalid) as error:  # Invalid is also the answer to a JSON patch whose test does not hold
             refused = error
-        if _is_about_another(refused):
+        if is_about_another(refused):
             return Ended()
         found = await client.find(target, metadata.name, metadata.namespace)
         if found is None or found.metadata.uid != metadata.uid:
@@ -270,9 +270,14 @@ def _preconditioned(patch: Patch, metadata: ObjectMeta, *, any_version: bool) ->
     return MergePatch({**patch.body, "metadata": {**(changed if isinstance(changed, dict) else {}), **conditions}})
 
 
-def _is_about_another(refused: StatusError) -> bool:
-    """Whether the server reports that another object has the name. A read may show an older view, so none is sent."""
-    return "Precondition failed: UID in precondition" in refused.status.message
+def is_about_another(refused: StatusError) -> bool:
+    """Whether the server reports that another object has the name. A read may show an older view, so none is sent.
+
+    A merge patch that names the uid gets an invalid field instead of a failed precondition.
+    """
+    status = refused.status
+    is_invalid = any(cause.field == "metadata.uid" for cause in status.details.causes)
+    return is_invalid or "Precondition failed: UID in precondition" in status.message
 
 
 def _fight(refused: StatusError) -> Busy:

@@ -176,6 +176,8 @@ class StatusWriter:
         Raises Outdated if it has changed, Busy if it has not: the API server had no free moment.
         """
         metadata = obj.metadata
+        if conditional.is_about_another(refusal):
+            return None
         found = await self.client.find(type(obj), metadata.name, metadata.namespace)
         if found is None or found.metadata.uid != metadata.uid:
             return None

@@ -106,7 +106,7 @@ class AtEachKind(At):
         """Those of a part at which it happens."""
         firsts: dict[str, Point] = {}
         for point in points:
-            if point.verb in self.verbs:
+            if point.verb in self.verbs and not point.is_chance:
                 firsts.setdefault(point.kind, point)
         return {*firsts.values()}
 
@@ -173,6 +173,12 @@ class Point:
     def kind(self) -> str:
         """What is asked for, of which resource."""
         return " ".join(self.write.split(" ")[:2])
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether it depends on chance which lives have this kind: a process patches a status instead of replacing it
+        if it has written none before, or if the API server has refused that."""
+        return self.verb == "patch" and self.kind.endswith("/status")
 
     def __str__(self) -> str:
         return self.write if self.number == 1 else f"{self.write} ({self.number})"

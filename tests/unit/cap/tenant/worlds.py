@@ -315,7 +315,7 @@ class Requests:
         self.course.requests.append(("delete", collection.resource.kind, name))
         self.world.replace(collection, leaving(seen))
 
-    async def create(self, target: Any, body: Any) -> Any:
+    async def create(self, target: Any, body: Any, **_: Any) -> Any:
         found = msgspec.json.decode(msgspec.json.encode(body), type=CAPTenantOperation)
         if any(each.key == found.key for each in self.world.objects[OPERATIONS]):
             raise AlreadyExists(Status(code=409, reason="AlreadyExists"))

@@ -98,12 +98,12 @@ class Server:
         found = next((each for each in self.secrets if each["metadata"]["name"] == name), None)  # type: ignore[index, call-overload]
         return found and msgspec.convert(found, Secret)
 
-    async def create(self, _: object, body: JsonObject) -> Secret:
+    async def create(self, kind: object, body: JsonObject, **_: object) -> Secret:
         made = msgspec.convert(body, Secret)
         self.created.append(made.metadata.name)
         return made
 
-    async def patch(self, kind: Any, name: str, namespace: str, patch: Any) -> Unstructured:
+    async def patch(self, kind: Any, name: str, namespace: str, patch: Any, **_: object) -> Unstructured:
         self.patches.append(patch)
         return Unstructured.of(self.deployment)
 
