@@ -233,6 +233,7 @@ async def cut_failed_twice(running: Running, given: Given, then: Then, proxy: Fa
         "be there anew",
     )
     assert back is not None
+    await proxy.history.seen(2, CUT)  # the operand is there before the second try, which waits for it
     await running.is_idle()
     return back
 
