@@ -29,7 +29,7 @@ from stellwerk.runtime.control.step import Again, Failure, Gone, Released, Step,
 from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.loads import LoadSource, PlainLoads
 from stellwerk.runtime.reading.questions import Asker, Collection, InformerSource, Source, Wakes
-from stellwerk.runtime.reading.view import Overlay, Sources, View
+from stellwerk.runtime.reading.view import Overlay, View
 from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError
 
 K = TypeVar("K", bound=Kind)
@@ -393,6 +393,3 @@ def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View]) -> Cou
         own = overlay.of(logic.collection).get(obj.key, obj)
         obj = msgspec.structs.replace(own if own is not None else obj, status=found.status)
     return found
-
-
-__all__ = ["Course", "Deciding", "InformerSources", "Logic", "Sources", "StepFailed", "Uncovered", "rehearse"]

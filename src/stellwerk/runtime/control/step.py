@@ -20,9 +20,9 @@ import msgspec
 
 from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client, Deletion, view_of
-from stellwerk.kube.client.conditional import NotAsSeen
+from stellwerk.kube.client.conditional import Left, Taken, Written
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import REFUSED, Busy, NotFound, StatusError
+from stellwerk.kube.types.errors import REFUSED, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unstructured, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta, Record, kubernetes_time
@@ -132,19 +132,16 @@ class Create(Generic[T]):
 
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
-        client, collection, key = hands.client, self.collection, self.key
+        collection = self.collection
         try:
-            made = await conditional.create_if_absent(client, collection.target, self.body)
+            # Whether an object of its name is ours is for the next decision to find out.
+            made = await conditional.ensure(hands.client, collection.target, self.body, lambda _: False)
         except REFUSED as error:
             hands.fail(self.refused(str(error), error))
-        if not isinstance(made, NotAsSeen):
-            hands.learn(collection, made)
-            return
-        found = await client.find(collection.target, key.name, key.namespace)
-        if found is None:  # it has just gone
-            raise Busy(made.refusal.status, made.refusal.attempted)
-        hands.see(collection, key, found)
-        raise Again
+        if isinstance(made, Taken):
+            hands.see(collection, self.key, made.obj)
+            raise Again
+        hands.learn(collection, made.obj)
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
@@ -168,26 +165,22 @@ class Patch(Generic[T]):
 
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
-        client, collection, metadata = hands.client, self.collection, self.seen.metadata
-        wanted = cast("JsonObject", self.fields.get("metadata", {}))
-        seen: JsonObject = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-        patch = MergePatch({**self.fields, "metadata": {**wanted, **seen}})
+        collection, patch = self.collection, MergePatch(self.fields)
+        version = self.seen.metadata.resource_version
         try:
-            written = await conditional.patch_if_unchanged(
-                client, collection.target, metadata.name, metadata.namespace, patch, field_validation="Ignore"
+            outcome = await conditional.change(
+                hands.client,
+                collection.target,
+                self.seen,
+                lambda current: patch if current.metadata.resource_version == version else None,
+                field_validation="Ignore",
             )
         except REFUSED as error:
             hands.fail(self.refused(str(error), error))
-        except NotFound:
-            hands.see(collection, self.seen.key, None)
-            raise Again from None
-        if not isinstance(written, NotAsSeen):
-            hands.learn(collection, written)
+        if isinstance(outcome, Written):
+            hands.learn(collection, outcome.obj)
             return
-        found = await client.find(collection.target, metadata.name, metadata.namespace)
-        if found is not None and found.metadata.resource_version == metadata.resource_version:
-            raise Busy(written.refusal.status, written.refusal.attempted)
-        hands.see(collection, self.seen.key, found)
+        hands.see(collection, self.seen.key, outcome.obj if isinstance(outcome, Left) else None)
         raise Again
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:

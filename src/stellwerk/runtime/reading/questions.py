@@ -229,22 +229,14 @@ class InformerSource(Generic[T]):
     def get(self, key: ObjectKey) -> Known[T]:
         """The object under a key."""
         informer = self.informer
-        unreadable = informer.unreadable.get(key)
-        if (obj := informer.store.get(key)) is not None:
-            return Present(obj, unreadable.why if unreadable is not None else self._doubt())
-        if unreadable is not None:
-            return Unknown(f"it cannot be read: {unreadable.why}")
-        return ABSENT if self._shows_all else Unknown(self._doubt() or "it is not listed yet")
+        why = "" if self._shows_all else self._doubt() or "it is not listed yet"
+        return _known(informer.store.get(key), informer.unreadable.get(key), self._doubt(), why)
 
     def by(self, index: Index[T], value: str) -> Listing[T]:
         """The objects that an index has under a value. The index must be that of a question that was asked."""
         informer = self.informer
-        unknown = tuple(
-            unreadable
-            for key, unreadable in informer.unreadable.items()
-            if key not in informer.store and ((values := index.maybe(unreadable.metadata)) is None or value in values)
-        )
         why = "" if self._shows_all else self._doubt() or "they are not listed yet"
+        unknown = _perhaps(index, value, informer.unreadable, informer.store.get)
         return Listing(tuple(informer.store.by(index.name, value)), unknown, why)
 
     def serves(self) -> bool:
@@ -332,22 +324,12 @@ class PlainSource(Generic[T]):
 
     def get(self, key: ObjectKey) -> Known[T]:
         """As `InformerSource.get`."""
-        unreadable = self.unreadable.get(key)
-        if (obj := self.objects.get(key)) is not None:
-            return Present(obj, unreadable.why if unreadable is not None else "")
-        if unreadable is not None:
-            return Unknown(f"it cannot be read: {unreadable.why}")
-        return Unknown(self.why) if self.why else ABSENT
+        return _known(self.objects.get(key), self.unreadable.get(key), "", self.why)
 
     def by(self, index: Index[T], value: str) -> Listing[T]:
         """As `InformerSource.by`."""
         found = tuple(each for each in self.objects.values() if value in index.of(each))
-        unknown = tuple(
-            unreadable
-            for key, unreadable in self.unreadable.items()
-            if key not in self.objects and ((values := index.maybe(unreadable.metadata)) is None or value in values)
-        )
-        return Listing(found, unknown, self.why)
+        return Listing(found, _perhaps(index, value, self.unreadable, self.objects.get), self.why)
 
     def serves(self) -> bool:
         """Whether the kind is served."""
@@ -359,6 +341,29 @@ class PlainSource(Generic[T]):
 
     def drop(self, question: Question) -> None:
         """As `InformerSource.drop`: there is nothing to do."""
+
+
+def _known(obj: T | None, unreadable: Unreadable | None, doubt: str, why: str) -> Known[T]:
+    """What is known of an object. `why` there may be one although none is shown; empty if there cannot."""
+    if obj is not None:
+        return Present(obj, unreadable.why if unreadable is not None else doubt)
+    if unreadable is not None:
+        return Unknown(f"it cannot be read: {unreadable.why}")
+    return Unknown(why) if why else ABSENT
+
+
+def _perhaps(
+    index: Index[T],
+    value: str,
+    unreadable: Mapping[ObjectKey, Unreadable],
+    readable: Callable[[ObjectKey], object | None],
+) -> tuple[Unreadable, ...]:
+    """The objects that cannot be read, have no former content, and may be found under a value."""
+    return tuple(
+        each
+        for key, each in unreadable.items()
+        if readable(key) is None and ((values := index.maybe(each.metadata)) is None or value in values)
+    )
 
 
 def _key_of(metadata: ObjectMeta) -> str:
