@@ -13,11 +13,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import statistics
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 
-from bench.measuring import operator_process, resident_bytes, seconds, until
+from bench.measuring import operator_process, own_cluster, resident_bytes, seconds, until
 
 from stellwerk import assembly
 from stellwerk.api.apps import Deployment
@@ -215,12 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.btp")
     parser.add_argument("--rounds", type=int, default=5)
     chosen = parser.parse_args(arguments)
-    cluster = named("bench", Options())
-    cluster.up(lambda line: print(line, file=sys.stderr))
-    try:
+    with own_cluster("bench", Options()) as cluster:
         asyncio.run(run(cluster, chosen.rounds))
-    finally:
-        cluster.down()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import uvloop
-from bench.measuring import operator_process, resident_bytes, seconds, together, until
+from bench.measuring import operator_process, own_cluster, resident_bytes, seconds, together, until
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.batch import Job
@@ -33,7 +33,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
 from stellwerk.local.build import published_definitions
-from stellwerk.local.cluster import LocalCluster, named
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.operators.cap import api, names
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -254,12 +254,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cap")
     parser.add_argument("--sizes", default="50,500")
     chosen = parser.parse_args(arguments)
-    cluster = named("bench-cap", Options(durable=False))
-    cluster.up()
-    try:
+    with own_cluster("bench-cap", Options(durable=False)) as cluster:
         uvloop.run(run(cluster, [int(size) for size in chosen.sizes.split(",")]))
-    finally:
-        cluster.down()
 
 
 if __name__ == "__main__":

@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import uvloop
-from bench.measuring import resident_bytes, together
+from bench.measuring import own_cluster, resident_bytes, together
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import metadata_of
-from stellwerk.local.cluster import named
 from stellwerk.local.components import Options
 from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig, RemoteClusters
@@ -105,9 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.proxy:
         asyncio.run(serve(chosen.proxy))
         return
-    cluster = named(NAME, Options(controllers=False, pods=False, durable=False))
-    cluster.up()
-    try:
+    with own_cluster(NAME, Options(controllers=False, pods=False, durable=False)) as cluster:
         command = [sys.executable, "-m", "bench.clusters", "--proxy", str(cluster.kubeconfig)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as proxy:
             assert proxy.stdout is not None
@@ -115,8 +112,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             uvloop.run(measure(login, chosen.clusters))
             assert proxy.stdin is not None
             proxy.stdin.close()
-    finally:
-        cluster.down()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ A cluster with 1,000 ConfigMaps in one namespace is asked for names. Printed are
 milliseconds for each kind of completion, next to its limit and the start of a bare interpreter. The processor
 time is what other work on the machine changes least.
 
-    python -m bench.completion [--rounds 20] [--keep]
+    python -m bench.completion [--rounds 20]
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from bench.measuring import together
+from bench.measuring import own_cluster, together
 
 from stellwerk.api.core import ConfigMap
 from stellwerk.cli.completion.completers import BUDGET_SECONDS
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.local.cluster import LocalCluster, named
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 
 OBJECTS = 1_000
@@ -71,11 +71,8 @@ def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--keep", action="store_true", help="leave the cluster running")
     asked = parser.parse_args()
-    cluster = named("bench-completion", Options(durable=False, pods=False))
-    cluster.up()
-    try:
+    with own_cluster("bench-completion", Options(durable=False, pods=False)) as cluster:
         asyncio.run(fill(cluster))
         bare = [timed([sys.executable, "-c", ""], os.environ) for _ in range(asked.rounds)]
         print(f"{'':<16}{'median':>6}{'least':>6}{'cpu':>6}{'answers':>8}   limit {1_000 * BUDGET_SECONDS:g} ms")
@@ -85,9 +82,6 @@ def main() -> None:
             environment = {**os.environ, **shell, "KUBECONFIG": str(cluster.kubeconfig)}
             program = [sys.executable, "-m", "stellwerk.cli.main"]
             print(report(title, [timed(program, environment) for _ in range(asked.rounds)]), flush=True)
-    finally:
-        if not asked.keep:
-            cluster.down()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import aiohttp
 import uvloop
-from bench.measuring import family, operator_process, resident_bytes_together, seconds, together, until
+from bench.measuring import family, operator_process, own_cluster, resident_bytes_together, seconds, together, until
 
 from stellwerk.api import flux
 from stellwerk.api.apiextensions import CustomResourceDefinition
@@ -30,7 +30,7 @@ from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject, encode_json, metadata_of, unstructured
-from stellwerk.local.cluster import LocalCluster, named
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.operators.component.api import DEFINITIONS, Component
 from stellwerk.testing.cluster import AuditLog
@@ -249,12 +249,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.component")
     parser.add_argument("--sizes", default="100,500,2000")
     chosen = parser.parse_args(arguments)
-    cluster = named("bench-component", Options(controllers=False, pods=False, durable=False))
-    cluster.up()
-    try:
+    with own_cluster("bench-component", Options(controllers=False, pods=False, durable=False)) as cluster:
         uvloop.run(run(cluster, [int(size) for size in chosen.sizes.split(",")]))
-    finally:
-        cluster.down()
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import cast
 
 import uvloop
-from bench.measuring import resident_bytes, together
+from bench.measuring import own_cluster, resident_bytes, together
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client.client import Client
@@ -37,7 +37,7 @@ from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import HasMetadata, JsonObject, View, metadata_of, unstructured, view
 from stellwerk.kube.types.object_meta import Record
-from stellwerk.local.cluster import LocalCluster, named
+from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.control.controller import Controller
@@ -368,12 +368,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.side:
         side(given.side, given.kubeconfig, given.objects)
         return
-    cluster = named("engine-bench", Options(controllers=False, pods=False, durable=False))
-    cluster.up()
-    try:
+    with own_cluster("engine-bench", Options(controllers=False, pods=False, durable=False)) as cluster:
         uvloop.run(compare(cluster, Extent(given.objects, given.rate, given.seconds, given.rounds)))
-    finally:
-        cluster.down()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,8 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
-from stellwerk.local.cluster import LocalCluster
+from stellwerk.local.cluster import LocalCluster, named
+from stellwerk.local.components import Options
 from stellwerk.local.host.ports import free_port
 from stellwerk.testing.processes.operator_process import OperatorProcess
 
@@ -24,6 +26,18 @@ X = TypeVar("X")
 T = TypeVar("T", bound=HasMetadata)
 
 CONCURRENCY = 32
+
+
+@contextmanager
+def own_cluster(name: str, options: Options) -> Iterator[LocalCluster]:
+    """A cluster of this benchmark alone, taken down at the end. What a killed run has left of it is removed first."""
+    cluster = named(name, options)
+    cluster.down()
+    cluster.up(lambda line: print(line, file=sys.stderr))
+    try:
+        yield cluster
+    finally:
+        cluster.down()
 
 
 async def together(things: Iterable[X], act: Callable[[X], Awaitable[object]]) -> None:

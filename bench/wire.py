@@ -4,7 +4,7 @@ Both send the same bytes to the same API server, 32 at a time, in turns. The bar
 made beforehand and throws the answers away; our client encodes, decodes, checks and reports. What is printed are
 applies per second and milliseconds of CPU of this process for one apply; only the ratios mean something elsewhere.
 
-    python -m bench.wire [--rounds 10] [--applies 1000] [--keep]
+    python -m bench.wire [--rounds 10] [--applies 1000]
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from dataclasses import dataclass
 
 import aiohttp
 import uvloop
-from bench.measuring import seconds, together
+from bench.measuring import own_cluster, seconds, together
 
 from stellwerk.api.core import ConfigMap, Namespace
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject, encode_json
-from stellwerk.local.cluster import named
 from stellwerk.local.components import Options
 
 NAMESPACE = "wire"
@@ -126,15 +125,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--applies", type=int, default=1_000)
-    parser.add_argument("--keep", action="store_true", help="leave the cluster running for the next time")
     chosen = parser.parse_args()
-    cluster = named("bench-wire", Options(controllers=False, pods=False, durable=False))
-    cluster.up()
-    try:
+    with own_cluster("bench-wire", Options(controllers=False, pods=False, durable=False)) as cluster:
         uvloop.run(run(ClusterConfig.load(cluster.kubeconfig), chosen.rounds, chosen.applies))
-    finally:
-        if not chosen.keep:
-            cluster.down()
 
 
 if __name__ == "__main__":
