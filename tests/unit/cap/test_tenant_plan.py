@@ -506,7 +506,9 @@ def test_a_failure_whose_version_is_gone_offers_no_repetition_that_cannot_succee
     assert step("provisioning") == f"{gone}: set another with: {patch}"
     retry = "stellwerk cap retry ctop/op-deprovisioning-1 -n shop"
     assert step("deprovisioning") == f"{gone}: create it again, then run the step again with: {retry}"
-    assert step("upgrade", replace(seen, versions=())) == f"{gone}: create it again, or another one"
+    assert step("upgrade", replace(seen, versions=())) == (
+        f"{gone}: create it again, or another one. See those that exist: kubectl get cav -n shop"
+    )
     hidden = replace(seen, hidden_versions=(ObjectKey("shop", "bookshop-v2"),))
     assert "stellwerk cap retry" in step("upgrade", hidden)
 

@@ -151,6 +151,11 @@ def told(special: str, reason: str, type_: str = "IdentityProved") -> Case:
     return Case(state=StateOf[CAPApplication]("Consistent"), is_ready=True, special=special, more=(proved,))
 
 
+def lacks(reason: str, type_: str = "Stalled") -> Condition:
+    """What the decision about a tenant in use shows besides Ready."""
+    return Condition(type=type_, status="True", reason=reason, message="m", last_transition_time=NOW)
+
+
 def upgrade(phase: UpgradePhase) -> Case:
     counts = {"version": "2", "phase": phase, "upgraded": 0, "upgrading": 0, "failed": 1, "waiting": 7}
     far = Condition(type="AllTenantsReady", status="False", reason="R")
@@ -213,6 +218,15 @@ def worlds() -> Iterator[tuple[str, str, str, Kind]]:
                     is_ready=True,
                     special="unexpected exception",
                     failure=Unexpected(ValueError("secret")),
+                ),
+                Case(
+                    state=in_use, is_ready=True, special="its version does not exist", more=(lacks("InvalidReference"),)
+                ),
+                Case(
+                    state=in_use,
+                    is_ready=True,
+                    special="its version is not Ready",
+                    more=(lacks("ProcessingStarted", "Reconciling"),),
                 ),
                 Case(
                     state=StateOf[CAPTenant]("Deleting"), special="deprovisioning failed", reason="DeprovisioningFailed"

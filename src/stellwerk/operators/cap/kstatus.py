@@ -29,7 +29,13 @@ from stellwerk.operators.cap.kinds.application import (
 )
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainState
 from stellwerk.operators.cap.kinds.status import READY, SUPERSEDED, ReconciledStatus
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState, TenantState
+from stellwerk.operators.cap.kinds.tenant import (
+    CAPTenant,
+    CAPTenantOperation,
+    OperationState,
+    TenantState,
+    TenantStatus,
+)
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState
 from stellwerk.operators.cap.reasons import ApplicationReason, DomainReason, TenantReason, VersionReason
 from stellwerk.runtime import conditions
@@ -101,7 +107,8 @@ def cause_of(obj: Kind, status: ReconciledStatus, failure: ReconcileError | None
         return None
     if conditions.is_true(status.conditions, SUPERSEDED) and not obj.metadata.is_terminating:
         return None  # a failure that is history: nothing waits for it
-    causes = [each for each in (_of_failure(ready, failure), _of_state(obj, status, ready)) if each is not None]
+    own = (_of_failure(ready, failure), _of_state(obj, status, ready), _of_tenant_in_use(status, ready))
+    causes = [each for each in own if each is not None]
     if isinstance(status, ApplicationStatus) and status.state != ApplicationState.DELETING:
         stalling = (CALLBACKS_DELIVERED, SECRETS_AVAILABLE)
         found = (_of_upgrade(status, ready), _of_identity(status), *(_of_finding(status, each) for each in stalling))
@@ -131,6 +138,15 @@ def _of_failure(ready: Condition, failure: ReconcileError | None) -> Condition |
         return None
     type_ = RECONCILING if isinstance(failure, Unexpected) else STALLED
     return _true(ready, type_, failure.event_reason or failure.reason or ready.reason, str(failure))
+
+
+def _of_tenant_in_use(status: ReconciledStatus, ready: Condition) -> Condition | None:
+    """What a tenant lacks that stays Ready: its decision shows it with the message of Ready, and no state has it."""
+    shown = conditions.true_cause(status.conditions)
+    if not isinstance(status, TenantStatus) or status.state != TenantState.READY or shown is None:
+        return None
+    is_decided = shown.reason in (TenantReason.ProcessingStarted, TenantReason.InvalidReference)
+    return shown if is_decided and shown.message == ready.message else None
 
 
 def _of_upgrade(status: ApplicationStatus, ready: Condition) -> Condition | None:

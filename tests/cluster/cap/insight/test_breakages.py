@@ -134,6 +134,21 @@ async def twin(shop: Shop) -> None:
     await shop.client.patch(metadata_of(CAPTenant), "twin", shop.namespace, patch)
 
 
+async def version_gone(shop: Shop) -> None:
+    await provisioned(shop)
+    await shop.client.patch(
+        metadata_of(CAPTenant), "acme", shop.namespace, MergePatch({"spec": {"versionUpgradeStrategy": "never"}})
+    )
+    await delete(shop, CAPApplicationVersion, "shop-v1")
+    await hold(shop, CAPApplicationVersion, "shop-v1")
+
+
+async def number_unknown(shop: Shop) -> None:
+    await opened(shop, tenantUpgrade={"canaryTenants": ["other"]})
+    await shop.tenant_shows("ProvisioningCompleted")
+    await shop.set_version("9.0.0")
+
+
 async def no_application(shop: Shop) -> None:
     await shop.release("1")
 
@@ -264,6 +279,16 @@ ROWS = [
         "a tenant has the data of another",
         twin,
         Expected("cat/twin", ["acme is older", "tenant id acme-id"], "kubectl delete cat twin"),
+    ),
+    Row(
+        "the version of a tenant is gone",
+        version_gone,
+        Expected("cat/acme", ["CAPApplicationVersion shop-v1", "does not exist"], "kubectl get ca,cav", [RUNS]),
+    ),
+    Row(
+        "no version has the number of a tenant",
+        number_unknown,
+        Expected("cat/acme", ["version 9.0.0", "none has this number"], "kubectl get ca,cav", [RUNS]),
     ),
     Row(
         "a version names no application",

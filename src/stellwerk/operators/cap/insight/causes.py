@@ -17,7 +17,7 @@ from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
 from stellwerk.operators.cap.kinds.status import READY, SUPERSEDED
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, OperationState, TenantState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason
+from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason, TenantReason
 from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.diagnosis import ClusterReader
@@ -38,7 +38,7 @@ def problem_of(obj: Unstructured) -> Problem | None:
 
     An operation that has ended is Ready also where it failed, and so is a tenant while it is upgraded and after its
     upgrade failed: see the states. Versions and tenants that are being deleted may be Ready as well. What else a user
-    has to know of an object that is ready is in Stalled; an application that is ready has several concerns.
+    has to know of an object that is ready is in Stalled or Reconciling; such an application has several concerns.
     """
     listed = conditions.listed_in(obj.body)
     shown = conditions.find(listed, READY)
@@ -50,10 +50,10 @@ def problem_of(obj: Unstructured) -> Problem | None:
         return Problem("", "its deletion was not looked at so far")
     is_at_rest = not has_failed(obj) and obj.at("status", "state") != TenantState.UPGRADING
     if shown.is_true and is_at_rest and not obj.metadata.is_terminating:
-        stalled = conditions.find(listed, conditions.STALLED)
-        if stalled is None or not stalled.is_true or obj.gvk.kind == CAPApplication.resource.kind:
+        cause = conditions.true_cause(listed)
+        if cause is None or obj.gvk.kind == CAPApplication.resource.kind:
             return None
-        shown = stalled
+        shown = cause
     return Problem(shown.reason, (shown.message or "it is not ready").removesuffix("."))
 
 
@@ -137,6 +137,8 @@ def _is_provider(tenant: Unstructured) -> bool:
 
 async def _of_tenant(reader: ClusterReader, obj: Unstructured, problem: Problem) -> Sequence[Unstructured]:
     """Its newest operation; where that explains nothing, the version that it waits for, or its application."""
+    if problem.reason == TenantReason.InvalidReference:  # what it names does not exist
+        return []
     operations = [
         each
         for each in await reader.list(CAPTenantOperation.resource, obj.key.namespace)

@@ -13,6 +13,7 @@ recorded, whatever was written before a crash. So no operation is started twice,
 | may have the data of an older tenant that cannot be read | to wait before it starts an operation |
 | has an operation that cannot be read | to wait before it starts another one, or goes without a version |
 | has no current version | provisioning |
+| is in use, and the version that it has, or should follow to, does not exist | to show that |
 | has another version than it should have, and follows versions | an upgrade |
 | shows an upgrade, and has the version that it should have, or never follows | to be shown as Ready again |
 
@@ -235,9 +236,20 @@ def _bring_to_version(tenant: CAPTenant, view: View, operation: Operation) -> Te
         return _show_failure(tenant, view, failed)
     if version is not None:
         return _start(tenant, view, operation, version)
+    if message := _why_lost(tenant, view):
+        return _show_lost(tenant, view, message)
     message = _why_no_version(tenant, view)  # one that has a former version goes on using it
     waits = (Wait((APPLICATIONS, tenant.application_key), message),)
     return _with_routes(tenant, view, Step(status=plan.waiting(tenant, message, view.now), waits=waits))
+
+
+def _show_lost(tenant: CAPTenant, view: View, message: str) -> TenantStep:
+    """A tenant in use stays Ready, as with the original: Stalled shows that its version does not exist."""
+    is_news = _ready_of(tenant).message != conditions.truncated(message)
+    event = Notice(TenantReason.InvalidReference, message, Severity.WARNING, "Prepare")
+    waits = (Wait((APPLICATIONS, tenant.application_key), message),)
+    status = plan.lost(tenant, message, view.now)
+    return _with_routes(tenant, view, Step(status=status, events=(event,) if is_news else (), waits=waits))
 
 
 def _leave(tenant: CAPTenant, view: View) -> TenantStep:
@@ -355,13 +367,20 @@ def _show_failure(tenant: CAPTenant, view: View, operation: CAPTenantOperation) 
 
 def _rest(tenant: CAPTenant, view: View) -> TenantStep:
     """A tenant that is as it should be: only its routes may have to follow domains and annotations."""
+    if message := _why_lost(tenant, view):
+        return _show_lost(tenant, view, message)
     shown = conditions.find(tenant.status.conditions, READY)
     step = _with_routes(tenant, view, Step())
     if step.events:
         is_ready, reason = shown is None or shown.is_true, TenantReason.TenantNetworkingModified
         ready = condition(tenant, is_ready, reason, "the VirtualService has changed")
         return replace(step, status=observed(tenant, tenant.status, view.now, ready))
-    if step.writes or step.failure or shown is None or shown.observed_generation == tenant.metadata.generation:
+    if step.writes or step.failure or shown is None:
+        return step
+    cause = conditions.true_cause(tenant.status.conditions)
+    if cause is not None and cause.message == shown.message and not tenant.metadata.is_terminating:
+        return replace(step, status=plan.at_rest(tenant, view.now))  # it is over
+    if shown.observed_generation == tenant.metadata.generation:
         return step
     return Step(status=_with_message(tenant, shown.message, view.now))
 
@@ -466,14 +485,34 @@ def _wanted_version(tenant: CAPTenant, view: View) -> CAPApplicationVersion | No
     return min(fitting, key=lambda each: (each.metadata.name != current, each.metadata.name), default=None)
 
 
+def _why_lost(tenant: CAPTenant, view: View) -> str:
+    """The message of a tenant in use if the version that it has, or should have, does not exist; empty if it does."""
+    current, number = tenant.status.current_version, tenant.spec.version
+    is_in_use = current and tenant.status.state == TenantState.READY and _ready_of(tenant).is_true
+    if not is_in_use or tenant.metadata.is_terminating:
+        return ""
+    other = latest_ready(_versions(tenant, view))
+    if _version_named(tenant, view, current) is None and not _is_hidden(tenant, view, current):
+        return plan.lost_message(tenant, other)
+    follows = number and tenant.spec.version_upgrade_strategy != UpgradeStrategy.NEVER
+    if not follows or _hidden_versions(tenant, view):
+        return ""
+    if any(each.spec.version == number for each in _versions(tenant, view)):
+        return ""
+    return f"{_no_ready_version(tenant)}: none has this number. Create it, or {plan.set_version(tenant, other)}"
+
+
+def _no_ready_version(tenant: CAPTenant) -> str:
+    return (
+        "could not find a CAPApplicationVersion with status Ready for CAPApplication "
+        f"{names.dotted(tenant.application_key)} and version {tenant.spec.version}"
+    )
+
+
 def _why_no_version(tenant: CAPTenant, view: View) -> str:
     if tenant.spec.version:
-        message = (
-            "could not find a CAPApplicationVersion with status Ready for CAPApplication "
-            f"{names.dotted(tenant.application_key)} and version {tenant.spec.version}"
-        )
         hidden = _hidden_versions(tenant, view)
-        return message + (f"; {hidden_versions_message(hidden)}" if hidden else "")
+        return _no_ready_version(tenant) + (f"; {hidden_versions_message(hidden)}" if hidden else "")
     if tenant.spec.version_upgrade_strategy == UpgradeStrategy.NEVER:
         return "spec.version is empty and the upgrade strategy is never, so no version is set: set spec.version"
     return "waiting for a version: the CAPApplication sets it as soon as a CAPApplicationVersion is Ready"

@@ -12,7 +12,7 @@ from stellwerk.apply.objects.desired import Desired
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, owner_reference
-from stellwerk.kube.types.object_meta import kubernetes_time
+from stellwerk.kube.types.object_meta import Condition, kubernetes_time
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import READY, condition, observed, see_why
@@ -197,10 +197,43 @@ def waiting(tenant: CAPTenant, message: str, now: datetime) -> TenantStatus:
     elif state == TenantState.PROVISIONING:
         state = TenantState.UNKNOWN
     shown = conditions.find(status.conditions, READY)
-    is_ready = shown is not None and shown.is_true
-    reason = shown.reason if shown is not None and is_ready else TenantReason.ProcessingStarted
-    ready = condition(tenant, is_ready, reason, message)
-    return msgspec.structs.replace(observed(tenant, status, now, ready), state=state)
+    if shown is None or not shown.is_true:
+        ready = condition(tenant, False, TenantReason.ProcessingStarted, message)
+        return msgspec.structs.replace(observed(tenant, status, now, ready), state=state)
+    cause = condition(tenant, True, TenantReason.ProcessingStarted, message, type=conditions.RECONCILING)
+    return msgspec.structs.replace(_in_use(tenant, status, shown, cause, now), state=state)
+
+
+def lost(tenant: CAPTenant, message: str, now: datetime) -> TenantStatus:
+    """The status of a tenant in use whose version does not exist."""
+    cause = condition(tenant, True, TenantReason.InvalidReference, message, type=conditions.STALLED)
+    shown = conditions.find(tenant.status.conditions, READY)
+    assert shown is not None, "a tenant in use has been Ready"
+    return _in_use(tenant, tenant.status, shown, cause, now)
+
+
+def _in_use(tenant: CAPTenant, status: TenantStatus, ready: Condition, cause: Condition, now: datetime) -> TenantStatus:
+    """The status of a tenant that stays Ready, with what it lacks besides; see `kstatus.cause_of`."""
+    told = condition(tenant, True, ready.reason, cause.message)
+    ready_first = observed(tenant, status, now, told)
+    return msgspec.structs.replace(ready_first, conditions=conditions.with_cause(ready_first.conditions, cause, now))
+
+
+def lost_message(tenant: CAPTenant, other: CAPApplicationVersion | None) -> str:
+    """The message of a tenant in use whose version object is gone. `other`: a version that it may get instead."""
+    return (
+        f"CAPApplicationVersion {tenant.status.current_version}, which {tenant.ref} uses, does not exist: its requests "
+        f"find no workload, and it cannot be deprovisioned. Create the version again, or {set_version(tenant, other)}"
+    )
+
+
+def set_version(tenant: CAPTenant, other: CAPApplicationVersion | None) -> str:
+    """How a tenant gets another version: the command, or that which lists the versions if none is Ready."""
+    key = tenant.key
+    if other is None:
+        return f"another one. See those that exist: kubectl get cav -n {key.namespace}"
+    patch = f'{{"spec":{{"version":"{other.spec.version}"}}}}'
+    return f"set another with: kubectl patch cat {key.name} -n {key.namespace} --type merge -p '{patch}'"
 
 
 def waiting_message(operation: ObjectKey, type: str) -> str:
@@ -247,14 +280,10 @@ def without_version(tenant: CAPTenant, operation: CAPTenantOperation, other: CAP
 
     `other`: the version that the tenant may get instead.
     """
-    key = tenant.key
     gone = f"Its CAPApplicationVersion {operation.spec.version_name} does not exist"
     if operation.spec.operation == Operation.DEPROVISIONING:
         return f"{gone}: create it again, then r{run_again(operation)[1:]}"
-    if other is None:
-        return f"{gone}: create it again, or another one"
-    patch = f'{{"spec":{{"version":"{other.spec.version}"}}}}'
-    return f"{gone}: set another with: kubectl patch cat {key.name} -n {key.namespace} --type merge -p '{patch}'"
+    return f"{gone}: {'create it again, or ' if other is None else ''}{set_version(tenant, other)}"
 
 
 def forwarded(tenant: CAPTenant, operation: CAPTenantOperation) -> JsonObject:
