@@ -7,6 +7,8 @@ user of `why` wants to know the pod, so this module looks for the pods to which 
 from __future__ import annotations
 
 import asyncio
+import json
+import shlex
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -27,6 +29,8 @@ KINDS = (("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))
 """Kinds whose pods show why they are not ready."""
 OWNERS_OF_PODS = (*KINDS, ("batch", "Job"))
 """The same with Jobs, whose pods show why they fail."""
+FATE = "stellwerk.local/fate"
+"""Annotation or label by which the local system gives a pod another course."""
 
 
 _LONGEST_CAUSE = 120
@@ -156,8 +160,25 @@ def _waiting_reason(pod: Unstructured) -> str:
     return ""
 
 
+def misplaced_fate(owner: Unstructured) -> str:
+    """The remark about a fate on an owner of pods, which acts on nothing: pods get it from the template. Pure."""
+    kind, key = owner.gvk.kind, owner.key
+    for place, shown in (("annotations", owner.metadata.annotations), ("labels", owner.metadata.labels)):
+        fate = shown.get(FATE, "")
+        if not fate or owner.at("spec", "template", "metadata", place, FATE) == fate:
+            continue
+        text = f"{FATE}={fate} of {owner.ref} has no effect: the local system reads the fate of pods."
+        if kind == "Job":  # its template cannot be changed
+            see = f"kubectl get job {key.name} -n {key.namespace} -o yaml"
+            return f"{text} Create the Job again with it in spec.template.metadata.{place}: {see}"
+        patch = json.dumps({"spec": {"template": {"metadata": {place: {FATE: fate}}}}})
+        command = f"kubectl patch {kind.lower()} {key.name} -n {key.namespace} --type merge -p {shlex.quote(patch)}"
+        return f"{text} Give it to its pods with: {command}"
+    return ""
+
+
 class DeploymentDiagnostician:
-    """Diagnoses any Deployment that is not ready."""
+    """Diagnoses any owner of pods that is not ready."""
 
     async def diagnose(self, client: Client, subject: Unstructured) -> Diagnosis:
         """Read the pods and explain."""
@@ -170,7 +191,8 @@ class DeploymentDiagnostician:
             if (lacking := _lacking(pod, datetime.now(UTC)))
         )
         next_step = advice(workload) if found else ""
-        return Diagnosis(found, next_step, unready=unready, hidden=reader.hidden)
+        remarks = tuple(filter(None, (misplaced_fate(subject),)))
+        return Diagnosis(found, next_step, unready=unready, hidden=reader.hidden, remarks=remarks)
 
 
 diagnostician = DeploymentDiagnostician()

@@ -48,9 +48,8 @@ def expert_for(obj: Unstructured) -> Diagnostician | None:
     """Who knows about objects of this kind; None for a kind that we know nothing about."""
     if row := kinds.by_gvk(obj.gvk):
         return row.insight().diagnostician
-    if obj.gvk.group == "apps":
-        return workloads.diagnostician if (obj.gvk.group, obj.gvk.kind) in workloads.KINDS else None
-    return None
+    owns_pods = (obj.gvk.group, obj.gvk.kind) in workloads.OWNERS_OF_PODS
+    return workloads.diagnostician if owns_pods else None
 
 
 def headline(verdict: ObjectSummary, style: Style, now: datetime | None = None) -> str:
