@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
 from typing import TextIO
 
@@ -26,8 +26,8 @@ with lazy_imports(__name__):
 
 def call(arguments: Sequence[str], *, program: str, complete: str = "") -> int:
     """Run the verb. `complete` is what a shell that asks for completions wants. Returns the exit code."""
-    _tolerate_unwritable(sys.stdout)
-    _tolerate_unwritable(sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        _fit(stream, os.environ)
     if complete.startswith("powershell"):
         powershell.register()
     try:
@@ -50,10 +50,16 @@ def call(arguments: Sequence[str], *, program: str, complete: str = "") -> int:
     return error_reports.print_failure(failure, verbose=not {"-v", "--verbose"}.isdisjoint(arguments))
 
 
-def _tolerate_unwritable(stream: TextIO) -> None:
-    """Escape letters that the encoding of the terminal lacks: they must not end the program."""
-    if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
+def _fit(stream: TextIO, environment: Mapping[str, str]) -> None:
+    """Escape letters that the encoding of the terminal lacks: they must not end the program.
+
+    Python writes UTF-8 in the locale C. A user who has chosen that locale has asked for ASCII.
+    """
+    if not isinstance(stream, TextIOWrapper):
+        return
+    locale = next(filter(None, map(environment.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    is_ascii = locale in ("C", "POSIX") and not {"PYTHONUTF8", "PYTHONIOENCODING"} & {*environment}
+    stream.reconfigure(encoding="ascii" if is_ascii else None, errors="backslashreplace")
 
 
 def _reader_left() -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import chain
 
 from stellwerk.assembly import OPERATORS
 from stellwerk.delivery.operator_spec import KindHelp, OperatorSpec, WideColumn
@@ -72,6 +74,11 @@ _SHORT = {
 """What kubectl's users type for kinds of Kubernetes. Discovery would return it too, for one more request."""
 
 
+_SIMILAR = 0.66
+"""How similar a word must be to be offered: two letters of a word of three, all but a few of a longer one."""
+_LONGEST = 64
+"""Letters of a word that are compared."""
+
 _OUTSIDE_NAMESPACES = frozenset({"crd", "no", "ns", "pc", "pv"})
 
 
@@ -95,6 +102,15 @@ def matches(word: str, resource: Resource) -> bool:
     """Whether the word (lower case) names the resource: `pod`, `pods`, `deployments.apps`, `deployment.apps`."""
     names = (resource.plural, resource.kind.lower())
     return word in names or word in [f"{name}.{resource.group}" for name in names if resource.group]
+
+
+def near(word: str, served: Iterable[Resource]) -> list[str]:
+    """Words for kinds that are spelt almost like this one, of ours first: at most three."""
+    ours = [name for row in OWN for name in (row.short, row.resource.kind.lower(), row.resource.plural)]
+    others = [name for each in served for name in (each.kind.lower(), each.plural)]
+    wanted = word.lower()[:_LONGEST]
+    found = (get_close_matches(wanted, names, n=3, cutoff=_SIMILAR) for names in (ours, [*_SHORT, *others]))
+    return list(dict.fromkeys(chain.from_iterable(found)))[:3]
 
 
 def among(word: str, served: Iterable[Resource]) -> list[Resource]:

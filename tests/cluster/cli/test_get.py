@@ -85,6 +85,12 @@ def test_a_kind_that_nobody_serves_is_refused(stellwerk: Stellwerk) -> None:
     assert shown.stderr.startswith("Error:   the cluster does not know the kind 'unicorns'")
 
 
+def test_a_kind_that_is_spelt_almost_right_is_offered(stellwerk: Stellwerk) -> None:
+    shown = stellwerk("get", "btpoperatr")
+    assert shown.returncode == 1
+    assert "\nFix:     did you mean btpoperator" in shown.stderr
+
+
 def test_json_is_the_object_as_kubectl_shows_it(
     stellwerk: Stellwerk, two_operators: str, command_line_cluster: LocalCluster
 ) -> None:

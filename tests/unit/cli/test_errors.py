@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from stellwerk.cli import call
-from stellwerk.cli.shell import error_reports
+from stellwerk.cli.main import run
+from stellwerk.cli.shell import error_reports, settings
 from stellwerk.cli.shell.errors import Exit, Failure, FailureReport
 from stellwerk.kube.types.errors import NotServed, Status, Unreachable, refusal
 from stellwerk.local.errors import BuildFailed
@@ -138,3 +142,27 @@ def test_where_the_local_system_does_not_answer_the_fix_starts_it(
         code = call.call(["get", "cat", *login], program="stellwerk")
         assert code == Exit.FAILED
         assert f"Fix:     start the local system: {fix}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("environment", "encoding"),
+    [
+        ({"LC_ALL": "C"}, "ascii"),
+        ({"LC_ALL": "", "LANG": "POSIX"}, "ascii"),
+        ({"LC_ALL": "C.UTF-8", "LANG": "C"}, "utf-8"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "1"}, "utf-8"),
+        ({}, "utf-8"),
+    ],
+)
+def test_the_locale_c_gets_ascii_alone(
+    monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str], encoding: str
+) -> None:
+    for name in ("LC_ALL", "LC_CTYPE", "LANG", "PYTHONUTF8", "PYTHONIOENCODING"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="utf-8"))
+    assert run(["explain", "größer"]) == Exit.USAGE
+    assert sys.stdout.encoding == encoding
+    assert settings.style_of(sys.stdout).symbols is (encoding == "utf-8")

@@ -61,3 +61,18 @@ def test_the_core_group_wins_over_others_with_the_same_plural() -> None:
 @pytest.mark.parametrize(("word", "meant"), [("deploy", DEPLOYMENTS), ("po", PODS), ("PO", PODS)])
 def test_kinds_of_kubernetes_answer_to_what_kubectl_calls_them(word: str, meant: Resource) -> None:
     assert kinds.among(word, [POD_METRICS, DEPLOYMENTS, PODS])[0] == meant
+
+
+@pytest.mark.parametrize(
+    ("word", "offered"),
+    [
+        ("captenat", "captenant"),
+        ("bpt", "btp"),
+        ("Componentt", "component"),
+        ("deploymets", "deployments"),
+        ("unicorns", ""),
+        ("x" * 10_000, ""),
+    ],
+)
+def test_a_kind_that_is_spelt_almost_right_is_offered(word: str, offered: str) -> None:
+    assert (offered in kinds.near(word, [PODS, DEPLOYMENTS])) if offered else not kinds.near(word, [PODS, DEPLOYMENTS])

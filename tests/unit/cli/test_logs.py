@@ -37,7 +37,7 @@ JSON = [
 
 
 def test_lines_for_terminals_are_read_with_their_object_and_their_stack() -> None:
-    found = list(logs.parsed(CONSOLE.splitlines()))
+    found = list(logs.parsed(CONSOLE.splitlines(), "component"))
     assert [(line.level, line.kind, line.namespace, line.name) for line in found] == [
         ("info", "Component", "shop", "web"),
         ("error", "Component", "shop", "db"),
@@ -45,13 +45,40 @@ def test_lines_for_terminals_are_read_with_their_object_and_their_stack() -> Non
         ("debug", "BtpOperator", "kyma-system", "btpoperator"),
     ]
     assert found[1].more == '\nTraceback (most recent call last):\n  File "x"'
-    assert str(found[0]) == "13:45:01.123 INFO    Component shop/web: reconciled revision=r1"
+    assert str(found[0]) == "13:45:01.123 INFO    [component] Component shop/web: reconciled revision=r1"
 
 
 def test_lines_of_json_are_read_with_their_details() -> None:
     found = list(logs.parsed(map(json.dumps, JSON)))
     assert found[1] == LogLine("t2", "error", "failed", "Component", "shop", "web", " n=3")
     assert list(logs.parsed(["{broken", "no form at all"])) == [LogLine("", "", "{broken", more="\nno form at all")]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("1795931009.0175514", "2026-11-29T05:43:29.017Z"),
+        ("2026-11-29T05:43:29.017Z", "2026-11-29T05:43:29.017Z"),
+        ("1e400", "1e400"),
+        ("nan", "nan"),
+        ("", ""),
+    ],
+)
+def test_seconds_are_shown_as_a_moment(written: str, shown: str) -> None:
+    (line,) = logs.parsed([json.dumps({"ts": written, "level": "info", "msg": "started"})])
+    assert line.time == shown
+
+
+def test_lines_of_several_processes_are_in_the_order_of_their_times() -> None:
+    first = [LogLine(time, "info", "", source="a") for time in ("13:01", "13:04", "13:02")]
+    second = [LogLine(time, "info", "", source="b") for time in ("13:00", "13:03")]
+    assert [(line.source, line.time) for line in logs.merged([first, second])] == [
+        ("b", "13:00"),
+        ("a", "13:01"),
+        ("b", "13:03"),
+        ("a", "13:04"),
+        ("a", "13:02"),
+    ], "those of one process stay in their order"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +202,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_pods_of_a_cluster_are_asked(server: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logs", "--server", server, "--for", "comp/web", "-n", "shop"]) == 0
-    assert capsys.readouterr().out == "t2 ERROR   Component shop/web: failed n=3\n"
+    assert capsys.readouterr().out == "t2 ERROR   [operator-1] Component shop/web: failed n=3\n"
     assert run(["logs", "--server", server, "--level", "warning", "--tail", "1", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "db"
 

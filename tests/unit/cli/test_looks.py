@@ -70,6 +70,18 @@ def test_the_list_of_objects_with_their_health() -> None:
     )
 
 
+def test_a_reason_is_whole_where_a_program_reads_it() -> None:
+    seen = ObjectHealth("Unknown", "Upgrading", "UpgradeOperationRuns")
+    looks = object_list.Looks(is_terminal=False)
+    rows = [looks.row(an_object("shop", "CAPTenant", "bookshop-x7", ago(seconds=12)), seen, NOW)]
+    assert text.table(looks.columns, rows) == look(
+        """
+        NAMESPACE  KIND       NAME         READY   STATE        REASON                AGE
+        shop       CAPTenant  bookshop-x7  Unknown Upgrading    UpgradeOperationRuns  12s
+        """
+    )
+
+
 def an_object(namespace: str, kind: str, name: str, created: datetime) -> Unstructured:
     metadata = {"namespace": namespace, "name": name, "creationTimestamp": created.isoformat()}
     return Unstructured.of({"apiVersion": "v1", "kind": kind, "metadata": {**metadata}})

@@ -128,7 +128,8 @@ async def follow(cluster: ClusterSession, query: ObjectQuery) -> None:
             everything = await object_list.read(cluster, wanted, labels=query.labels, fields=query.fields)
             picked = object_list.selected(everything, query)
         gvks = {resource.gvk for resource, _ in places}
-        looks = object_list.looks_for(chosen, gvks, labels=query.show_labels)
+        is_terminal = settings.is_terminal()
+        looks = object_list.looks_for(chosen, gvks, labels=query.show_labels, is_terminal=is_terminal)
         rows = [looks.row(obj, health.of(obj), datetime.now(UTC)) for obj in picked]
         layout = text.layout(looks.columns, rows)
         screen = TableScreen(query=query, style=cluster.settings.style(), looks=looks, layout=layout)

@@ -3,15 +3,17 @@
 The operators of the local system write files; those of a cluster are the pods of the Deployments that `stellwerk check`
 finds, whatever labels the values of a chart give them. A user may be allowed to read pods and their logs alone: then
 those of our operators are found by their command. Both forms of lines are read, JSON and the one for terminals,
-and printed in one form.
+and printed in one form: those of all processes together in the order of their times, each with the name of its process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -54,11 +56,13 @@ class LogLine:
     name: str = ""
     more: str = ""
     """Further details, and the lines of a stack."""
+    source: str = ""
+    """The process, or the pod, that wrote it."""
 
     def __str__(self) -> str:
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
         about = f"{self.kind} {place}: " if self.name else ""
-        return f"{self.time} {self.level.upper():<7} {about}{self.message}{self.more}"
+        return f"{self.time} {self.level.upper():<7} [{self.source}] {about}{self.message}{self.more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +90,30 @@ async def logs(
     cluster: ClusterSession, subject: ObjectArgument | None, level: str, tail: int | None, follow: bool
 ) -> None:
     """Print the log lines of the operators; with `follow`, new ones until interrupted."""
-    wanted = await _wanted(cluster, subject, level)
+    wanted, output = await _wanted(cluster, subject, level), cluster.settings.output
     sources = await _sources(cluster)
-    found = 0
-    for source in sources:
-        lines = [line for line in parsed((await source.new()).splitlines()) if wanted.takes(line)]
-        found += len(lines)
-        _print(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :], cluster.settings.output)
-    _require_one(sources)
-    if not found and not follow:
+    written = await _new(sources, wanted)
+    _print(merged(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :] for lines in written), output)
+    if not any(written) and not follow:
         settings.say("No line is about that; the log of an operator begins with its start.")
     while follow:
         await asyncio.sleep(_PAUSE_SECONDS)
-        for source in sources:
-            _print(filter(wanted.takes, parsed((await source.new()).splitlines())), cluster.settings.output)
-        _require_one(sources)
+        _print(merged(await _new(sources, wanted)), output)
+
+
+async def _new(sources: Sequence[File | LoggedPod], wanted: LogFilter) -> list[list[LogLine]]:
+    """What each has written since the last call. Raises Forbidden where the user may read the log of none."""
+    found = [
+        [line for line in parsed((await source.new()).splitlines(), source.name) if wanted.takes(line)]
+        for source in sources
+    ]
+    _require_one(sources)
+    return found
+
+
+def merged(logs: Iterable[Sequence[LogLine]]) -> Iterator[LogLine]:
+    """The lines of several logs by their times; those of one log stay in their order. Pure."""
+    return heapq.merge(*logs, key=lambda line: line.time)
 
 
 def _require_one(sources: Sequence[File | LoggedPod]) -> None:
@@ -129,7 +142,8 @@ def _print(lines: Iterable[LogLine], output: settings.Output) -> None:
 
 def _as_json(line: LogLine) -> JsonObject:
     about: JsonObject = {"kind": line.kind, "namespace": line.namespace, "name": line.name}
-    return {"time": line.time, "level": line.level, "message": line.message, **about, "more": line.more.strip()}
+    told: JsonObject = {"time": line.time, "level": line.level, "source": line.source, "message": line.message}
+    return {**told, **about, "more": line.more.strip()}
 
 
 # ---- reading lines
@@ -141,8 +155,8 @@ _CONSOLE = re.compile(
 _KNOWN = ("ts", "level", "logger", "msg", "kind", "namespace", "name", "reconcileID", "stack")
 
 
-def parsed(lines: Iterable[str]) -> Iterator[LogLine]:
-    """The lines of a log; what has no form of its own belongs to the line before."""
+def parsed(lines: Iterable[str], source: str = "") -> Iterator[LogLine]:
+    """The lines of the log of a process; what has no form of its own belongs to the line before."""
     pending: LogLine | None = None
     for text in lines:
         line = _of_json(text) or _of_console(text)
@@ -151,7 +165,7 @@ def parsed(lines: Iterable[str]) -> Iterator[LogLine]:
             continue
         if pending is not None:
             yield pending
-        pending = line or LogLine("", "", text)
+        pending = replace(line or LogLine("", "", text), source=source)
     if pending is not None:
         yield pending
 
@@ -167,7 +181,16 @@ def _of_json(text: str) -> LogLine | None:
     details = "".join(f" {name}={value}" for name, value in found.items() if name not in _KNOWN)
     stack = f"\n{words['stack']}" if words["stack"] else ""
     about = (words["kind"], words["namespace"], words["name"])
-    return LogLine(words["ts"], words["level"], words["msg"], *about, more=details + stack)
+    return LogLine(_moment(words["ts"]), words["level"], words["msg"], *about, more=details + stack)
+
+
+def _moment(written: str) -> str:
+    """Seconds since 1970, as operators write them to be read by programs, as a moment in UTC; others as they are."""
+    try:
+        moment = datetime.fromtimestamp(float(written), UTC)
+    except (ValueError, OverflowError, OSError):
+        return written
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
 def _of_console(text: str) -> LogLine | None:
@@ -263,6 +286,11 @@ class File:
     path: Path
     _read: int | None = None
 
+    @property
+    def name(self) -> str:
+        """The process."""
+        return self.path.stem
+
     async def new(self) -> str:
         """What was appended. A file that was begun again is read from its start."""
         size = self.path.stat().st_size
@@ -287,6 +315,11 @@ class LoggedPod:
     """The answer to the last call, where the user may not read the log."""
     _last: str = ""
     _refused: str = ""
+
+    @property
+    def name(self) -> str:
+        """The pod."""
+        return self.key.name
 
     async def new(self) -> str:
         """What it wrote since the last call. Where this pod's log cannot be read, a message reports it once."""

@@ -32,6 +32,8 @@ COLUMNS = (
     TableColumn("REASON", least=20, most=19, gap=1),
     TableColumn("AGE"),
 )
+PIPED = (*COLUMNS[:5], TableColumn("REASON", least=20), TableColumn("AGE"))
+"""Without a terminal no reason is cut: a script compares it."""
 WIDE = (*COLUMNS[:5], TableColumn("REASON"), TableColumn("AGE"), TableColumn("MESSAGE"))
 _READY_COLUMN = 3
 _TONES: Mapping[str, Tone] = {"True": "good", "False": "bad", "Unknown": "busy"}
@@ -84,7 +86,8 @@ def print_found(
     if not output.is_table:
         print_objects(found, output, as_list=as_list)
     elif found:
-        looks = looks_for(output, {obj.gvk for obj in found}, labels=show_labels)
+        gvks = {obj.gvk for obj in found}
+        looks = looks_for(output, gvks, labels=show_labels, is_terminal=settings.is_terminal())
         settings.show(table(found, cluster.settings.style(), looks))
 
 
@@ -153,6 +156,7 @@ class Looks:
 
     wide: bool = False
     labels: bool = False
+    is_terminal: bool = True
     facts: tuple[WideColumn, ...] = ()
     """Further columns of the only kind."""
 
@@ -160,7 +164,7 @@ class Looks:
     def columns(self) -> tuple[TableColumn, ...]:
         """The columns, in their order."""
         further = (TableColumn(fact.title) for fact in self.facts)
-        chosen = (*WIDE[:-1], *further, WIDE[-1]) if self.wide else COLUMNS
+        chosen = (*WIDE[:-1], *further, WIDE[-1]) if self.wide else COLUMNS if self.is_terminal else PIPED
         return (*chosen, *((TableColumn("LABELS"),) if self.labels else ()))
 
     def row(self, obj: Unstructured, seen: ObjectHealth, now: datetime) -> list[str]:
@@ -173,11 +177,12 @@ class Looks:
         return [*cells, *rest, *([labels or "<none>"] if self.labels else [])]
 
 
-def looks_for(output: Output, gvks: Collection[GroupVersionKind], *, labels: bool) -> Looks:
+def looks_for(output: Output, gvks: Collection[GroupVersionKind], *, labels: bool, is_terminal: bool) -> Looks:
     """The columns for objects of these kinds. With `wide`, a kind of ours that is alone has columns of its own."""
     row = kinds.by_gvk(next(iter(gvks))) if len(gvks) == 1 else None
     is_wide = output.form == "wide"
-    return Looks(wide=is_wide, labels=labels, facts=row.wide if row is not None and is_wide else ())
+    facts = row.wide if row is not None and is_wide else ()
+    return Looks(wide=is_wide, labels=labels, is_terminal=is_terminal, facts=facts)
 
 
 def table(objects: Sequence[Unstructured], style: Style, looks: Looks, *, now: datetime | None = None) -> list[str]:

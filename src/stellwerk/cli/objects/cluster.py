@@ -44,13 +44,17 @@ class ClusterSession:
         """The resource that the cluster serves under this word. Raises Failure where there is none."""
         if ours := kinds.by_word(word):
             return ours
-        if found := kinds.among(word, await self.client.mapper.all()):
+        served = await self.client.mapper.all()
+        if found := kinds.among(word, served):
             return found[0]
         shorts = ", ".join(row.short for row in kinds.OWN)
+        near = kinds.near(word, served)
         raise Failure(
             f"the cluster does not know the kind {word!r}",
             cause="no resource that it serves has this kind or plural",
-            fix=f"use one of {shorts}, or a kind of the cluster by kind or plural, such as deployments.apps",
+            fix=f"did you mean {' or '.join(near)}?"
+            if near
+            else f"use one of {shorts}, or a kind of the cluster by kind or plural, such as deployments.apps",
         )
 
     async def list(

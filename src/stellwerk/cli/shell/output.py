@@ -7,7 +7,6 @@ as kubectl prints them. No colour, and UTF-8 in every locale, because JSON is UT
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 
@@ -86,7 +85,7 @@ def _check(output: Output) -> None:
 
 
 def _print(text: str) -> None:
-    settings.show_exactly(_DOUBTFUL.sub(_visible, text) if sys.stdout.isatty() else text)
+    settings.show_exactly(_DOUBTFUL.sub(_visible, text) if settings.is_terminal() else text)
 
 
 _DOUBTFUL = re.compile("[^\t\n -~]")

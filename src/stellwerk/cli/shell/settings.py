@@ -81,6 +81,11 @@ def style_of(stream: TextIO, *, no_colour: bool = False) -> Style:
     return Style(colour=colour and not is_dumb(), symbols=encoding == "utf8" and not is_dumb())
 
 
+def is_terminal() -> bool:
+    """Whether a person reads the standard output, and not a program or a file."""
+    return sys.stdout.isatty()
+
+
 def is_dumb() -> bool:
     """Whether the terminal can show plain lines only."""
     return os.environ.get("TERM") == "dumb"

@@ -164,7 +164,10 @@ def events() -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on and print new lines as they come.")
 @options.all_of
 def logs() -> None:
-    """Print what the operators logged."""
+    """Print what the operators logged.
+
+    The lines of all processes are in the order of their times, each with the name of its process or pod.
+    """
 
 
 @verb("export", work="look.export:export")
