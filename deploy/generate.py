@@ -6,6 +6,7 @@ usage: python deploy/generate.py
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
@@ -17,8 +18,9 @@ from stellwerk.delivery.monitoring import objects as monitoring
 from stellwerk.delivery.monitoring import runbook
 from stellwerk.delivery.monitoring.objects import MonitoringObjects
 from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
-from stellwerk.kube.schema.crd import to_yaml
+from stellwerk.kube.schema.crd import Definition, to_yaml
 from stellwerk.kube.types.model import JsonObject
+from stellwerk.operators.kyma import api as kyma
 from stellwerk.runtime.insight import help_topics
 from stellwerk.runtime.settings import process_settings
 
@@ -43,7 +45,12 @@ def generated() -> dict[Path, str]:
     }
     for operator in operators:
         found |= of_operator(operator)
-    return found
+    return found | definitions(kyma.DEFINITIONS)  # the chart has them once the lifecycle manager is one of OPERATORS
+
+
+def definitions(kinds: Iterable[Definition]) -> dict[Path, str]:
+    """The file of each CustomResourceDefinition."""
+    return {Path(f"deploy/crds/{kind.name}.yaml"): HEADER + to_yaml(kind.body()) for kind in kinds}
 
 
 def samples() -> list[JsonObject]:
@@ -66,7 +73,7 @@ def of_operator(operator: OperatorSpec) -> dict[Path, str]:
     kinds = " or ".join(help)
     topics = {name: topic for kind in help.values() for name, topic in kind.topics.items()}
     return {
-        **{Path(f"deploy/crds/{kind.name}.yaml"): HEADER + to_yaml(kind.body()) for kind in installation.definitions},
+        **definitions(installation.definitions),
         **{Path(path): HEADER + text for path, text in installation.files().items()},
         **_watching(monitoring.of_operator(operator)),
         **{pages / f"settings/{each.name}.md": settings_page(each) for each in operator.processes},

@@ -13,14 +13,21 @@ from stellwerk.kube.types import errors
 from stellwerk.kube.types.errors import Status, StatusCause, StatusDetails
 from stellwerk.kube.types.model import JsonValue, dig
 from stellwerk.kube.types.text_forms import FORMS, SEMANTIC_VERSION, TextForm, translated
+from stellwerk.operators.kyma import api as kyma
 
-DEFINITIONS = [each for operator in OPERATORS.values() for each in operator.installation().definitions]
+DEFINITIONS = [
+    *(each for operator in OPERATORS.values() for each in operator.installation().definitions),
+    *kyma.DEFINITIONS,
+]
 FIELDS_OF_USERS_WITH_A_PATTERN = {
     # Below lists without a bound, so that no rule fits the budget of the API server (designs/text-forms.md).
-    "calculationPeriod",
-    "interval",
-    "scrapeTimeout",
-    "secondary[]",
+    "metrics[].calculationPeriod",
+    "scrapeConfig.interval",
+    "scrapeConfig.scrapeTimeout",
+    "domains.secondary[]",
+    "modules[].channel",
+    "channels[].channel",
+    "channels[].version",
 }
 
 
@@ -59,7 +66,7 @@ def test_a_pattern_is_left_only_where_no_rule_is_possible_and_in_what_operators_
         if "pattern" in schema and ".status." not in path and not schema.get("x-kubernetes-int-or-string")
     ]
 
-    assert {path.rpartition(".")[2] for path in left} == FIELDS_OF_USERS_WITH_A_PATTERN
+    assert {".".join(path.split(".")[-2:]) for path in left} == FIELDS_OF_USERS_WITH_A_PATTERN
 
 
 def test_a_rule_of_a_form_has_its_sentence_as_message() -> None:

@@ -16,8 +16,13 @@ from tests.unit.definitions import SHARED
 from stellwerk.assembly import OPERATORS
 from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import JsonValue, Kind, decode_json, dig
+from stellwerk.operators.kyma import api as kyma
 
-DEFINITIONS = {each.name: each for operator in OPERATORS.values() for each in operator.installation().definitions}
+DEFINITIONS = {
+    each.name: each
+    for kinds in (*(operator.installation().definitions for operator in OPERATORS.values()), kyma.DEFINITIONS)
+    for each in kinds
+}
 SMALLEST = {"date-time": "2025-11-01T10:00:00Z"}
 
 

@@ -68,6 +68,54 @@ SEMANTIC_VERSION = TextForm(
         r"!self.matches(r'^[^+-]*-([^+]*\.)?0\d+([.+]|$)')",
     ),
 )
+FULL_SEMANTIC_VERSION = TextForm(
+    pattern=(
+        r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+        r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+        r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$"
+    ),
+    sentence="must be a semantic version of three numbers without leading zeros, for example 2.1.0 or 2.1.0-rc.1",
+    examples=("0.0.0", "2.1.0", "2.1.0-rc.1", "1.0.0-0a.x-y+build.007", "1.0.0+5"),
+    counter_examples=("", "1", "2.1", "v1.0.0", "01.0.0", "1.0.0.0", "1.0.0-01", "1.0.0-rc.01", "1.0.0-", "latest"),
+    conditions=(
+        r"self.matches(r'^(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+        r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$')",
+        r"!self.matches(r'^[.\d]+-([^+]*\.)?0\d+([.+]|$)')",
+    ),
+)
+MODULE_VERSION = TextForm(
+    pattern=r"^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$",
+    sentence=(
+        "must be a semantic version of three numbers without leading zeros, and without dots in a suffix that begins "
+        "with a letter, for example 2.1.0 or 2.1.0-rc1"
+    ),
+    examples=("", "0.0.0", "2.1.0", "2.1.0-rc1", "1.0.0-x-y"),
+    counter_examples=("1", "2.1", "v1.0.0", "01.0.0", "1.0.0.0", "1.0.0-1", "1.0.0-rc.1", "1.0.0+5", "1.0.0-"),
+)
+MODULE_NAME = TextForm(
+    pattern="^([a-z]{3,}(-[a-z]{3,})*)?$",
+    sentence=("must be words of at least three lower-case letters each, joined by '-', for example template-operator"),
+    examples=("", "keda", "template-operator"),
+    counter_examples=("ab", "Keda", "keda2", "api-gw", "keda-", "kyma-system/keda", "keda.kyma"),
+)
+OCM_COMPONENT_NAME = TextForm(
+    pattern="^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$",
+    sentence="must be a domain and a path of lower-case letters, for example kyma-project.io/module/template-operator",
+    examples=("kyma-project.io/module/keda", "example.com/a_b.c"),
+    counter_examples=("", "keda", "kyma-project.io", "kyma-project.io/", "Kyma.io/keda", "kyma.io/1keda"),
+)
+CHANNEL = TextForm(
+    pattern="^[a-z]+$",
+    sentence="must be lower-case letters only, for example regular",
+    examples=("regular", "fast"),
+    counter_examples=("", "Regular", "fast-1", "fast2", "rapid channel"),
+)
+CHANNEL_OR_EMPTY = TextForm(
+    pattern="^$|^[a-z]{3,}$",
+    sentence="must be empty or at least three lower-case letters, for example regular",
+    examples=("", "fast"),
+    counter_examples=("ab", "Regular", "fast2", "fast-1"),
+)
 PROMETHEUS_DURATION = TextForm(
     pattern=r"^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$",
     sentence="must be a duration in y, w, d, h, m, s and ms, in this order, for example 30s or 1h30m",
@@ -110,6 +158,12 @@ FORMS = (
     HOST_OR_EMPTY,
     TIME_OF_DAY,
     SEMANTIC_VERSION,
+    FULL_SEMANTIC_VERSION,
+    MODULE_VERSION,
+    MODULE_NAME,
+    OCM_COMPONENT_NAME,
+    CHANNEL,
+    CHANNEL_OR_EMPTY,
     PROMETHEUS_DURATION,
     GO_DURATION,
     QUANTITY,
