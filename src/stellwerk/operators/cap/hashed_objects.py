@@ -1,7 +1,8 @@
 """Objects that carry a hash of what they should be: written where the hash differs, and left alone where it does not.
 
 Fields that the original operator wrote become ours at the first change, so that what is no longer asked for goes away.
-Labels and annotations of other clients stay.
+Labels and annotations of other clients stay. What decides where requests go is compared by its fields as well, because
+the hash is still there after another client has edited the object (`designs/rollout.md`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
+from stellwerk.api.istio import Gateway, VirtualService
 from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.fields.managed_fields import Claims
 from stellwerk.apply.objects.desired import Address, Desired
@@ -24,12 +28,13 @@ from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import NotFound
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import Kind, metadata_of, owner_reference
+from stellwerk.kube.types.model import JsonValue, Kind, Unstructured, metadata_of, owner_reference
 from stellwerk.operators.cap import names
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock
 
 _DIRECTIVE = Directive(adoption=AdoptionPolicy.NEVER, update=UpdatePolicy.SSA_OVERRIDE)
+_COMPARED = (VirtualService.resource, Gateway.resource)
 _AT_ONCE = 100
 """How many objects are planned before others have the event loop."""
 ORIGINAL = Claims(lambda manager: manager == "controller")
@@ -86,7 +91,7 @@ class HashedObjects:
         # The set decides the same, but takes three times as long for each of a thousand DNS entries.
         due = await threads.run_if_large(
             len(wanted) * OBJECT_BYTES,
-            lambda: [each for each in wanted if not is_written(owner, live.get(each), wanted[each][1])],
+            lambda: [each for each in wanted if not is_written(owner, live.get(each), *wanted[each])],
         )
         for begin in range(0, len(due), _AT_ONCE):
             batch = due[begin : begin + _AT_ONCE]
@@ -94,7 +99,7 @@ class HashedObjects:
                 client=self.client,
                 owner=owner,
                 memory=memory,
-                live={address: live[address] for address in batch if address in live},
+                live={each: _as_due(wanted[each][0], live[each]) for each in batch if each in live},
                 now=self.clock.now(),
                 clock=self.clock.monotonic(),
                 reclaims=ORIGINAL,
@@ -137,8 +142,37 @@ def owner_of(obj: Kind) -> ControllerOwner:
     return ControllerOwner(names.OPERATOR_NAME, owner_reference(obj), {}, names.RESOURCE_HASH_ANNOTATION)
 
 
-def is_written(owner: Ownership, live: Live | None, hash: str) -> bool:
-    """Whether a live object is ours and carries the hash of what is wanted."""
+def is_written(owner: Ownership, live: Live | None, desired: Desired, hash: str) -> bool:
+    """Whether a live object is ours, carries the hash of what is wanted, and was not edited since."""
     if live is None or live.metadata.is_terminating:
         return False
-    return owner.standing(live.metadata) is Standing.OURS and owner.digest_on(live.metadata) == hash
+    if owner.standing(live.metadata) is not Standing.OURS or owner.digest_on(live.metadata) != hash:
+        return False
+    return not is_edited(desired, live)
+
+
+def is_edited(desired: Desired, live: Live) -> bool:
+    """Whether another client has changed a field of the spec that is wanted. Other fields are its own.
+
+    Only of Istio's kinds: their objects are stored as they are written, while defaults and other controllers change
+    those of other kinds.
+    """
+    if desired.address.resource not in _COMPARED or not isinstance(live, Unstructured):
+        return False
+    return not _has(live.at("spec"), desired.body.get("spec"))
+
+
+def _has(found: JsonValue, wanted: JsonValue) -> bool:
+    """Whether a value has all fields of another one. A list is one field, as for server-side apply."""
+    if not isinstance(wanted, dict):
+        return found == wanted
+    return isinstance(found, dict) and all(_has(found.get(name), value) for name, value in wanted.items())
+
+
+def _as_due(desired: Desired, live: Live) -> Live:
+    """An object as the set sees it: one that was edited has no hash, so that it is written."""
+    if not isinstance(live, Unstructured) or not is_edited(desired, live):
+        return live
+    annotations = {**live.metadata.annotations}
+    annotations.pop(names.RESOURCE_HASH_ANNOTATION, None)
+    return Unstructured(live.body, msgspec.structs.replace(live.metadata, annotations=annotations))

@@ -14,6 +14,7 @@ from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.kube.client.client import Client
+from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig, metadata_of, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
@@ -374,6 +375,19 @@ async def test_objects_that_another_client_deletes_are_restored_at_once(
         await admin.delete(unstructured(resource), obj.metadata.name, obj.metadata.namespace)
         uid = obj.metadata.uid
         await then.the(domain, resource, lambda made, uid=uid: made.metadata.uid != uid)  # type: ignore[misc]
+    await given.is_ready(domain)
+
+
+async def test_a_gateway_that_another_client_edits_is_restored(
+    given: Given, then: Then, running: RunningDomains, admin: Client
+) -> None:
+    await running.start()
+    domain = await given.a_domain("edited.example.com", dnsMode="Wildcard")
+    await given.is_ready(domain)
+    (before,) = await then.objects(domain, Gateway.resource)
+    edit = MergePatch({"spec": {"servers": [], "selector": {"istio": "elsewhere"}}})
+    await admin.patch(unstructured(Gateway.resource), before.metadata.name, before.metadata.namespace, edit)
+    await then.the(domain, Gateway.resource, lambda made: made.at("spec") == before.at("spec"))
     await given.is_ready(domain)
 
 

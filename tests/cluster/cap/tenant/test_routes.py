@@ -12,7 +12,7 @@ from tests.cluster.cap.shop import Shop, job, router
 from stellwerk.api.events import Event
 from stellwerk.api.istio import HeaderOperations, RouteHeaders, VirtualService, VirtualServiceSpec
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, plain_json
+from stellwerk.kube.types.model import JsonObject, JsonValue, metadata_of, plain_json, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
@@ -105,6 +105,40 @@ async def test_a_label_that_the_routes_lack_is_added_and_one_that_differs_stays(
     await running.settled(shop.client)
     await shop.tenant_shows("ProvisioningCompleted")  # the routes are the same
     assert (await routes(shop)).metadata.labels[names.OWNER_GENERATION_LABEL] == "7"
+
+
+@pytest.mark.parametrize("kind", ["tenant", "exposure"])
+async def test_routes_that_another_client_edits_are_restored_and_what_it_adds_stays(
+    running: Running, shop: Shop, kind: str
+) -> None:
+    host = f"{shop.namespace}.example.com"
+    if kind == "tenant":
+        await shop.open(host=host)
+        await shop.tenant_shows("ProvisioningCompleted")
+    else:
+        exposed: JsonObject = {"subDomain": "api", "routes": [{"workloadName": "app", "port": 5000}]}
+        await shop.bind()
+        await shop.apply(host=host)
+        await shop.release("1", serviceExposures=[exposed])
+
+    async def routed() -> VirtualService | None:
+        return next(iter((await shop.client.list(VirtualService, shop.namespace)).items), None)
+
+    before = await eventually(routed, within=30, describe="there are routes")
+    assert before is not None
+    http: JsonObject = {"route": [{"destination": {"host": "elsewhere.example.com", "port": {"number": 80}}}]}
+    edit: JsonObject = {"http": [http], "hosts": ["other.example.com"], "gateways": ["mesh"], "exportTo": ["."]}
+    await shop.client.patch(
+        metadata_of(VirtualService), before.metadata.name, shop.namespace, MergePatch({"spec": edit})
+    )
+
+    async def are_restored() -> bool:
+        found = await routed()
+        return found is not None and found.spec == before.spec
+
+    await eventually(are_restored, within=30, describe="the routes are restored")
+    (raw,) = (await shop.client.list(unstructured(VirtualService.resource), shop.namespace)).items
+    assert raw.at("spec", "exportTo") == ["."], "what is not wanted is left to others"
 
 
 async def refer(shop: Shop, *domains: str) -> None:

@@ -356,7 +356,7 @@ class RouteWrites:
     async def apply(self, owner: Any, wanted: Any, live: Any, memory: ObservedState, written: Written) -> None:
         for address, (desired, hash) in wanted.items():
             found = live.get(address)
-            if is_written(owner, found, hash):
+            if is_written(owner, found, desired, hash):
                 continue
             if found is not None and found.metadata.is_terminating:
                 written.waits.append(str(address))

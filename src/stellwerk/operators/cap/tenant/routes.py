@@ -206,7 +206,7 @@ def keep(tenant: CAPTenant, application: CAPApplication, version: CAPApplication
         desired, hash = without
     is_leaving = live is not None and live.metadata.is_terminating
     is_leaving = is_leaving and live is not None and owner.standing(live.metadata) is Standing.OURS
-    if not is_leaving and not is_written(owner, live, hash):
+    if not is_leaving and not is_written(owner, live, desired, hash):
         news = "" if problem else f"VirtualService {desired.address.key} leads to the current version"
         return Routes(writes=(ApplyRoutes(owner, desired, hash, live, settings.writer),), news=news)
     if problem:

@@ -59,7 +59,7 @@ class Outcome:
 
     def hashed(self, owner: Ownership, desired: Desired, hash: str, live: Live | None) -> None:
         """Note an object that is written where its hash differs."""
-        if is_written(owner, live, hash):
+        if is_written(owner, live, desired, hash):
             self.kept += 1
             return
         self.objects.append(Desired(desired.address, owner.stamped(desired.body, hash)))
