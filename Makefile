@@ -32,6 +32,8 @@ help: ## this list
 # Whoever has a kubeconfig of their own must not be shown another cluster.
 demo: export KUBECONFIG = $(or $(STELLWERK_STATE),$(or $(XDG_STATE_HOME),$(HOME)/.local/state)/stellwerk)/local/kubeconfig
 demo: control-plane ## the local system with operators and samples, from nothing
+	$(BIN)/stellwerk up
+	$(BIN)/python -m stellwerk.testing.servers.demo_registry start
 	$(BIN)/stellwerk up --samples
 	$(BIN)/stellwerk get -A
 	@$(BIN)/stellwerk why -A || true

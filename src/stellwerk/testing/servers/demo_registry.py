@@ -1,5 +1,6 @@
 """The SaaS registry of the demo: subscribes a tenant of the sample application, and waits for the callback.
 
+    python -m stellwerk.testing.servers.demo_registry start    # before the sample application
     python -m stellwerk.testing.servers.demo_registry
 
 Token issuer and registry are doubles on this machine, a process of the local system: they stay when the tenant is
@@ -82,6 +83,23 @@ def _started(cluster: LocalCluster) -> Process:
     return cluster.start_companion("registry", lambda: command, os.environ, source=f"{code}:{port}")
 
 
+async def start(cluster: LocalCluster) -> None:
+    """Return when the process serves."""
+    port = _port(cluster, "loopback-port")
+    _registries(cluster, port)  # stores its key
+    _started(cluster)
+
+    async def serves() -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    await eventually(serves, within=PATIENCE_SECONDS, describe="the token issuer of the demo answers")
+
+
 async def subscribe(cluster: LocalCluster) -> bool:
     """Subscribe the tenant, and print what the server answers and reports. Whether it was provisioned."""
     issuer = _registries(cluster, 0)  # only signs: with its key, which is stored before the other process begins
@@ -128,6 +146,9 @@ def _show(line: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["start"]:
+        asyncio.run(start(named()))
+        sys.exit()
     if len(sys.argv) > 1:
         asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2])))
     sys.exit(0 if asyncio.run(subscribe(named())) else 1)
