@@ -40,15 +40,13 @@ class ServiceNetworking:
         """
         live = self.caches.virtual_services.store.by(BY_OWNER, application.metadata.uid)
         find_domain, home, allowed_headers = self.caches.domain, self.operator_namespace, self.allowed_headers
-        problems: list[str] = []
-        try:
-            wanted = routes(application, version, live, find_domain, home, allowed_headers)
-        except Unroutable as error:
-            if not any(headers.are_refused(each, allowed_headers) for each in live):
-                raise
-            problems.append(str(error))
-            lawful = headers.reduced(application, allowed_headers)
-            wanted = routes(lawful, version, live, find_domain, home, allowed_headers)
+        wanted, refused = headers.routed(
+            application,
+            live,
+            allowed_headers,
+            lambda each: routes(each, version, live, find_domain, home, allowed_headers),
+        )
+        problems = [refused] if refused else []
         for address, route in [*wanted.items()]:
             mine = self.caches.virtual_services.store.get(address.key)
             if taken := claims.taken(route[0], mine, self._with_host, of_tenant=False):

@@ -20,25 +20,33 @@ def _children(resource: Resource, purpose: str, **occasions: str) -> Grant:
     return grant(resource.group, resource.plural, verbs, purpose, get=_CHANGED, **occasions)
 
 
-_CERTIFICATES = _children(CertManagerCertificate.resource, "domains have no certificate of cert-manager")
-_AUTHORITIES = _children(Secret.resource, "gateways know no additional authorities")
+IN_INGRESS_KINDS = (CertManagerCertificate.resource, Secret.resource)
+"""The kinds of objects of domains that are in the namespaces of ingress gateways, and nowhere else."""
+AT_HOME_KINDS = (GardenerCertificate.resource, Gateway.resource, DnsEntry.resource)
+"""Those that are next to a Domain, or for a ClusterDomain in the operator's own namespace."""
+_OF_KIND = {
+    CertManagerCertificate.resource: _children(
+        CertManagerCertificate.resource, "domains have no certificate of cert-manager"
+    ),
+    Secret.resource: _children(Secret.resource, "gateways know no additional authorities"),
+    GardenerCertificate.resource: _children(GardenerCertificate.resource, "domains have no certificate of Gardener"),
+    Gateway.resource: _children(
+        Gateway.resource,
+        "the ingress gateway does not serve the hosts of domains",
+        delete="the operator has moved to another namespace, where the Gateways of ClusterDomains are",
+    ),
+    DnsEntry.resource: _children(DnsEntry.resource, "domains have no DNS entries of Gardener"),
+}
+
 _PODS = grant("", "pods services", "list watch", "the ingress gateway and its load balancer are not found")
 _ENDPOINTS = grant(
     "discovery.k8s.io", "endpointslices", "list watch", "the load balancer of the ingress gateway is not found"
 )
-_GARDENER_CERTIFICATES = _children(GardenerCertificate.resource, "domains have no certificate of Gardener")
-_GATEWAYS = _children(
-    Gateway.resource,
-    "the ingress gateway does not serve the hosts of domains",
-    delete="the operator has moved to another namespace, where the Gateways of ClusterDomains are",
-)
-_ENTRIES = _children(DnsEntry.resource, "domains have no DNS entries of Gardener")
-
-IN_INGRESS_ONLY = (_CERTIFICATES, _ENDPOINTS)
+IN_INGRESS_ONLY = (_OF_KIND[CertManagerCertificate.resource], _ENDPOINTS)
 """Of a process that works on some namespaces: what it needs in those of ingress gateways, and in no watched one."""
-IN_INGRESS = (*IN_INGRESS_ONLY, _AUTHORITIES, _PODS)
+IN_INGRESS = (*(_OF_KIND[each] for each in IN_INGRESS_KINDS), _ENDPOINTS, _PODS)
 """Of such a process: all that it needs in the namespaces of ingress gateways."""
-AT_HOME = (_GARDENER_CERTIFICATES, _GATEWAYS, _ENTRIES)
+AT_HOME = tuple(_OF_KIND[each] for each in AT_HOME_KINDS)
 """Of such a process: the objects of ClusterDomains, which are in the operator's own namespace."""
 
 GRANTS = (
@@ -54,12 +62,12 @@ GRANTS = (
         update="the admission plugin OwnerReferencesPermissionEnforcement is on",
     ),
     grant(GROUP, "capapplications", "list watch", "domains do not find the applications that refer to them"),
-    _GARDENER_CERTIFICATES,
-    _CERTIFICATES,
-    _GATEWAYS,
+    _OF_KIND[GardenerCertificate.resource],
+    _OF_KIND[CertManagerCertificate.resource],
+    _OF_KIND[Gateway.resource],
     _children(NetworkPolicy.resource, "the ingress gateway does not reach workloads"),
-    _ENTRIES,
-    _AUTHORITIES,
+    _OF_KIND[DnsEntry.resource],
+    _OF_KIND[Secret.resource],
     grant("", "namespaces", "list watch", "it is not known which hosts administrators grant to namespaces"),
     _PODS,
     _ENDPOINTS,

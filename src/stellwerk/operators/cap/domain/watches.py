@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from stellwerk.api.cert_manager import CertManagerCertificate
 from stellwerk.api.core import Namespace, Pod, Secret, Service
 from stellwerk.api.discovery import EndpointSlice
-from stellwerk.api.gardener import DnsEntry, GardenerCertificate
+from stellwerk.api.gardener import DnsEntry
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.objects.desired import Address
@@ -25,7 +24,7 @@ from stellwerk.apply.set.model.confirmation import Live, live_view
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unstructured, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.domain import hosts, ingress, naming, resources
+from stellwerk.operators.cap.domain import hosts, ingress, naming, resources, rights
 from stellwerk.operators.cap.domain.errors import DomainProblem, IngressProblem
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.pace import Pace, Paces
@@ -53,11 +52,6 @@ leave room for others.
 """
 PATIENCE_SECONDS = 30.0
 """How long a pass waits for the first list of a new watch."""
-
-_IN_INGRESS = (CertManagerCertificate.resource, Secret.resource)
-"""The kinds of objects of domains that are in the namespaces of ingress gateways, and nowhere else."""
-_AT_HOME = (GardenerCertificate.resource, Gateway.resource, DnsEntry.resource)
-"""Those that are next to a Domain, or for a ClusterDomain in the operator's own namespace."""
 
 _BY_HOST = "host"
 _BELOW = "below"
@@ -318,8 +312,8 @@ def caches(manager: Manager, settings: DomainSettings) -> DomainCaches:
     if settings.dns_manager is DnsManager.GARDENER:
         optional.append(DnsEntry.resource)
     places = {
-        **dict.fromkeys(_IN_INGRESS, settings.ingress_namespaces),
-        **dict.fromkeys(_AT_HOME, sorted({*manager.home.namespaces, settings.namespace})),
+        **dict.fromkeys(rights.IN_INGRESS_KINDS, settings.ingress_namespaces),
+        **dict.fromkeys(rights.AT_HOME_KINDS, sorted({*manager.home.namespaces, settings.namespace})),
     }
     children = {
         resource: manager.informer(

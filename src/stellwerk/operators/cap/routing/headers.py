@@ -7,7 +7,8 @@ request goes or ends, nor show who has sent it, nor read from the gateway itself
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,8 @@ from stellwerk.kube.types.model import Unstructured, dig
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.routing.targets import Unroutable
+
+R = TypeVar("R")
 
 MOST_BYTES = 16 << 10
 """Of one annotation."""
@@ -79,6 +82,25 @@ def _permitted(text: str, allowed: Collection[str]) -> dict[str, str]:
     except (msgspec.DecodeError, UnicodeError):
         return {}
     return {name: value for name, value in listed.items() if not problem_of(name, value, allowed)}
+
+
+def routed(
+    application: CAPApplication,
+    live: Iterable[Live],
+    allowed: Collection[str],
+    routes_of: Callable[[CAPApplication], R],
+) -> tuple[R, str]:
+    """The routes of an application, and why a header in its annotations is refused; empty if none is.
+
+    What `live` sets already is taken from it first: a VirtualService that sets a refused header gets routes without it,
+    and then the refusal is reported. Raises what `routes_of` raises if none does.
+    """
+    try:
+        return routes_of(application), ""
+    except Unroutable as error:
+        if not any(are_refused(each, allowed) for each in live):
+            raise
+        return routes_of(reduced(application, allowed)), str(error)
 
 
 def are_refused(live: Live, allowed: Collection[str] = ()) -> bool:

@@ -28,7 +28,7 @@ NETWORKING = "ReconcileTenantNetworking"
 """The action of Events about routes."""
 
 
-class NetworkingFailed(TenantFailed):
+class NetworkingFailed(TenantFailed, Unroutable):
     """The VirtualService of a tenant cannot be written."""
 
     event_reason = TenantReason.VirtualServiceModificationFailed

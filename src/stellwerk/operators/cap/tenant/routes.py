@@ -28,7 +28,6 @@ from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing import claims, headers
 from stellwerk.operators.cap.tenant.networking import (
     NETWORKING,
-    NetworkingFailed,
     is_kept,
     lacking_metadata,
     routed_hosts,
@@ -182,15 +181,13 @@ def keep(tenant: CAPTenant, application: CAPApplication, version: CAPApplication
         found = view.get(VERSIONS, key, offer)
         return found.value if isinstance(found, Present) else None
 
-    allowed, problem = settings.allowed_headers, ""
-    try:
-        found = routes(tenant, application, version, hosts, find_version, allowed)
-    except NetworkingFailed as error:
-        if live is None or not headers.are_refused(live, allowed):
-            raise
-        # What it sets already is taken from it first; then the annotation is refused.
-        problem, lawful = str(error), headers.reduced(application, allowed)
-        found = routes(tenant, lawful, version, hosts, find_version, allowed)
+    allowed = settings.allowed_headers
+    found, problem = headers.routed(
+        application,
+        () if live is None else (live,),
+        allowed,
+        lambda each: routes(tenant, each, version, hosts, find_version, allowed),
+    )
     if found is None:
         return Routes()
     desired, hash = found
