@@ -13,6 +13,7 @@ from tests.unit.cap import given
 
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.kube.types.semantic_version import precedence
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application import plan
 from stellwerk.operators.cap.application.plan import (
@@ -29,7 +30,6 @@ from stellwerk.operators.cap.application.refusals import Tried
 from stellwerk.operators.cap.kinds.application import ApplicationStatus, CAPApplication, DomainRef, TenantUpgrade
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.tenant.subscription_objects import of_provider
 from stellwerk.runtime import conditions
 from stellwerk.runtime.reconciler import Severity

@@ -10,5 +10,6 @@ sizes           estimates the memory of a JSON text before it is decoded
 lenient         reads an object although timestamps in its status are invalid
 escapes         escapes in JSON that are no characters
 header_values   what an HTTP header may contain
+semantic_version  the order of versions
 text_forms      forms of texts, and the sentence about a text that has not its form
 """

@@ -8,7 +8,7 @@ collections     what passes that decide by steps may read and write
 chart           its part of the Helm chart
 variables       how environment variables become settings
 names           labels, annotations and finalizers, and the hashes in them; reasons: those of conditions and Events
-preparation     finalizer, owner, labels and annotations of every object; semantic_version: the order of versions
+preparation     finalizer, owner, labels and annotations of every object
 requests        the answer to a request to look at an object now; kstatus: Stalled or Reconciling, by state and failure
 retries         how often failed Jobs run again
 pods            pods of workloads, and the credentials that they read

@@ -1,6 +1,7 @@
 """Kyma lifecycle manager: brings modules by channel to many remote clusters.
 
 api, api_manifest, api_module, api_watcher    the kinds and their definitions; api_status: what their statuses share
+collections     what passes may read and write
 labels          names that others rely on: labels, annotations, finalizers, field managers, places
-kyma, manifest, module, watcher               the kinds' controllers
+kyma, mandatory, manifest, module, watcher    the kinds' controllers
 """

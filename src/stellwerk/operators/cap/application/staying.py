@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.semantic_version import precedence
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.status import see_why
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, UpgradeStrategy
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
-from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.order import latest
 from stellwerk.runtime import conditions
 

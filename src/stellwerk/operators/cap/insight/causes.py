@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import JsonValue, Unstructured, dig
+from stellwerk.kube.types.semantic_version import precedence
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
@@ -18,7 +19,6 @@ from stellwerk.operators.cap.kinds.status import READY, SUPERSEDED
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, Operation, OperationState, TenantState
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import ApplicationReason, OperationReason, TenantReason
-from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.runtime import conditions
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 

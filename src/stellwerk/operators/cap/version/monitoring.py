@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from stellwerk.kube.types.semantic_version import precedence
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, DeletionMetric, MetricType
 from stellwerk.operators.cap.routing.targets import service_name
-from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.operators.cap.version.plan import needed_version
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stellwerk.kube.types.semantic_version import precedence
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, is_offered
-from stellwerk.operators.cap.semantic_version import precedence
 
 
 def latest(versions: Sequence[CAPApplicationVersion]) -> CAPApplicationVersion | None:

@@ -19,6 +19,7 @@ from stellwerk.api.batch import Job
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject
 from stellwerk.kube.types.object_meta import Condition
+from stellwerk.kube.types.semantic_version import precedence
 from stellwerk.operators.cap import names, preparation, retries
 from stellwerk.operators.cap.kinds import references
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -34,7 +35,6 @@ from stellwerk.operators.cap.kinds.status import (
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, hidden_message
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionState, VersionStatus
 from stellwerk.operators.cap.reasons import VersionReason
-from stellwerk.operators.cap.semantic_version import precedence
 from stellwerk.operators.cap.version.content import recorded_as
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions

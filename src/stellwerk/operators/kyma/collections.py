@@ -1,0 +1,28 @@
+"""What the passes of the lifecycle manager may read and write, and by what it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma.api_manifest import Manifest
+from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
+from stellwerk.runtime.reading.questions import Collection, Index
+
+TEMPLATES = Collection(ModuleTemplate)
+METAS = Collection(ModuleReleaseMeta)
+MANIFESTS = Collection(Manifest)
+
+
+def _mandatory_module_of(metadata: ObjectMeta) -> Iterable[str]:
+    if metadata.labels.get(labels.MANDATORY_MODULE_LABEL) != "true":
+        return ()
+    return (f"{metadata.namespace}/{metadata.labels.get(labels.MODULE_NAME_LABEL, '')}",)
+
+
+MANDATORY_MANIFESTS_OF = Index(
+    MANIFESTS, "mandatory module", lambda each: _mandatory_module_of(each.metadata), _mandatory_module_of
+)
+TEMPLATES_IN = Index(TEMPLATES, "namespace", lambda each: (each.metadata.namespace,))
+METAS_IN = Index(METAS, "namespace", lambda each: (each.metadata.namespace,))

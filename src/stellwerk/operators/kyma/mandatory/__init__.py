@@ -1,0 +1,1 @@
+"""Modules that every cluster gets, whatever its user chooses."""
