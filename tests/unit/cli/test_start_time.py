@@ -24,6 +24,14 @@ code = run(sys.argv[1:])
 sys.__stdout__.write(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
 """
 
+ALL_MODULES = """
+import json, sys
+from stellwerk.cli.main import run
+sys.stdout = sys.stderr
+run(sys.argv[1:])
+sys.__stdout__.write(json.dumps(sorted(sys.modules)))
+"""
+
 COMPLETION = """
 import json, sys
 from stellwerk.cli.main import run
@@ -67,6 +75,19 @@ def test_a_verb_that_asks_an_api_server_pays_for_no_web_server(tmp_path: Path) -
     code, modules = json.loads(done.stdout)
     assert code == 1, "the server does not answer"
     assert {"asyncio", "msgspec"} == HEAVY & {*modules} - {"yaml"}
+
+
+@pytest.mark.parametrize(("verb", "most"), [("get", 130), ("why", 180)])
+def test_a_list_imports_few_modules_of_ours(verb: str, most: int, tmp_path: Path) -> None:
+    """Most of the processor time of a short call is imports, about a millisecond each: their number is held here."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(KUBECONFIG))
+    command = [sys.executable, "-c", ALL_MODULES, verb, "-A"]
+    done = subprocess.run(command, env={**os.environ, "KUBECONFIG": str(kubeconfig)}, capture_output=True, check=True)
+    modules = json.loads(done.stdout)
+    assert f"stellwerk.cli.look.{verb}" in modules
+    assert len([name for name in modules if name.startswith("stellwerk.")]) <= most
+    assert set() == {"stellwerk.kube.watch.watch", "stellwerk.runtime.control.controller"} & {*modules}
 
 
 @pytest.mark.parametrize("module", ["act.reconcile", "act.suspension", "act.wait", "look.logs"])

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from stellwerk.cli.arguments import object_argument
 from stellwerk.cli.arguments.object_argument import ObjectArgument
-from stellwerk.cli.look import get_watch, object_list
+from stellwerk.cli.look import object_list
 from stellwerk.cli.look.object_list import ObjectQuery
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
-from stellwerk.cli.shell.jsonpath import Node
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.cli.look import get_watch
+
+if TYPE_CHECKING:
+    from stellwerk.cli.shell.jsonpath import Node
 
 
 def get(

@@ -6,22 +6,29 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from stellwerk.apply.fields import compare
 from stellwerk.cli import kinds
 from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import health
 from stellwerk.cli.objects.cluster import ClusterSession, not_installed
 from stellwerk.cli.objects.health import ObjectHealth
-from stellwerk.cli.shell import jsonpath, settings, text
-from stellwerk.cli.shell.jsonpath import Node
-from stellwerk.cli.shell.output import print_objects
+from stellwerk.cli.shell import settings, text
 from stellwerk.cli.shell.settings import Output
 from stellwerk.cli.shell.text import Layout, Style, TableColumn, Tone
 from stellwerk.delivery.operator_spec import WideColumn
 from stellwerk.kube.types.errors import Forbidden
 from stellwerk.kube.types.identifiers import GroupVersionKind, Resource
 from stellwerk.kube.types.model import JsonValue, Unstructured
+from stellwerk.lazy_imports import lazy_imports
+
+with lazy_imports(__name__):
+    from stellwerk.apply.fields import compare
+    from stellwerk.cli.shell import jsonpath
+    from stellwerk.cli.shell import output as programs
+
+if TYPE_CHECKING:
+    from stellwerk.cli.shell.jsonpath import Node
 
 COLUMNS = (
     TableColumn("NAMESPACE"),
@@ -84,7 +91,7 @@ def print_found(
     """Print objects as the call asks for; nothing where a table would be empty."""
     output = cluster.settings.output
     if not output.is_table:
-        print_objects(found, output, as_list=as_list)
+        programs.print_objects(found, output, as_list=as_list)
     elif found:
         gvks = {obj.gvk for obj in found}
         looks = looks_for(output, gvks, labels=show_labels, is_terminal=settings.is_terminal())
