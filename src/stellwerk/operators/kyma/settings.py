@@ -401,11 +401,7 @@ TABLE = SettingsTable(
             parsers.positive_duration,
             "How much of a maintenance window must be left for an upgrade to begin.",
         ),
-        Setting(
-            "metrics_cleanup_interval",
-            parsers.number(1, 100_000),
-            "After how many minutes series of objects that do not exist any more are removed.",
-        ),
+        _inert("metrics_cleanup_interval", parsers.number(1, 100_000), "the series of an object end with it"),
         Setting(
             "drop_crd_stored_version_map",
             _versions,
