@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stellwerk.api.core import Secret
+from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api_manifest import Manifest
@@ -13,6 +15,13 @@ from stellwerk.runtime.reading.questions import Collection, Index
 TEMPLATES = Collection(ModuleTemplate)
 METAS = Collection(ModuleReleaseMeta)
 MANIFESTS = Collection(Manifest)
+ACCESS_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=labels.KYMA_NAME_LABEL)
+"""Their content, which is a login, is read when a cluster is opened, and not kept here."""
+
+
+def _kyma_of(metadata: ObjectMeta) -> Iterable[str]:
+    name = metadata.labels.get(labels.KYMA_NAME_LABEL)
+    return () if name is None else (f"{metadata.namespace}/{name}",)
 
 
 def _mandatory_module_of(metadata: ObjectMeta) -> Iterable[str]:
@@ -24,5 +33,7 @@ def _mandatory_module_of(metadata: ObjectMeta) -> Iterable[str]:
 MANDATORY_MANIFESTS_OF = Index(
     MANIFESTS, "mandatory module", lambda each: _mandatory_module_of(each.metadata), _mandatory_module_of
 )
+MANIFESTS_OF_KYMA = Index(MANIFESTS, "kyma", lambda each: _kyma_of(each.metadata), _kyma_of)
+ACCESS_OF_KYMA = Index(ACCESS_SECRETS, "kyma", lambda each: _kyma_of(each.metadata), _kyma_of)
 TEMPLATES_IN = Index(TEMPLATES, "namespace", lambda each: (each.metadata.namespace,))
 METAS_IN = Index(METAS, "namespace", lambda each: (each.metadata.namespace,))

@@ -60,9 +60,10 @@ def is_written(desired: Desired, live: Unstructured | Kind | None) -> bool:
     """Whether a live object has all that is wanted of it."""
     if live is None:
         return False
-    body = live.body if isinstance(live, Unstructured) else plain_json(live)
-    seen: JsonObject = {**body, "apiVersion": desired.body["apiVersion"], "kind": desired.body["kind"]}
-    return not compare(desired.body, seen).differences
+    if isinstance(live, Unstructured):
+        return not compare(desired.body, live.body).differences
+    wanted = msgspec.convert(desired.body, type(live))  # both sides leave out the same defaults
+    return not compare(plain_json(wanted), plain_json(live)).differences
 
 
 # ---- the Kyma
