@@ -117,8 +117,9 @@ class HttpRouteDestination(Record, frozen=True, kw_only=True):
 
 
 class HttpRoute(Record, frozen=True, kw_only=True):
-    """Where requests go that any of the matches holds for; without a match, all of them."""
+    """Where requests go that any of the matches holds for; without a match, all of them. `name` is for logs."""
 
+    name: str = ""
     match: tuple[HttpMatch, ...] = ()
     route: tuple[HttpRouteDestination, ...] = ()
     headers: RouteHeaders | None = None

@@ -5,6 +5,7 @@ A spec is read leniently and refused by the API server: an object that breaks a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -38,6 +39,21 @@ class LabelRequirement(Record, frozen=True, kw_only=True):
         documented("Values of the label, for In and NotIn.", list_type="atomic", example="eu-de"),
     ] = ()
 
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels fulfil it. An operator that does not exist is fulfilled by none."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:
+                return False
+
 
 class LabelSelector(Record, frozen=True, kw_only=True):
     """Labels that an object must have; all of them."""
@@ -48,6 +64,11 @@ class LabelSelector(Record, frozen=True, kw_only=True):
     match_expressions: Annotated[
         tuple[LabelRequirement, ...], documented("Expressions about labels.", list_type="atomic")
     ] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected; by an empty selector, each is (API convention)."""
+        are_equal = all(labels.get(key) == value for key, value in self.match_labels.items())
+        return are_equal and all(each.holds(labels) for each in self.match_expressions)
 
 
 class GroupVersionKindName(Record, frozen=True, kw_only=True):

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stellwerk.api.core import Secret
+from stellwerk.api.istio import Gateway, VirtualService
 from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
+from stellwerk.operators.kyma.api_watcher import Watcher
 from stellwerk.runtime.reading.questions import Collection, Index
 
 TEMPLATES = Collection(ModuleTemplate)
 METAS = Collection(ModuleReleaseMeta)
 MANIFESTS = Collection(Manifest)
+WATCHERS = Collection(Watcher)
+GATEWAYS = Collection(Gateway, optional=True)
+ROUTES = Collection(VirtualService, optional=True)
 ACCESS_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=labels.KYMA_NAME_LABEL)
 """Their content, which is a login, is read when a cluster is opened, and not kept here."""
 
@@ -37,3 +42,4 @@ MANIFESTS_OF_KYMA = Index(MANIFESTS, "kyma", lambda each: _kyma_of(each.metadata
 ACCESS_OF_KYMA = Index(ACCESS_SECRETS, "kyma", lambda each: _kyma_of(each.metadata), _kyma_of)
 TEMPLATES_IN = Index(TEMPLATES, "namespace", lambda each: (each.metadata.namespace,))
 METAS_IN = Index(METAS, "namespace", lambda each: (each.metadata.namespace,))
+GATEWAYS_IN = Index(GATEWAYS, "namespace", lambda each: (each.metadata.namespace,))

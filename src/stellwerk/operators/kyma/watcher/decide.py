@@ -1,0 +1,259 @@
+"""What a Watcher needs next, as a value: the route by which remote clusters report to the manager that it names.
+
+Reports come in through Istio Gateways of the control plane and go to the Service of the Watcher. The route is a
+VirtualService that the Watcher owns, with the hosts of all Gateways that its selector takes.
+
+| the Watcher | needs |
+| --- | --- |
+| is being deleted | its VirtualService deleted, then its finalizer removed |
+| has no finalizer | it |
+| cannot have a route: no manager, no port, no Gateway, no host | to show that, and to wait |
+| has a VirtualService of its name that it does not own | to show that, and to wait |
+| has no VirtualService, or one with another route | it written |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from stellwerk.api.istio import (
+    Gateway,
+    HttpMatch,
+    HttpRoute,
+    HttpRouteDestination,
+    PortSelector,
+    RouteDestination,
+    StringMatch,
+    VirtualService,
+    VirtualServiceSpec,
+)
+from stellwerk.kube.types.errors import StatusError
+from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
+from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
+from stellwerk.operators.kyma.collections import GATEWAYS, GATEWAYS_IN, ROUTES, WATCHERS
+from stellwerk.runtime import conditions
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, RemoveFinalizer, Step, Wait
+from stellwerk.runtime.reading.known import NotKnown
+from stellwerk.runtime.reading.questions import Collection
+from stellwerk.runtime.reading.view import View
+from stellwerk.runtime.reconciler import Notice, Severity
+
+WatcherStep: TypeAlias = Step[WatcherStatus]
+
+CONDITION = "VirtualService"
+REASON = "Ready"
+"""Of the condition, whether it holds or not, as with the original."""
+CONFIGURED = "VirtualService is configured"
+NOT_CONFIGURED = "VirtualService is not configured"
+NO_GATEWAY = "WatcherGatewayNotFound"
+NO_ROUTE = "WatcherRouteFailed"
+"""Reasons of Events."""
+
+MOST_PORT = 65_535
+_MANAGER = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+"""As a label value: it is a segment of a path, and must not reach into those of others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatcherSettings:
+    """What the process is started with, as far as Watchers depend on it."""
+
+    gateway_namespace: str = labels.KCP_NAMESPACE
+    """Where Gateways are looked for."""
+
+
+class NoRoute(Exception):
+    """A Watcher cannot have a route: the cause, and what a user can do."""
+
+    def __init__(self, cause: str, fix: str, event_reason: str = NO_ROUTE) -> None:
+        super().__init__(f"{cause}; {fix}")
+        self.event_reason = event_reason
+
+
+# ---- the decision
+
+
+def decide(watcher: Watcher, view: View) -> WatcherStep:
+    """What the Watcher needs next."""
+    if watcher.metadata.is_terminating:
+        return _leave(watcher, view)
+    if labels.WATCHER_FINALIZER not in watcher.metadata.finalizers:
+        finalizers = [*watcher.metadata.finalizers, labels.WATCHER_FINALIZER]
+        return Step(writes=(Patch(WATCHERS, watcher, {"metadata": {"finalizers": [*finalizers]}}, _refused),))
+    try:
+        return _with_route(watcher, wanted_route(watcher, view), view)
+    except NoRoute as problem:
+        return _show_problem(watcher, problem, view)
+
+
+def _leave(watcher: Watcher, view: View) -> WatcherStep:
+    if labels.WATCHER_FINALIZER not in watcher.metadata.finalizers:
+        return Step()
+    status = _status(watcher, State.Deleting, view.now, is_configured=False)
+    route = view.find(ROUTES, watcher.key)
+    if route is None or not _is_owned(route, watcher):
+        return Step(writes=(RemoveFinalizer(labels.WATCHER_FINALIZER),))
+    if not route.metadata.is_terminating:
+        return Step(status=status, writes=(Delete(ROUTES, route, "its Watcher is being deleted"),))
+    return Step(status=status, waits=(Wait((ROUTES, watcher.key), f"{route.ref} is being deleted"),))
+
+
+def _with_route(watcher: Watcher, wanted: VirtualServiceSpec, view: View) -> WatcherStep:
+    route = view.find(ROUTES, watcher.key)
+    if route is None:
+        body = _body(watcher, wanted)
+        return Step(writes=(Create(ROUTES, body, _refused),))
+    if not _is_owned(route, watcher):
+        cause = f"{route.ref} exists, and this Watcher does not own it"
+        fix = f"delete it: kubectl delete virtualservice {route.key.name} -n {route.key.namespace}"
+        raise NoRoute(cause, fix)
+    if route.metadata.is_terminating:
+        message = f"{route.ref} is being deleted, and is created again when it is gone"
+        status = _status(watcher, State.Processing, view.now, is_configured=False)
+        return Step(status=status, waits=(Wait((ROUTES, watcher.key), message),))
+    if route.spec != wanted:
+        return Step(writes=(Patch(ROUTES, route, {"spec": _plain(wanted)}, _refused),))
+    return Step(status=_status(watcher, State.Ready, view.now, is_configured=True))
+
+
+def _show_problem(watcher: Watcher, problem: NoRoute, view: View) -> WatcherStep:
+    status = _status(watcher, State.Error, view.now, is_configured=False, why=str(problem))
+    is_news = status.conditions != watcher.status.conditions
+    event = Notice(problem.event_reason, str(problem), Severity.WARNING, action=problem.event_reason)
+    return Step(status=status, events=(event,) if is_news else (), waits=(Wait(str(problem)),))
+
+
+# ---- the route
+
+
+def wanted_route(watcher: Watcher, view: View) -> VirtualServiceSpec:
+    """Where reports of remote clusters go. Raises NoRoute, NotKnown."""
+    manager, service = manager_of(watcher), watcher.spec.service_info
+    if not manager:
+        label = labels.MANAGED_BY_LABEL
+        raise NoRoute("no manager is named", f"set spec.manager, or the label {label}")
+    if not _MANAGER.fullmatch(manager):
+        raise NoRoute(
+            f"{conditions.truncated(manager, 63)!r} is not the name of a manager", "use letters, digits and -"
+        )
+    if not 1 <= service.port <= MOST_PORT:
+        raise NoRoute(f"spec.serviceInfo.port is {service.port}", f"set a port from 1 to {MOST_PORT}")
+    gateways = _gateways(watcher, view)
+    hosts = [host.rpartition("/")[2] for each in gateways for server in each.spec.servers for host in server.hosts]
+    if not hosts:
+        named = ", ".join(str(each.key) for each in gateways)
+        raise NoRoute(f"no server of Gateway {named} has a host", "add one to spec.servers[].hosts", NO_GATEWAY)
+    match = HttpMatch(uri=StringMatch(prefix=f"/v2/{manager}/event"))
+    host = f"{service.name}.{service.namespace}.svc.cluster.local"
+    destination = RouteDestination(host=host, port=PortSelector(number=service.port))
+    to = HttpRouteDestination(destination=destination)
+    return VirtualServiceSpec(
+        hosts=tuple(dict.fromkeys(hosts)),
+        gateways=tuple(str(each.key) for each in gateways),
+        http=(HttpRoute(name=str(watcher.key), match=(match,), route=(to,)),),
+    )
+
+
+def manager_of(watcher: Watcher) -> str:
+    """The controller that gets the reports; older Watchers name it by a label. Empty if none is named."""
+    return watcher.spec.manager or watcher.metadata.labels.get(labels.MANAGED_BY_LABEL, "")
+
+
+def servers_of(gateway: Gateway) -> Gateway:
+    """An aspect: what of a Gateway a route depends on."""
+    whole = gateway.metadata
+    return Gateway(
+        metadata=ObjectMeta(name=whole.name, namespace=whole.namespace, labels=whole.labels), spec=gateway.spec
+    )
+
+
+def _gateways(watcher: Watcher, view: View) -> Sequence[Gateway]:
+    namespace, selector = view.setting(WatcherSettings).gateway_namespace, watcher.spec.gateway.selector
+    if not view.serves(GATEWAYS):
+        raise NoRoute("the cluster does not serve Gateways of Istio", "install Istio", NO_GATEWAY)
+    found = [each for each in view.all(GATEWAYS_IN, namespace, servers_of) if selector.matches(each.metadata.labels)]
+    if not found:
+        cause = f"no Gateway in namespace {namespace} has the labels of spec.gateway.selector"
+        raise NoRoute(cause, f"see kubectl get gateways.networking.istio.io -n {namespace} --show-labels", NO_GATEWAY)
+    return found
+
+
+def _is_owned(route: VirtualService, watcher: Watcher) -> bool:
+    controller = route.metadata.controller
+    return controller is not None and controller.uid == watcher.metadata.uid
+
+
+def _body(watcher: Watcher, wanted: VirtualServiceSpec) -> JsonObject:
+    resource, metadata = VirtualService.resource, watcher.metadata
+    owner: JsonObject = {
+        "apiVersion": Watcher.resource.api_version,
+        "kind": Watcher.resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    named: JsonObject = {"name": metadata.name, "namespace": metadata.namespace, "ownerReferences": [owner]}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": named, "spec": _plain(wanted)}
+
+
+def _plain(wanted: VirtualServiceSpec) -> JsonObject:
+    plain: JsonObject = msgspec.to_builtins(wanted)
+    return plain
+
+
+def _refused(message: str, _: StatusError | None) -> Failure:
+    return Failure(message=message, event_reason=NO_ROUTE)
+
+
+# ---- the status
+
+
+def _status(watcher: Watcher, state: State, now: datetime, *, is_configured: bool, why: str = "") -> WatcherStatus:
+    message = CONFIGURED if is_configured else f"{NOT_CONFIGURED}: {why}" if why else NOT_CONFIGURED
+    shown = Condition(
+        type=CONDITION,
+        status="True" if is_configured else "False",
+        reason=REASON,
+        message=message,
+        observed_generation=watcher.metadata.generation,
+    )
+    return WatcherStatus(
+        state=state,
+        conditions=conditions.set_condition(watcher.status.conditions, shown, now),
+        observed_generation=watcher.metadata.generation,
+    )
+
+
+@dataclass(slots=True)
+class WatcherLogic:
+    """A Watcher, for the engine."""
+
+    clock: Clock
+    collection: Collection[Watcher] = WATCHERS
+
+    def decide(self, watcher: Watcher, view: View) -> WatcherStep:
+        """As `Logic.decide`."""
+        return decide(watcher, view)
+
+    def unknown(self, watcher: Watcher, view: View, missing: NotKnown) -> WatcherStep:
+        """As `Logic.unknown`: the status stays, since the route does."""
+        return Step(waits=(Wait(str(missing)),))
+
+    def failed(self, watcher: Watcher, failure: Failure) -> WatcherStatus:
+        """As `Logic.failed`."""
+        return self.unexpected(watcher, failure.message)
+
+    def unexpected(self, watcher: Watcher, message: str) -> WatcherStatus:
+        """As `Logic.unexpected`."""
+        return _status(watcher, State.Error, self.clock.now(), is_configured=False, why=message)
