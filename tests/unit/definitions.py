@@ -11,6 +11,7 @@ from stellwerk.kube.schema.crd import Definition
 from stellwerk.kube.types.model import JsonValue, dig
 
 SHARED = Path(__file__).parents[2].parent / "shared"
+_SMALLEST = {"date-time": "2025-11-01T10:00:00Z"}
 
 
 def undescribed(definition: Definition) -> list[str]:
@@ -41,3 +42,38 @@ def lacking(reference: Path, definition: Definition) -> list[object]:
     compat = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(compat)
     return list(compat.crd_differences(json.loads(reference.read_text()), definition.body()))
+
+
+def emptiest(schema: JsonValue) -> JsonValue:
+    """The value with as little in it as the schema allows, with one item in every list and every optional object."""
+    kind = dig(schema, "type")
+    if kind == "object":
+        properties, required = dig(schema, "properties"), dig(schema, "required")
+        names = required if isinstance(required, list) else []
+        return {
+            name: emptiest(inner)
+            for name, inner in (properties if isinstance(properties, dict) else {}).items()
+            if name in names or dig(inner, "type") in ("object", "array")
+        }
+    if kind == "array":
+        return [emptiest(dig(schema, "items"))]
+    if kind == "string":
+        choices, format = dig(schema, "enum"), dig(schema, "format")
+        if isinstance(choices, list):
+            return "" if "" in choices else choices[0]
+        least = dig(schema, "minLength")
+        return _SMALLEST.get(str(format), "R" * (least if isinstance(least, int) else 0))
+    return {"integer": 0, "number": 0, "boolean": False}.get(str(kind), {})
+
+
+def unset(schema: JsonValue, value: JsonValue, path: str) -> Iterator[str]:
+    """The required fields that are absent."""
+    if isinstance(value, dict):
+        required, properties = dig(schema, "required"), dig(schema, "properties")
+        yield from (f"{path}.{name}" for name in (required if isinstance(required, list) else []) if name not in value)
+        for name, inner in (properties if isinstance(properties, dict) else {}).items():
+            if name in value:
+                yield from unset(inner, value[name], f"{path}.{name}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from unset(dig(schema, "items"), item, f"{path}[]")

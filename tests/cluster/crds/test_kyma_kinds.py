@@ -152,7 +152,7 @@ REFUSED: list[tuple[JsonObject, str]] = [
 
 
 async def test_each_field_has_the_bounds_of_the_original_and_a_sentence_about_them(client: Client) -> None:
-    """The tables of channels, and of versions with either a mandatory one or some for channels."""
+    """Scenarios 28 and 58: the tables of channels, and of versions for channels or for every cluster."""
     for definition in api.DEFINITIONS:
         kept = await installed(client, definition)
         assert true_conditions(kept) == {"NamesAccepted", "Established"}

@@ -9,7 +9,7 @@ import pytest
 from tests.unit import definitions
 
 from stellwerk.kube.schema.crd import Definition
-from stellwerk.kube.types.model import JsonObject, Kind, dig, to_json_object, view
+from stellwerk.kube.types.model import JsonObject, Kind, decode_json, dig, to_json_object, view
 from stellwerk.operators.kyma import api, labels
 from stellwerk.operators.kyma.api import Kyma, Module, ModuleStatus
 from stellwerk.operators.kyma.api_manifest import Manifest, ManifestSpec, ManifestStatus, SyncedResource
@@ -148,3 +148,58 @@ def test_every_field_is_described(definition: Definition) -> None:
 @pytest.mark.parametrize("definition", api.DEFINITIONS, ids=lambda each: str(each.name))
 def test_every_column_and_field_of_the_original_is_there(definition: Definition) -> None:
     assert definitions.lacking(REFERENCE / f"{definition.name}.json", definition) == []
+
+
+@pytest.mark.parametrize("definition", api.DEFINITIONS, ids=lambda each: str(each.name))
+def test_a_spec_that_is_written_again_has_every_field_that_the_schema_requires(definition: Definition) -> None:
+    """Entries of the catalog are copied to remote clusters, whose API servers refuse one that lacks a field."""
+    kind = definition.versions[0].kind
+    versions = dig(definition.body(), "spec", "versions")
+    assert isinstance(versions, list)
+    schema = dig(versions[0], "schema", "openAPIV3Schema", "properties", "spec")
+    spec = definitions.emptiest(schema)
+    assert [*definitions.unset(schema, spec, "")] == [], "the test has made a spec that the schema refuses"
+
+    (shape,) = (field.type for field in msgspec.structs.fields(kind) if field.name == "spec")
+    written = decode_json(msgspec.json.encode(msgspec.convert(spec, shape)))
+
+    assert [*definitions.unset(schema, written, "spec")] == []
+
+
+def test_a_status_of_the_original_is_written_as_it_was_read() -> None:
+    moment = "2026-01-31T09:30:00Z"
+    condition: JsonObject = {
+        "type": "Modules",
+        "status": "True",
+        "reason": "Ready",
+        "message": "",
+        "lastTransitionTime": moment,
+    }
+    operation: JsonObject = {"operation": "kyma is ready", "lastUpdateTime": moment}
+    place: JsonObject = {"apiVersion": f"{OP}/v1beta2", "kind": "Manifest", "metadata": {"name": "m", "generation": 3}}
+    module: JsonObject = {"name": "keda", "state": "Ready", "fqdn": "f", "ocmComponentName": "f", "channel": "fast"}
+    statuses: list[tuple[type[Kind], JsonObject]] = [
+        (
+            Kyma,
+            {
+                "state": "Ready",
+                "activeChannel": "fast",
+                "conditions": [condition],
+                "lastOperation": operation,
+                "modules": [{**module, "version": "1.0.0", "message": "m", "maintenance": True, "manifest": place}],
+            },
+        ),
+        (
+            Manifest,
+            {
+                "state": "Warning",
+                "conditions": [condition],
+                "lastOperation": operation,
+                "synced": [{"group": "", "version": "v1", "kind": "Namespace", "name": "n", "namespace": ""}],
+            },
+        ),
+        (Watcher, {"state": "Error", "conditions": [condition], "observedGeneration": 2}),
+    ]
+    for kind, status in statuses:
+        text = msgspec.json.encode({"metadata": {"name": "taken-over"}, "status": status})
+        assert decode_json(msgspec.json.encode(view(kind).decode(text)))["status"] == status

@@ -25,7 +25,7 @@ from stellwerk.operators.kyma.api_status import (
 from stellwerk.operators.kyma.api_watcher import WATCHERS
 
 
-class Module(Record, frozen=True, kw_only=True):
+class Module(Record, frozen=True, kw_only=True, gc=False):
     """A module that the cluster is to have."""
 
     name: Annotated[str, documented("Name of the module.", example="template-operator")]
@@ -69,7 +69,7 @@ class KymaSpec(Record, frozen=True, kw_only=True):
     modules: Annotated[tuple[Module, ...], documented("The modules.", list_type="map", list_map_keys=("name",))] = ()
 
 
-class TrackedMetadata(Record, frozen=True, kw_only=True):
+class TrackedMetadata(Record, frozen=True, kw_only=True, gc=False):
     """Where the object is."""
 
     name: Annotated[str, documented("Its name.")] = ""
@@ -77,7 +77,7 @@ class TrackedMetadata(Record, frozen=True, kw_only=True):
     generation: Annotated[int, documented("Its generation when it was last looked at.")] = 0
 
 
-class TrackedObject(Record, frozen=True, kw_only=True):
+class TrackedObject(Record, frozen=True, kw_only=True, gc=False):
     """An object that belongs to a module."""
 
     api_version: Annotated[str, documented("Its API version.", example="operator.kyma-project.io/v1beta2")] = ""

@@ -13,7 +13,7 @@ import msgspec
 from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, Version, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Condition, Record
+from stellwerk.kube.types.object_meta import Condition, Record, always_written
 from stellwerk.operators.kyma.api_module import EMBEDDED_RESOURCE, LabelSelector, Manager, refuse_deep
 from stellwerk.operators.kyma.api_status import (
     FORMER_VERSION,
@@ -22,6 +22,7 @@ from stellwerk.operators.kyma.api_status import (
     JsonMap,
     LastOperation,
     State,
+    always_written_map,
     documented_conditions,
     unset,
 )
@@ -52,7 +53,7 @@ POLICY = documented(
 class InstallInfo(Record, frozen=True, kw_only=True):
     """Where the objects of the module come from."""
 
-    name: Annotated[str, documented("Name of the layer.", required=True, example="raw-manifest")] = ""
+    name: Annotated[str, documented("Name of the layer.", required=True, example="raw-manifest")] = always_written()
     source: Annotated[
         JsonMap,
         documented(
@@ -60,7 +61,7 @@ class InstallInfo(Record, frozen=True, kw_only=True):
             "one.",
             required=True,
         ),
-    ] = msgspec.field(default_factory=dict)
+    ] = always_written_map()
 
 
 class LegacyConfig(Record, frozen=True, kw_only=True):
@@ -106,7 +107,7 @@ class ManifestSpec(Record, frozen=True, kw_only=True):
         refuse_deep("resource", self.resource)
 
 
-class SyncedResource(Record, frozen=True, kw_only=True, order=True):
+class SyncedResource(Record, frozen=True, kw_only=True, order=True, gc=False):
     """An object that is in the cluster because of the Manifest. Only these are ever deleted."""
 
     group: Annotated[str, documented("API group; empty: the core group.", example="apps")]

@@ -15,8 +15,8 @@ from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.depth import LEVELS, TOO_DEEP, is_deeper
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Record
-from stellwerk.operators.kyma.api_status import FORMER_VERSION, GROUP, VERSION, JsonMap, State
+from stellwerk.kube.types.object_meta import Record, always_written
+from stellwerk.operators.kyma.api_status import FORMER_VERSION, GROUP, VERSION, JsonMap, State, always_written_map
 
 LEVELS_ABOVE_JSON = 2
 """The object and its spec."""
@@ -153,7 +153,7 @@ class ModuleTemplateSpec(Record, frozen=True, kw_only=True):
             "component.",
             required=True,
         ),
-    ] = msgspec.field(default_factory=dict)
+    ] = always_written_map()
     data: Annotated[
         JsonMap | None,
         documented("The module's default custom resource, created once with the module.", schema=EMBEDDED_RESOURCE),
@@ -198,7 +198,7 @@ class _FormerModuleTemplateSpec(ModuleTemplateSpec, frozen=True, kw_only=True):
 
     target: Annotated[
         str, documented("Has no effect.", values=("control-plane", "remote"), required=True, example="remote")
-    ] = ""
+    ] = always_written()
 
 
 class _FormerModuleTemplate(Kind, frozen=True, kw_only=True):
@@ -261,7 +261,7 @@ class ModuleReleaseMetaSpec(Record, frozen=True, kw_only=True):
             required=True,
             example="template-operator",
         ),
-    ] = ""
+    ] = always_written()
     ocm_component_name: Annotated[
         str,
         documented(

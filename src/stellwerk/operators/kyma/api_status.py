@@ -38,12 +38,22 @@ def unset() -> State:
     return made
 
 
+def always_written_map() -> JsonMap:
+    """The default of a JSON object that a schema requires: empty, and written nevertheless."""
+    made: JsonMap = msgspec.field(default_factory=_empty)  # one that `dict` makes would be left out
+    return made
+
+
+def _empty() -> JsonMap:
+    return {}
+
+
 def documented_conditions(types: str) -> msgspec.Meta:
     """Conditions with unique types. `types`: those that the kind has."""
     return documented(f"Observations: {types}.", list_type="map", list_map_keys=("type",))
 
 
-class LastOperation(Record, frozen=True, kw_only=True):
+class LastOperation(Record, frozen=True, kw_only=True, gc=False):
     """What was last done, or why it failed."""
 
     operation: Annotated[str, documented("What was done, or the error.", required=True, example="kyma is ready")] = (

@@ -10,7 +10,7 @@ import msgspec
 from stellwerk.kube.schema.crd import AGE, Definition, PrinterColumn, Version, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
-from stellwerk.kube.types.object_meta import Condition, Record
+from stellwerk.kube.types.object_meta import Condition, Record, always_written
 from stellwerk.operators.kyma.api_module import LabelSelector
 from stellwerk.operators.kyma.api_status import (
     FORMER_VERSION,
@@ -32,17 +32,17 @@ class WatchedField(StrEnum):
 class ServiceInfo(Record, frozen=True, kw_only=True):
     """The Service that reports go to."""
 
-    name: Annotated[str, documented("Name of the Service.", required=True, example="klm-event-service")] = ""
-    namespace: Annotated[str, documented("Its namespace.", required=True, example="kcp-system")] = ""
-    port: Annotated[int, documented("Its port.", required=True, example="8082")] = 0
+    name: Annotated[str, documented("Its name.", required=True, example="klm-event-service")] = always_written()
+    namespace: Annotated[str, documented("Its namespace.", required=True, example="kcp-system")] = always_written()
+    port: Annotated[int, documented("Its port.", required=True, example="8082")] = msgspec.field(default_factory=int)
 
 
 class WatchedResource(Record, frozen=True, kw_only=True):
     """The kind whose objects are watched."""
 
-    group: Annotated[str, documented("API group.", required=True, example="operator.kyma-project.io")] = ""
-    version: Annotated[str, documented("API version; `*` for any.", required=True, example="*")] = ""
-    resource: Annotated[str, documented("Plural name of the kind.", required=True, example="kymas")] = ""
+    group: Annotated[str, documented("API group.", required=True, example=GROUP)] = always_written()
+    version: Annotated[str, documented("API version; `*` for any.", required=True, example="*")] = always_written()
+    resource: Annotated[str, documented("Plural name of the kind.", required=True, example="kymas")] = always_written()
 
 
 class GatewaySelector(Record, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class WatcherSpec(Record, frozen=True, kw_only=True):
     field: Annotated[
         str,
         documented("Which changes count.", values=tuple(WatchedField), required=True, example="spec"),
-    ] = WatchedField.Spec
+    ] = always_written()
     gateway: Annotated[GatewaySelector, documented("The Istio Gateways that take the reports.", required=True)] = (
         GatewaySelector()
     )
