@@ -99,7 +99,9 @@ def copied(entry: Entry, namespace: str) -> Desired:
     metadata: JsonObject = {"labels": {**entry.metadata.labels, labels.MANAGED_BY_LABEL: labels.KYMA}}
     if annotations := copied_annotations(entry.metadata):
         metadata["annotations"] = annotations
-    return Desired.named(entry.resource, ObjectKey(namespace, entry.metadata.name), metadata, spec=_spec(entry))
+    return Desired.named(
+        entry.resource, ObjectKey(namespace, entry.metadata.name), metadata, spec=plain_json(entry.spec)
+    )
 
 
 def _is_marked(obj: HasMetadata, label: str) -> bool:
@@ -121,12 +123,6 @@ def _address(entry: Entry, namespace: str) -> Address:
     return Address(entry.resource, ObjectKey(namespace, entry.metadata.name))
 
 
-def _spec(entry: Entry) -> JsonObject:
-    """The specification. A descriptor is required, and an empty one would be left out as a default."""
-    spec = plain_json(entry.spec)
-    return {"descriptor": {}, **spec} if isinstance(entry, ModuleTemplate) else spec
-
-
 def _is_as(entry: Entry, live: Entry | None) -> bool:
     """Whether an object has all that is wanted, and was written by us. What others add to lists of it stays."""
     if live is None or not _is_ours(live):
@@ -136,7 +132,10 @@ def _is_as(entry: Entry, live: Entry | None) -> bool:
         return False
     if not (copied_annotations(entry.metadata).items() <= live.metadata.annotations.items()):
         return False
-    return live.spec == entry.spec or not compare(_by_channel(_spec(entry)), _by_channel(_spec(live))).differences
+    return (
+        live.spec == entry.spec
+        or not compare(_by_channel(plain_json(entry.spec)), _by_channel(plain_json(live.spec))).differences
+    )
 
 
 def _is_ours(live: Entry) -> bool:
