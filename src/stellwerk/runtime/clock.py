@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -46,15 +47,21 @@ class SystemClock:
 
 async def happens_within(clock: Clock, seconds: float, event: asyncio.Event) -> bool:
     """Wait for the event, at most so long. Whether it is set. Raises what the clock raises."""
-    sleep, wait = asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(event.wait())
+    await wait_at_most(clock, seconds, event.wait())
+    return event.is_set()
+
+
+async def wait_at_most(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]) -> None:
+    """Wait for the end of work, which is cancelled after so long. Raises what it or the clock raises."""
+    sleep, wait = asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(work)
     try:
         await asyncio.wait((sleep, wait), return_when=asyncio.FIRST_COMPLETED)
     finally:
         sleep.cancel()
         wait.cancel()
-    if sleep.done():
-        sleep.result()  # a clock that fails at once must not make a loop without a pause
-    return event.is_set()
+    for each in (wait, sleep):  # a clock that fails at once must not make a loop without a pause
+        if each.done():
+            each.result()
 
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

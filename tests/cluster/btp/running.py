@@ -20,6 +20,7 @@ from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.scenarios.harness import OperatorHarness
+from stellwerk.testing.scenarios.skipping_clock import SkippingClock
 from tests.cluster.btp.modules import Module
 
 IMAGE = "registry.example.com/sap-btp-service-operator:test"
@@ -36,6 +37,8 @@ class Running(OperatorHarness):
     keys: KeyStock = field(default_factory=KeyStock)
     token_server: TokenService | None = None
     """Who says whether credentials are good, in the place of SAP's."""
+    clock: SkippingClock = field(default_factory=SkippingClock)
+    """The operator's: a test may skip what it waits for."""
     renderings: list[RenderFacts] = field(default_factory=list)
     """What was asked of the renderer so far."""
     _btp: BtpManager | None = field(default=None, init=False)
@@ -45,7 +48,7 @@ class Running(OperatorHarness):
         client = Client.connect(
             ClusterConfig.load(self.kubeconfig), user_agent="btp-manager", on_request=self.saboteur.requested
         )
-        manager = self._begin(client, component="btp-manager", grace_seconds=GRACE_SECONDS)
+        manager = self._begin(client, component="btp-manager", grace_seconds=GRACE_SECONDS, clock=self.clock)
         self.environment[controllers.IMAGE_VARIABLE] = image
         chosen = self._settings(tunables)
         renderer = Renderer(on_render=self.renderings.append)

@@ -14,6 +14,7 @@ from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind, metadata_of, unstructured
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.btpoperator import deprovisioning
+from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import AnswerInstead, FaultProxy, always, requests
 from stellwerk.testing.faults.rules import When
 from stellwerk.testing.faults.traffic import RecordedRequest
@@ -42,9 +43,16 @@ def login(proxy: FaultProxy) -> Path:
     return proxy.kubeconfig
 
 
-async def delete_and_expect_doubt(given: Given, then: Then) -> None:
+async def delete_and_expect_doubt(running: Running, given: Given, then: Then) -> None:
+    """Passes wait some seconds for the first list of a kind, so that a server may start. They are skipped."""
     await given.client.delete(BtpOperator, "btpoperator", "kyma-system")
-    await then.shows("Error", "ResourceRemovalFailed")
+
+    async def is_shown() -> bool:
+        await running.clock.skip(seconds=1)
+        shown = then.history.of("btpoperator", "kyma-system")
+        return bool(shown) and (shown[-1].state, shown[-1].reason) == ("Error", "ResourceRemovalFailed")
+
+    await eventually(is_shown, describe="the deletion shows that a kind is unknown")
 
 
 async def everything_of_users_is_there(given: Given, then: Then, kind: type[Kind]) -> None:
@@ -78,9 +86,10 @@ async def test_a_kind_of_users_that_cannot_be_listed_keeps_the_module(
 
     with proxy.on_requests(of_users, answer, always):
         await running.start(**RETRY)
-        await delete_and_expect_doubt(given, then)
+        await delete_and_expect_doubt(running, given, then)
         await everything_of_users_is_there(given, then, kind)
 
+    await running.clock.skip(seconds=60)  # the pause after lists that were refused
     await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
     await given.no_bindings()
     await given.no_instances()
@@ -102,9 +111,10 @@ async def test_a_kind_of_users_that_is_defined_and_not_served_keeps_the_module(
 
     with proxy.on_requests(of_users, UNNAMED, always), proxy.on_requests(DISCOVERY, FORGOTTEN, always):
         await running.start(**RETRY)
-        await delete_and_expect_doubt(given, then)
+        await delete_and_expect_doubt(running, given, then)
         await everything_of_users_is_there(given, then, ServiceInstance)
 
+    await running.clock.skip(seconds=60)
     await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
 
 

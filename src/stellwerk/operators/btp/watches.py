@@ -34,6 +34,7 @@ from stellwerk.operators.btp import api
 from stellwerk.operators.btp.api import BtpOperator
 from stellwerk.operators.btp.settings import Settings
 from stellwerk.runtime.cache.informer import Delta, Informer
+from stellwerk.runtime.clock import wait_at_most
 from stellwerk.runtime.process.manager import Manager
 
 T = TypeVar("T", bound=HasMetadata)
@@ -41,7 +42,7 @@ Metadata: TypeAlias = Informer[PartialObjectMetadata]
 Cache: TypeAlias = Metadata | Informer[Unstructured]
 VISIBLE_WITHIN_SECONDS = 30.0
 SETTLED_WITHIN_SECONDS = 5.0
-"""How long a pass waits for the list of users' objects; before any of them is deleted, the API server is asked."""
+"""How long passes wait for the first list of users' objects; before any of them is deleted, the API server is asked."""
 OURS_OR_BROKERS = f"{api.MANAGED_BY_LABEL} in ({api.OPERATOR_NAME},{api.BROKER_NAME})"
 
 MODULE_KINDS = (
@@ -170,6 +171,8 @@ class Caches:
         """One for each resource of the module, Secrets excepted."""
         self.users: dict[Resource, Metadata] = {}
         """What users have: service instances and bindings, watched from when their kinds are served."""
+        self._patient_until: dict[Resource, float] = {}
+        """Until when passes wait for the first list of each of them, by the clock."""
         for kind in (ServiceInstance, ServiceBinding):
             self._open_when_served(kind)
 
@@ -206,11 +209,14 @@ class Caches:
         return ObjectKey("", kind.resource.group_resource) in definitions
 
     async def users_settled(self) -> None:
-        """Return when the caches of users' objects are full or known to be impossible, or that takes too long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SETTLED_WITHIN_SECONDS):
-                for informer in [*self.users.values()]:  # a kind may come to be served while we wait
-                    await informer.wait_settled()
+        """Return when the caches of users' objects are full or known to be impossible, or that takes too long.
+
+        The time counts from when a kind came to be served: a list that is refused for longer holds up no pass.
+        """
+        for resource, informer in [*self.users.items()]:  # a kind may come to be served while we wait
+            left = self._patient_until.get(resource, 0.0) - self._manager.clock.monotonic()
+            if left > 0:
+                await wait_at_most(self._manager.clock, left, informer.wait_settled())
 
     def users_unseen(self) -> str:
         """Why users may have instances and bindings that the caches do not hold; empty where they hold all."""
@@ -276,10 +282,13 @@ class Caches:
             informer = self.users.get(kind.resource)
             if informer is not None and delta.new is None:
                 informer.suspend(f"{delta.latest.ref} was deleted, and with it all objects of its kind")
+                self._patient_until.pop(kind.resource, None)
             elif informer is not None and delta.new is not None:
                 informer.is_ending = delta.new.metadata.is_terminating
             if delta.new is None or not delta.new.is_established:
                 return
+            now = self._manager.clock.monotonic()
+            self._patient_until.setdefault(kind.resource, now + SETTLED_WITHIN_SECONDS)
             if informer is not None:
                 informer.resume()
             else:
