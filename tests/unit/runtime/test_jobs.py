@@ -11,6 +11,7 @@ import pytest
 
 from stellwerk.api.batch import Job, JobStatus
 from stellwerk.api.core import ConfigMap
+from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.model import JsonObject, owner_reference
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta, OwnerReference
 from stellwerk.runtime.control.jobs import (
@@ -24,8 +25,12 @@ from stellwerk.runtime.control.jobs import (
     StepDecision,
     StepsDone,
     next_step,
+    writes_of,
 )
+from stellwerk.runtime.control.step import Create, Delete, Failure, Write, shaped
+from stellwerk.runtime.reading.questions import Collection
 
+JOBS = Collection(Job)
 OWNER = ConfigMap(metadata=ObjectMeta(name="operation", namespace="tenant", uid="owner-1"))
 STRANGER = ConfigMap(metadata=ObjectMeta(name="operation", namespace="tenant", uid="owner-2"))
 RUNNING = JobStatus(active=1)
@@ -305,3 +310,24 @@ def test_a_crash_during_a_retry_restarts_the_failed_job_once(crash_after: int) -
     assert stopped(model) == FAILURE
     assert model.runs == ["a", "a"]
     assert not model.retry
+
+
+def test_what_a_decision_asks_for_is_a_value() -> None:
+    def refused(message: str, error: StatusError | None) -> Failure:
+        return Failure(message=message)
+
+    def writes(decision: StepDecision) -> tuple[Write, ...]:
+        return writes_of(decision, OWNER, JOBS, refused)
+
+    (create,) = writes(StartJob(A))
+    assert isinstance(create, Create)
+    metadata = create.body["metadata"]
+    assert isinstance(metadata, dict)
+    assert (metadata["name"], metadata["labels"]) == ("op-a", {"step": "a"})
+    assert shaped(JOBS, create.body).metadata.is_controlled_by(OWNER.metadata)
+    failed = job("a", FAILED)
+    (delete,) = writes(RestartJob(A, failed))
+    assert isinstance(delete, Delete)
+    assert (delete.seen, delete.propagation) == (failed, "Background")
+    for decision in (AwaitJob(A, failed), JobStepFailed(A, "", failed), StepBlocked(A, ""), StepsDone()):
+        assert writes(decision) == ()

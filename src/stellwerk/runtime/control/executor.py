@@ -24,11 +24,12 @@ from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.cache.informer import Informer, wrote_own_object
 from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.step import Again, Failure, Gone, Released, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.loads import LoadSource, PlainLoads
-from stellwerk.runtime.reading.questions import Asker, Collection, InformerSource, Source, Wakes
+from stellwerk.runtime.reading.questions import Asker, Collection, InformerSource, NamespacedSource, Source, Wakes
 from stellwerk.runtime.reading.view import Overlay, View
 from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError
 
@@ -91,11 +92,16 @@ class InformerSources:
         self._maker = maker
         self._declared = {*declared}
         self._sources: dict[Collection[Any], InformerSource[Any]] = {}
+        self._watched_apart: dict[Collection[Any], NamespacedSource[Any]] = {}
         self.wakes = Wakes()
+
+    def by_namespace(self, collection: Collection[T], informer_of: Callable[[str], Informer[T]]) -> None:
+        """Each namespace has a watch of its own for this collection, which the caller opens and ends."""
+        self._watched_apart[collection] = NamespacedSource(collection, informer_of, self.wakes)
 
     def of(self, collection: Collection[T]) -> Source[T]:
         """As `Sources.of`."""
-        return cast("Source[T]", self._source(collection))
+        return cast("Source[T]", self._watched_apart.get(collection) or self._source(collection))
 
     def informer(self, collection: Collection[T]) -> Informer[T]:
         """The cache of a collection."""
@@ -188,6 +194,8 @@ class Deciding(Generic[K, S]):
         finally:
             asked = [*former.asked, *view.asked] if former is not None else view.asked
             self.asker(obj.key).keep(asked, is_complete=is_complete)
+            for source, words in view.confidential.items():
+                secrecy.note(source, words)
         view.asked = asked
         self._waits[obj.key] = step.waits
         return step, view
@@ -343,7 +351,7 @@ class _StepPass(Generic[K, S]):
         return Next(status, delay).without_event().with_events(*self.notices)
 
     def _fail(self, failure: Failure, status: S | None, events: tuple[Notice, ...]) -> NoReturn:
-        shown = status if status is not None else self.engine.logic.failed(self.obj, failure)
+        shown = status or failure.status or self.engine.logic.failed(self.obj, failure)
         raise StepFailed(failure, shown, (*self.notices, *events))
 
     def _is_own(self, collection: Collection[Any], key: ObjectKey) -> bool:
@@ -379,7 +387,7 @@ def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View]) -> Cou
         step = next_step(logic, obj, seen)
         found.steps.append(step)
         if step.failure is not None:
-            found.status = step.status if step.status is not None else logic.failed(obj, step.failure)
+            found.status = step.status or cast("S | None", step.failure.status) or logic.failed(obj, step.failure)
             return found
         is_new = step.status is not None and step.status != found.status
         if not step.writes and not is_new:

@@ -24,7 +24,8 @@ An owner reports it as an error that it tries again, because its caches may not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection as Several
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -35,6 +36,8 @@ from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.model import JsonObject, Kind, owner_reference
 from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.control.step import Create, Delete, Refusal, Write
+from stellwerk.runtime.reading.questions import Collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ StepDecision: TypeAlias = StartJob | AwaitJob | RestartJob | Advance | JobStepFa
 
 
 def next_step(
-    owner: Kind, steps: Sequence[JobStep], jobs: Iterable[Job], *, finished: Collection[str], retry: bool = False
+    owner: Kind, steps: Sequence[JobStep], jobs: Iterable[Job], *, finished: Several[str], retry: bool = False
 ) -> StepDecision:
     """Decide what the first unfinished step needs.
 
@@ -166,6 +169,20 @@ async def carry_out(
             return AwaitJob(step, job)
         case AwaitJob() | Advance() | JobStepFailed() | StepBlocked() | StepsDone():
             return decision
+
+
+def writes_of(decision: StepDecision, owner: Kind, jobs: Collection[Job], refused: Refusal) -> tuple[Write, ...]:
+    """What a decision asks for, as values: for owners that decide by steps, in the place of `carry_out`.
+
+    A Job that has the name already is laid over the view, so `next_step` must be given it as well: it may be ours.
+    """
+    match decision:
+        case StartJob(step):
+            return (Create(jobs, _body(step, owner), refused),)
+        case RestartJob(_, job):
+            return (Delete(jobs, job, "it failed, and runs again", propagation="Background"),)
+        case AwaitJob() | Advance() | JobStepFailed() | StepBlocked() | StepsDone():
+            return ()
 
 
 def _progress(step: JobStep, job: Job, retry: bool) -> StepDecision:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import ApiError
+from stellwerk.kube.types.errors import REFUSED, ApiError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control.queue import QueueClosed, WorkQueue
-from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Unknown
+from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Refused, Unknown
 from stellwerk.runtime.reading.loads import Load
 from stellwerk.runtime.reading.questions import Question, Wakes
 from stellwerk.runtime.supervision.backoff import Backoff
@@ -43,6 +43,7 @@ class _Asked(Question):
     """In the queue: the namespace is the tenant."""
     why: str = ""
     """Of the last failure."""
+    is_refused: bool = False
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class Loads:
         self.name = "loads"
         self._client, self._wakes, self._most_bytes, self._workers = client, wakes, most_bytes, workers
         retry = backoff or Backoff(first_seconds=0.5, limit_seconds=300.0)
-        self._queue = WorkQueue(clock=clock, backoff=retry, tenant_of=_tenant, workers=workers)
+        self.queue = WorkQueue(clock=clock, backoff=retry, tenant_of=_tenant, workers=workers)
         self._asked: dict[Load[Any], _Asked] = {}
         self._by_key: dict[ObjectKey, _Asked] = {}
         self._kept: dict[str, _Kept] = {}
@@ -84,7 +85,9 @@ class Loads:
             value = kept.values[load][0]
             return ABSENT if value is None else Present(cast("V", value))
         asked = self._asked.get(load)
-        return Unknown(asked.why if asked is not None and asked.why else "it is being loaded")
+        if asked is None or not asked.why:
+            return Unknown("it is being loaded")
+        return Unknown(asked.why, asked.is_refused)
 
     def question(self, load: Load[Any]) -> Question:
         """As `LoadSource.question`."""
@@ -94,7 +97,7 @@ class Loads:
             key = ObjectKey(load.tenant, str(self._number))
             asked = self._asked[load] = self._by_key[key] = _Asked(self, load, key)
         if not asked.why and not self._is_kept(load):
-            self._queue.add(asked.key)
+            self.queue.add(asked.key)
         return asked
 
     def drop(self, question: Question) -> None:
@@ -102,7 +105,7 @@ class Loads:
         assert isinstance(question, _Asked)
         del self._asked[question.load]
         del self._by_key[question.key]
-        self._queue.forget(question.key)
+        self.queue.forget(question.key)
 
     @property
     def size(self) -> int:
@@ -112,19 +115,19 @@ class Loads:
     async def run(self) -> None:
         """Load until `stop`."""
         async with asyncio.TaskGroup() as tasks:
-            timers = tasks.create_task(self._queue.run())
+            timers = tasks.create_task(self.queue.run())
             workers = [tasks.create_task(self._work()) for _ in range(self._workers)]
             await asyncio.wait(workers)
             timers.cancel()
 
     def stop(self) -> None:
         """Begin no further request."""
-        self._queue.close()
+        self.queue.close()
 
     async def _work(self) -> None:
         while True:
             try:
-                key = await self._queue.get()
+                key = await self.queue.get()
             except QueueClosed:
                 return
             try:
@@ -132,14 +135,14 @@ class Loads:
                 if asked is not None and not self._is_kept(asked.load):
                     await self._load(asked)
             finally:
-                self._queue.done(key)
+                self.queue.done(key)
 
     async def _load(self, asked: _Asked) -> None:
         load = asked.load
         try:
             value = await load.fetch(self._client)
         except (ApiError, NotKnown) as error:
-            self._fail(asked, str(error))
+            self._fail(asked, str(error), is_refused=isinstance(error, (Refused, *REFUSED)))
             return
         except Exception:  # a bug in one load must not stop the others
             _log.exception("cannot load %s", load.about)
@@ -150,15 +153,15 @@ class Loads:
             self._fail(asked, f"it has {size} bytes, and at most {self._most_bytes} can be kept")
             return
         asked.why = ""
-        self._queue.forget(asked.key)
+        self.queue.forget(asked.key)
         self._keep(load, value, size)
         self._wakes.wake(asked)
 
-    def _fail(self, asked: _Asked, why: str) -> None:
+    def _fail(self, asked: _Asked, why: str, *, is_refused: bool = False) -> None:
         if asked.key not in self._by_key:
             return
-        is_news, asked.why = why != asked.why, why
-        self._queue.add_backed_off(asked.key)
+        is_news, asked.why, asked.is_refused = why != asked.why, why, is_refused
+        self.queue.add_backed_off(asked.key)
         if is_news:
             self._wakes.wake(asked)
 

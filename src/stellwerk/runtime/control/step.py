@@ -19,7 +19,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 import msgspec
 
 from stellwerk.kube.client import conditional
-from stellwerk.kube.client.client import Client, Deletion, view_of
+from stellwerk.kube.client.client import Client, Deletion, Propagation, view_of
 from stellwerk.kube.client.conditional import Left, Taken, Written
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.errors import REFUSED, StatusError
@@ -44,6 +44,8 @@ class Failure:
     event_reason: str = ""
     action: str = "Reconcile"
     retry: Retry = Retry.BACKOFF
+    status: Record | None = None
+    """The status that ends the work with it; None: what the kind makes of a failure, which may pass."""
 
 
 Refusal: TypeAlias = Callable[[str, StatusError | None], Failure]
@@ -196,6 +198,7 @@ class Delete(Generic[T]):
     seen: T = field(compare=False)
     why: str = field(default="", compare=False)
     """For `diff`."""
+    propagation: Propagation | None = None
     uid: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -210,7 +213,9 @@ class Delete(Generic[T]):
         """As `Write.perform`."""
         collection, metadata = self.collection, self.seen.metadata
         target = metadata_of(collection.resource)
-        deletion = await hands.client.delete(target, metadata.name, metadata.namespace, uid=metadata.uid)
+        deletion = await hands.client.delete(
+            target, metadata.name, metadata.namespace, uid=metadata.uid, propagation=self.propagation
+        )
         if deletion is Deletion.TERMINATING:
             hands.see(collection, self.seen.key, _leaving(self.seen, hands.clock.now()))
         else:

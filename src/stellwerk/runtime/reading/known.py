@@ -29,6 +29,8 @@ class Unknown:
     """There may be such an object. `why` is a clause without a full stop."""
 
     why: str
+    is_refused: bool = False
+    """Whether the API server refuses to answer, or answers what only a user can put right: no waiting helps."""
 
 
 Known: TypeAlias = Present[A] | Absent | Unknown
@@ -54,3 +56,12 @@ class NotKnown(Exception):
         self.what = what
         self.why = why
         super().__init__(f"{what}: {why}")
+
+
+class Refused(NotKnown):
+    """An answer is not known, and only a user can change that."""
+
+    def __init__(self, sentence: str) -> None:
+        """`sentence`: the object, the cause and the next step."""
+        super().__init__(sentence, "")
+        self.args = (sentence,)

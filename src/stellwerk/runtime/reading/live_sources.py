@@ -11,10 +11,10 @@ from collections.abc import Collection as Several
 from typing import Any, Generic, TypeVar
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import ApiError, Forbidden, NotServed, Undiscovered, UnreadableObject
+from stellwerk.kube.types.errors import REFUSED, ApiError, Forbidden, NotServed, Undiscovered, UnreadableObject
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata
-from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Unknown
+from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Refused, Unknown
 from stellwerk.runtime.reading.loads import Load
 from stellwerk.runtime.reading.questions import Collection, Index, Lookup, PlainSource, Question, Source
 
@@ -79,7 +79,7 @@ class _LiveLoads:
             try:
                 value = await each.fetch(self._client)
             except (ApiError, NotKnown) as error:
-                self._known[each] = Unknown(str(error))
+                self._known[each] = Unknown(str(error), isinstance(error, (Refused, *REFUSED)))
             else:
                 self._known[each] = ABSENT if value is None else Present(value)
         return bool(wanted)

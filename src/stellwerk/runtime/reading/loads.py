@@ -6,8 +6,9 @@ answer never changes once it is known, and is shared by all who ask for the same
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
@@ -38,6 +39,15 @@ class Load(Protocol[V_co]):
 
     def size(self, value: Any) -> int:
         """How many bytes a loaded value needs."""
+        ...
+
+
+@runtime_checkable
+class Confidential(Protocol):
+    """A load of secret words, which are masked in all that a pass shows which has read them."""
+
+    def words(self, value: Any) -> Iterable[str]:
+        """The secret words of a loaded value. Called in a thread, if at all."""
         ...
 
 
@@ -98,3 +108,7 @@ class SecretData:
     def size(self, value: Secret) -> int:
         """As `Load.size`."""
         return sum(len(name) + len(content) for name, content in value.data.items())
+
+    def words(self, value: Secret) -> Iterable[str]:
+        """As `Confidential.words`."""
+        return [content.decode("utf-8", "replace") for content in value.decoded().values()]

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from stellwerk.kube.client.client import Target, view_of
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
@@ -230,7 +231,8 @@ class InformerSource(Generic[T]):
         """The object under a key."""
         informer = self.informer
         why = "" if self._shows_all else self._doubt() or "it is not listed yet"
-        return _known(informer.store.get(key), informer.unreadable.get(key), self._doubt(), why)
+        found = _known(informer.store.get(key), informer.unreadable.get(key), self._doubt(), why)
+        return replace(found, is_refused=informer.is_forbidden) if isinstance(found, Unknown) else found
 
     def by(self, index: Index[T], value: str) -> Listing[T]:
         """The objects that an index has under a value. The index must be that of a question that was asked."""
@@ -305,6 +307,46 @@ class InformerSource(Generic[T]):
                 self._wakes.wake(question)
 
 
+class NamespacedSource(Generic[T]):
+    """Answers from informers of one namespace each. Objects are asked for by key.
+
+    The informer of a namespace may be replaced by another one: later questions go to that one.
+    """
+
+    def __init__(self, collection: Collection[T], informer_of: Callable[[str], Informer[T]], wakes: Wakes) -> None:
+        """`informer_of` returns the informer of a namespace as it is now."""
+        self._collection, self._informer_of, self._wakes = collection, informer_of, wakes
+        # An informer keeps its source, so the source of a watch that has ended goes with it.
+        self._sources: WeakValueDictionary[str, InformerSource[T]] = WeakValueDictionary()
+
+    def get(self, key: ObjectKey) -> Known[T]:
+        """As `InformerSource.get`."""
+        return self._of(key.namespace).get(key)
+
+    def by(self, index: Index[T], value: str) -> Listing[T]:
+        """As `InformerSource.by`, for the index of keys."""
+        return self._of(_namespace_of(value)).by(index, value)
+
+    def serves(self) -> bool:
+        """As `InformerSource.serves`: no namespace is watched for that alone."""
+        return True
+
+    def question(self, index: Index[T], value: str, aspect: Callable[[Any], Any] | None) -> Lookup:
+        """As `InformerSource.question`."""
+        assert index is self._collection.by_key, "a namespace is known by the key alone"
+        return self._of(_namespace_of(value)).question(index, value, aspect)
+
+    def drop(self, question: Question) -> None:
+        """As `InformerSource.drop`: each question belongs to the source of its namespace."""
+        question.source.drop(question)
+
+    def _of(self, namespace: str) -> InformerSource[T]:
+        informer, source = self._informer_of(namespace), self._sources.get(namespace)
+        if source is None or source.informer is not informer:
+            source = self._sources[namespace] = InformerSource(self._collection, informer, self._wakes)
+        return source
+
+
 class PlainSource(Generic[T]):
     """Answers from plain values: for tests, and for what was read with the rights of a user."""
 
@@ -364,6 +406,11 @@ def _perhaps(
         for key, each in unreadable.items()
         if readable(key) is None and ((values := index.maybe(each.metadata)) is None or value in values)
     )
+
+
+def _namespace_of(value: str) -> str:
+    """The namespace of a value of the index of keys."""
+    return value.partition("/")[0]
 
 
 def _key_of(metadata: ObjectMeta) -> str:

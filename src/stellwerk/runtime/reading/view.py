@@ -7,9 +7,10 @@ is laid over the sources (`Overlay`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast, overload
 
 import msgspec
@@ -18,7 +19,7 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Unknown
-from stellwerk.runtime.reading.loads import Load, LoadSource, PlainLoads
+from stellwerk.runtime.reading.loads import Confidential, Load, LoadSource, PlainLoads
 from stellwerk.runtime.reading.questions import Collection, Index, PlainSource, Question, Source
 
 T = TypeVar("T", bound=HasMetadata)
@@ -84,6 +85,8 @@ class View:
     """The objects that were asked for or found: what may be waited for."""
     loads: LoadSource = field(default_factory=PlainLoads)
     """Values that need a request."""
+    confidential: dict[str, Callable[[], Iterable[str]]] = field(default_factory=dict)
+    """The secret words that were read, by what they were loaded from."""
     _answers: dict[object, Any] = field(default_factory=dict)
 
     @overload
@@ -169,7 +172,9 @@ class View:
         """A value that needs a request: Unknown until it is loaded, which wakes the object."""
         if load not in self._answers:
             self.asked.append(self.loads.question(load))
-            self._answers[load] = self.loads.get(load)
+            found = self._answers[load] = self.loads.get(load)
+            if isinstance(found, Present) and isinstance(load, Confidential):
+                self.confidential[load.about] = partial(load.words, found.value)
         return cast("Known[A]", self._answers[load])
 
     def serves(self, collection: Collection[T]) -> bool:

@@ -21,6 +21,7 @@ from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.clock import Clock, SystemClock
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.events import EventRecorder
+from stellwerk.runtime.control.queue import WorkQueue
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.telemetry.metrics import Metrics
 from stellwerk.testing.checks.surprises import Saboteur
@@ -101,8 +102,12 @@ class OperatorHarness(ABC):
     @property
     def is_busy(self) -> bool:
         """Whether a key is due now or, because of a change, soon; or a pass is under way."""
-        queues = [controller.queue for controller in self.controllers]
-        return any(len(queue) or queue.running or queue.gathering(SOON_SECONDS) for queue in queues)
+        return any(len(queue) or queue.running or queue.gathering(SOON_SECONDS) for queue in self.queues)
+
+    @property
+    def queues(self) -> Sequence[WorkQueue]:
+        """What is to be done: the keys of the controllers."""
+        return [controller.queue for controller in self.controllers]
 
     @property
     def passes(self) -> int:

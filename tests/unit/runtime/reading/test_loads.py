@@ -8,14 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import msgspec
+import pytest
 from tests.unit.runtime.reading.test_questions import Stone
 
+from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.errors import Unreachable
+from stellwerk.kube.types.errors import Forbidden, Status, Unreachable
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.runtime.control.loads import Loads
-from stellwerk.runtime.reading.known import ABSENT, Known, Present, Unknown
+from stellwerk.runtime.reading.known import ABSENT, Known, Present, Refused, Unknown
+from stellwerk.runtime.reading.loads import PlainLoads, SecretData
 from stellwerk.runtime.reading.questions import Asker, Collection, Wakes
 from stellwerk.runtime.reading.view import PlainSources, View
 from stellwerk.testing.clock import FakeClock
@@ -30,6 +34,7 @@ class Archive:
 
     fetched: list[str] = field(default_factory=list)
     failures: int = 0
+    error: Exception = field(default_factory=lambda: Unreachable("the archive is closed"))
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -56,7 +61,7 @@ class Chapter:
             raise ValueError("a bug")
         if self.archive.failures:
             self.archive.failures -= 1
-            raise Unreachable("the archive is closed")
+            raise self.archive.error
         return None if self.name == "none" else self.name * self.length
 
     def size(self, value: str) -> int:
@@ -132,6 +137,24 @@ async def test_a_failure_is_unknown_with_its_cause_and_is_tried_again() -> None:
             await reader.settled()
         assert reader.woken == ["a", "a"], "the same failure again is no news"
         assert reader.ask("a", one) == [Present("one")]
+
+
+@pytest.mark.parametrize("error", [Forbidden(Status(code=403, message="no")), Refused("a user has to act")])
+async def test_a_refusal_is_told_from_an_outage(error: Exception) -> None:
+    async with reading() as reader:
+        one = Chapter(Archive(failures=1, error=error), "north", "one")
+        reader.ask("a", one)
+        await reader.settled()
+        assert reader.ask("a", one) == [Unknown(str(error), is_refused=True)]
+
+
+def test_the_words_of_a_secret_are_noted_by_the_view_that_read_it() -> None:
+    load = SecretData(ObjectKey("north", "secret"), "1")
+    secret = msgspec.convert({"metadata": {"name": "secret"}, "data": {"password": "d29yZA=="}}, Secret)
+    view = View(sources=PlainSources(), now=NOW, loads=PlainLoads({load: secret}))
+    assert view.confidential == {}
+    assert view.load(load) == Present(secret)
+    assert [[*words()] for words in view.confidential.values()] == [["word"]]
 
 
 async def test_a_load_that_is_asked_for_no_more_is_not_tried_again() -> None:

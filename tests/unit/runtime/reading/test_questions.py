@@ -20,7 +20,16 @@ from stellwerk.kube.types.object_meta import ObjectMeta, Record
 from stellwerk.kube.watch.watch_states import Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.reading.known import Absent, NotKnown, Present, Unknown
-from stellwerk.runtime.reading.questions import AT_ONCE, Asker, Collection, Index, InformerSource, Source, Wakes
+from stellwerk.runtime.reading.questions import (
+    AT_ONCE,
+    Asker,
+    Collection,
+    Index,
+    InformerSource,
+    NamespacedSource,
+    Source,
+    Wakes,
+)
 from stellwerk.runtime.reading.view import View, exists, whole, with_status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -200,6 +209,38 @@ async def test_what_was_readable_once_is_present_with_a_doubt() -> None:
     site.hide(1)
     assert site.view().get(STONES, key(1), weight) == Present(4, "spec: odd")
     assert site.view().by(OF_QUARRY, "north").unknown == ()
+
+
+async def test_what_may_not_be_watched_is_refused_and_what_is_not_listed_yet_is_not() -> None:
+    site = Site()
+    assert site.view().get(STONES, key(1)) == Unknown("it is not listed yet")
+    site.informer.take(WatchSuspended("not permitted", is_forbidden=True))
+    assert site.view().get(STONES, key(1)) == Unknown("not permitted", is_refused=True)
+
+
+async def test_a_namespace_has_a_watch_of_its_own_which_may_be_replaced() -> None:
+    sites = {"here": Site(), "there": Site()}
+    wakes, woken = Wakes(), list[ObjectKey]()
+    source = NamespacedSource(STONES, lambda namespace: sites[namespace].informer, wakes)
+    asker = Asker(ObjectKey("here", "a"), OTHERS, woken.append)
+
+    def ask_for(stone: ObjectKey) -> object:
+        question = source.question(STONES.by_key, str(stone), whole)
+        asker.keep((question,))
+        return source.get(stone)
+
+    assert ask_for(key(1)) == Unknown("it is not listed yet")
+    sites["there"].fill()
+    assert woken == []
+    sites["here"].fill(stone(1, 5))
+    assert woken[:1] == [asker.key]
+    assert ask_for(key(1)) == Present(stone(1, 5))
+    sites["here"] = Site()
+    assert ask_for(key(1)) == Unknown("it is not listed yet")
+    woken.clear()
+    sites["here"].fill()
+    assert woken == [asker.key]
+    assert ask_for(key(1)) == Absent()
 
 
 async def test_a_kind_that_is_not_served_has_no_objects_and_its_return_wakes() -> None:
