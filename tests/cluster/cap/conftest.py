@@ -23,6 +23,7 @@ from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.queue import WorkQueue
 from stellwerk.testing import cluster as clusters
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
@@ -112,6 +113,12 @@ class Running(OperatorHarness):
         """All that the operator has."""
         assert self._cap is not None
         return (self._cap.operations, self._cap.tenants, self._cap.versions, self._cap.applications)
+
+    @property
+    def queues(self) -> Sequence[WorkQueue]:
+        """Those of the controllers, and what is being loaded."""
+        assert self._cap is not None
+        return (*super().queues, self._cap.loads.queue)
 
 
 @pytest.fixture

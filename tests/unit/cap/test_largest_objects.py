@@ -23,6 +23,7 @@ from stellwerk.operators.cap import api, duplicates
 from stellwerk.operators.cap.application import exposures, inline_domains
 from stellwerk.operators.cap.application import plan as application_plan
 from stellwerk.operators.cap.application.plan import ApplicationSnapshot
+from stellwerk.operators.cap.collections import APPLICATIONS, TENANTS, VERSIONS
 from stellwerk.operators.cap.domain import dns, ingress, naming
 from stellwerk.operators.cap.domain import resources as domain_resources
 from stellwerk.operators.cap.domain.errors import DomainProblem
@@ -32,8 +33,10 @@ from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain, DomainStatus
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, CAPTenantOutput, Operation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
+from stellwerk.operators.cap.operation import decide as operation_decide
 from stellwerk.operators.cap.operation import jobs as operation_jobs
 from stellwerk.operators.cap.operation import plan as operation_plan
+from stellwerk.operators.cap.operation.ingredients import OperationSettings
 from stellwerk.operators.cap.pods import credentials
 from stellwerk.operators.cap.routing.targets import Unroutable
 from stellwerk.operators.cap.subscription import plan as subscription_plan
@@ -52,6 +55,8 @@ from stellwerk.operators.cap.webhooks import rules
 from stellwerk.operators.cap.webhooks import version as version_rules
 from stellwerk.operators.cap.webhooks.judges import Judges
 from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reading.questions import PlainSource
+from stellwerk.runtime.reading.view import PlainSources, View
 from stellwerk.runtime.serving.webhook import review
 from stellwerk.testing import sweeps
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS, least_stall
@@ -300,8 +305,9 @@ def of_tenant(tenant: CAPTenant) -> Iterator[Callable[[], object]]:
 
 
 def of_operation(operation: CAPTenantOperation) -> Iterator[Callable[[], object]]:
-    seen = operation_plan.Snapshot(operation=operation, tenant=given.tenant(), application=APPLICATION, version=VERSION)
-    yield lambda: operation_plan.next_action(seen, NOW)
+    sources = PlainSources().add(TENANTS, PlainSource([given.tenant()])).add(VERSIONS, PlainSource([VERSION]))
+    sources.add(APPLICATIONS, PlainSource([APPLICATION]))
+    yield lambda: operation_decide.decide(operation, View(sources=sources, now=NOW, settings=(OperationSettings(),)))
     yield lambda: operation_plan.is_released(operation)
     yield lambda: version_plan.awaited(VERSION, (), [VERSION], [operation])
 

@@ -11,16 +11,14 @@ from tests.unit.cap import given
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import JsonObject, Kind, Unreadable, owner_reference
+from stellwerk.kube.types.model import Kind
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.watch.watch_states import Removed, Synced, WatchSuspended
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.application.reconcile import ApplicationFailed, ApplicationReconciler
 from stellwerk.operators.cap.kinds.application import ApplicationState
 from stellwerk.operators.cap.kinds.status import condition
-from stellwerk.operators.cap.kinds.tenant import CAPTenant
 from stellwerk.operators.cap.kinds.version import VersionState
-from stellwerk.operators.cap.operation.reconcile import OperationReconciler
 from stellwerk.operators.cap.version.reconcile import VersionFailed, VersionReconciler
 from stellwerk.operators.cap.watches import Caches
 from stellwerk.runtime import conditions
@@ -76,21 +74,6 @@ async def test_an_application_keeps_its_finalizer_while_its_tenants_cannot_be_li
         await asyncio.wait_for(reconciler.reconcile(application), 5)
     assert reconciler.report(application, failed.value).state == ApplicationState.DELETING
     assert reconciler.report(given.application(), failed.value).state == ApplicationState.ERROR
-
-
-async def test_an_operation_that_succeeded_keeps_its_finalizer_while_its_tenant_cannot_be_read() -> None:
-    found, nothing = caches(), cast("Any", None)
-    tenant = given.tenant()
-    found.tenants.take(Synced((), "1", (Unreadable(CAPTenant.resource, tenant.metadata, "spec: too deep"),)))
-    reconciler = OperationReconciler(
-        client=nothing, caches=found, credentials=nothing, clock=SystemClock(), counts=nothing
-    )
-    ready: JsonObject = {"type": "Ready", "status": "True", "reason": "StepCompleted", "message": ""}
-    done = given.operation("provisioning", status={"state": "Completed", "conditions": [ready]})
-    done = leaving(done, names.OPERATION_FINALIZER)
-    owned = msgspec.structs.replace(done.metadata, owner_references=(owner_reference(tenant),))
-    done = msgspec.structs.replace(done, metadata=owned)
-    assert (await asyncio.wait_for(reconciler.reconcile(done), 5)).status is None
 
 
 async def test_tenants_that_went_while_secrets_were_listed_are_not_acted_on() -> None:

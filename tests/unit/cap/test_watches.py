@@ -26,7 +26,7 @@ from stellwerk.operators.cap.routing import targets
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.services import ServiceReader
 from stellwerk.operators.cap.tenant import subscription_objects
-from stellwerk.operators.cap.watches import Caches, wire_applications, wire_operations, wire_versions
+from stellwerk.operators.cap.watches import Caches, wire_applications, wire_versions
 from stellwerk.runtime.cache.informer import Delta
 from stellwerk.runtime.process.manager import Manager
 
@@ -106,21 +106,6 @@ def test_what_waits_for_an_object_that_cannot_be_read_goes_on_when_that_is_gone(
     woken.clear()
     found.applications.take(Removed(odd))
     assert woken == [ObjectKey(given.NAMESPACE, "bookshop-v1")]
-
-
-def test_an_operation_that_waits_for_a_tenant_that_cannot_be_read_goes_on_when_that_is_gone(manager: Manager) -> None:
-    found, woken = Caches(manager), list[ObjectKey]()
-    stays, leaves = given.operation("upgrade", name="stays"), given.operation("upgrade", name="leaves")
-    metadata = msgspec.structs.replace(leaves.metadata, deletion_timestamp=datetime.now(UTC))
-    leaves = msgspec.structs.replace(leaves, metadata=metadata)
-    found.operations.take(Synced((stays, leaves), "1"))
-    fields = {"queue": SimpleNamespace(add=woken.append), "primary": found.operations}
-    wire_operations(cast("Any", SimpleNamespace(**fields, watches=lambda *_: None)), found)
-    odd = Unreadable(CAPTenant.resource, given.tenant().metadata, "spec: too deep")
-    found.tenants.take(Synced((), "1", (odd,)))
-    woken.clear()
-    found.tenants.take(Removed(odd))
-    assert woken == [leaves.key]
 
 
 @pytest.mark.parametrize("leaves", [True, False])

@@ -27,7 +27,8 @@ from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, Version
 from stellwerk.operators.cap.kstatus import server_findings
 from stellwerk.operators.cap.log_fields import log_fields
 from stellwerk.operators.cap.metrics import CapMetrics
-from stellwerk.operators.cap.operation.reconcile import OperationReconciler
+from stellwerk.operators.cap.operation.decide import OperationLogic
+from stellwerk.operators.cap.operation.ingredients import OperationSettings
 from stellwerk.operators.cap.pods.credentials import BindingSecrets, CredentialSecrets
 from stellwerk.operators.cap.requests import Answering
 from stellwerk.operators.cap.settings import Settings
@@ -45,6 +46,7 @@ from stellwerk.runtime.access.permission_check import Rights
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control.controller import Controller, EventSink, only_status_changed
 from stellwerk.runtime.control.executor import Deciding, InformerSources
+from stellwerk.runtime.control.loads import Loads
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.periodic import Periodic
 from stellwerk.runtime.control.status_writer import StatusWriter
@@ -66,6 +68,7 @@ class ApplicationControllers:
     """Those of applications, and of what belongs to them."""
 
     caches: Caches
+    loads: Loads
     applications: Controller[CAPApplication, ApplicationStatus]
     versions: Controller[CAPApplicationVersion, VersionStatus]
     tenants: Controller[CAPTenant, TenantStatus]
@@ -171,9 +174,13 @@ def install_applications(
         unrestricted_queries=settings.unrestricted_metric_queries,
     )
     writer = RouteWriter(objects=routes)
+    sources = InformerSources(manager, collections.ALL)
+    sources.by_namespace(collections.BINDINGS, seen.secrets)
+    loads = Loads(client, clock, sources.wakes)
+    manager.add_controller(loads)
     tenants: Deciding[CAPTenant, TenantStatus] = Deciding(
         logic=TenantLogic(clock),
-        sources=InformerSources(manager, collections.ALL),
+        sources=sources,
         client=client,
         clock=clock,
         settings=(
@@ -185,11 +192,20 @@ def install_applications(
             ),
         ),
     )
-    operations = OperationReconciler(client=client, caches=seen, credentials=credentials, clock=clock, counts=counts)
+    operations: Deciding[CAPTenantOperation, OperationStatus] = Deciding(
+        logic=OperationLogic(clock),
+        sources=sources,
+        client=client,
+        clock=clock,
+        settings=(OperationSettings(bindings=credentials.bindings),),
+        loads=loads,
+    )
+    seen.operations.on_change(lambda delta: counts.on_operation(delta, clock.now()) if manager.leads else None)
 
     adding = _Adding(manager, client, counts, recorder)
     made = ApplicationControllers(
         seen,
+        loads,
         adding.controller(
             seen.applications, applications, settings.max_concurrent_reconciles_cap_application, applications.memos
         ),
@@ -209,7 +225,7 @@ def install_applications(
     watches.wire_applications(made.applications, seen)
     watches.wire_versions(made.versions, seen)
     tenants.serve(made.tenants)
-    watches.wire_operations(made.operations, seen)
+    operations.serve(made.operations)
     return made
 
 

@@ -70,6 +70,12 @@ class CapMetrics:
         if self._detailed is not None:
             self._detailed.gone(obj)
 
+    def on_operation(self, delta: Delta[CAPTenantOperation], now: datetime) -> None:
+        """An operation on a tenant has changed: its end counts. Only the process that leads may call this."""
+        old, new = delta.old, delta.new
+        if old is not None and new is not None and new.has_ended and not old.has_ended:
+            self.ended(new, OperationState(new.status.state), now)
+
     def ended(self, operation: CAPTenantOperation, state: OperationState, now: datetime) -> None:
         """An operation on a tenant has ended."""
         app = _app(operation)

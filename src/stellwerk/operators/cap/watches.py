@@ -386,22 +386,6 @@ def _needs(tenant: CAPTenant | None) -> set[str]:
     return {tenant.status.current_version, tenant.spec.version} if tenant is not None else set()
 
 
-def wire_operations(controller: Controller[CAPTenantOperation, Any], seen: Caches) -> None:
-    """An operation goes on when its Job, its tenant, its version or a Secret of its application's services changes."""
-    store = seen.operations.store
-
-    def of_application(application: ObjectKey) -> list[ObjectKey]:
-        versions = _of_application(seen.versions, application)
-        operations = (each for version in versions for each in store.by(BY_VERSION, str(version)))
-        return [each.key for each in operations if not each.has_ended]
-
-    seen.secrets_wake(controller, of_application)
-    controller.watches(seen.jobs, owners(CAPTenantOperation.resource))
-    controller.watches(seen.tenants, lambda delta: [each.key for each in store.by(BY_OWNER, delta.latest.metadata.uid)])
-    _wakes_namespace(seen.tenants, controller, concerns=lambda each: each.metadata.is_terminating)
-    controller.watches(seen.versions, lambda delta: [each.key for each in store.by(BY_VERSION, str(delta.key))])
-
-
 def _wire_surroundings(controller: Controller[Any, Any], seen: Caches) -> None:
     """What belongs to an application goes on when the application or one of its domains changes."""
     primary = controller.primary

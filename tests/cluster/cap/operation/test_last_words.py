@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from stellwerk.api.batch import Job
 from stellwerk.api.core import Pod
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap.pods.last_words import last_words
 
@@ -33,9 +31,8 @@ async def test_the_exit_code_and_the_message_of_the_pod_that_ended_last_are_show
     await pod(admin, home, "second", "mtxs-1", exitCode=3, reason="OOMKilled", message="no HDI\n", finishedAt=late)
     await pod(admin, home, "other", "mtxs-2", exitCode=9, reason="Error", message="other", finishedAt=late)
 
-    job = msgspec.convert({"metadata": {"name": "mtxs-1", "namespace": home}}, Job)
-    assert await last_words(admin, job) == ". Last exit code 3 (OOMKilled): no HDI"
+    assert await last_words(admin, ObjectKey(home, "mtxs-1")) == ". Last exit code 3 (OOMKilled): no HDI"
 
 
 async def test_a_job_without_pods_has_no_last_words(admin: Client, home: str) -> None:
-    assert await last_words(admin, msgspec.convert({"metadata": {"name": "mtxs-1", "namespace": home}}, Job)) == ""
+    assert await last_words(admin, ObjectKey(home, "mtxs-1")) == ""

@@ -18,6 +18,7 @@ from stellwerk.operators.cap.metrics import CapMetrics
 from stellwerk.operators.cap.settings import Settings
 from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.queue import WorkQueue
 from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.scenarios.harness import OperatorHarness
 
@@ -63,3 +64,9 @@ class WholeOperator(OperatorHarness):
         assert self._applications is not None
         cap = self._applications
         return (*self._domains, cap.applications, cap.versions, cap.tenants, cap.operations)
+
+    @property
+    def queues(self) -> Sequence[WorkQueue]:
+        """Those of the controllers, and what is being loaded."""
+        assert self._applications is not None
+        return (*super().queues, self._applications.loads.queue)

@@ -165,11 +165,11 @@ async def test_an_operation_that_could_never_be_read_wakes_its_tenant_when_it_is
 @pytest.mark.parametrize(
     ("aspect", "seen"),
     [
-        (decide.as_asked, APPLICATION),
+        (collections.as_asked, APPLICATION),
         (decide.offers_versions, APPLICATION),
-        (decide.name_of, APPLICATION),
+        (collections.name_of, APPLICATION),
         (decide.use_of_data, ACME),
-        (routes.offer, V1),
+        (collections.offer, V1),
         (routes.served, DOMAIN),
         (routes.holder, live("acme", 1)),
         (routes.holder, PartialObjectMetadata(metadata=ObjectMeta(name="acme", namespace="shop"))),

@@ -1,6 +1,8 @@
 """CAPTenantOperation: one run of Jobs for a tenant.
 
-reconcile    carries operations out
-plan         what an operation needs next, and what its status shows
+decide       what an operation needs next
+around       what it asks for
+ingredients  what its Jobs are made from
+plan         what its status shows
 jobs         which Jobs an operation consists of, and what they are
 """

@@ -1,33 +1,16 @@
-"""What an operation on a tenant needs next (pure; spec section 10).
-
-An operation whose condition Ready is True has ended, well or not; its reason shows which. A deletion waits for the end,
-and after a success until the tenant has recorded it: a tenant that finds no operation starts another one.
-An operation that failed runs its failed step again on request; a step that has failed runs again by itself where the
-application asks for that, before the operation ends (see `cap.retries`).
-
-An operation that needs a Job of a version that does not exist has failed: its tenant waits for the end of each
-operation, and could neither get another version nor go. One whose Job cannot be created has failed as well where its
-version is being deleted, or where it is an upgrade of a tenant that is: these wait for its end, and would do so for
-ever. A deprovisioning waits for the version, and for the cause to be corrected, because its tenant can go with no
-other.
-
-An operation that failed stays `Failed`, as with the original, also after its tenant has gone on. The condition
-`Superseded` shows that: nothing waits for such an operation, and no user has to act.
-"""
+"""What the status of an operation on a tenant shows, and the messages about it (pure)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
 
 import msgspec
 
 from stellwerk.api.batch import Job
-from stellwerk.kube.types.model import JsonObject
-from stellwerk.operators.cap import names, preparation, retries
-from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.cap import names, retries
 from stellwerk.operators.cap.kinds.references import there_are
 from stellwerk.operators.cap.kinds.status import READY, SUPERSEDED, RetryProgress, condition, observed
 from stellwerk.operators.cap.kinds.tenant import (
@@ -37,7 +20,6 @@ from stellwerk.operators.cap.kinds.tenant import (
     OperationState,
     OperationStatus,
     OperationStep,
-    TenantState,
 )
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import OperationReason
@@ -45,94 +27,9 @@ from stellwerk.runtime import conditions
 from stellwerk.runtime.control.jobs import (
     Advance,
     AwaitJob,
-    JobStep,
     JobStepFailed,
-    RestartJob,
-    StartJob,
-    StepBlocked,
-    StepDecision,
     failure_message,
-    next_step,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """What the caches show of an operation and around it."""
-
-    operation: CAPTenantOperation
-    tenant: CAPTenant | None = None
-    is_tenant_hidden: bool = False
-    """Whether the tenant exists and could not be read so far."""
-    siblings: Sequence[CAPTenantOperation] = ()
-    """The operations that the tenant controls. They matter for one that is being deleted."""
-    application: CAPApplication | None = None
-    version: CAPApplicationVersion | None = None
-    is_version_hidden: bool = False
-    """Whether the version exists and could not be read so far."""
-    jobs: Sequence[Job] = ()
-    """The Jobs that the operation controls."""
-
-    @property
-    def has_running_job(self) -> bool:
-        """Whether a Job of the operation has not ended."""
-        return not all(job.has_ended for job in self.jobs)
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """There is nothing to do until something changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The operation is being deleted, and has ended and is recorded, or its tenant is gone: remove the finalizer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepare:
-    """Labels, annotations, the owner or the finalizer are absent: write them."""
-
-    lacking: JsonObject
-
-
-@dataclass(frozen=True, slots=True)
-class RunStep:
-    """Go on with a step; `number` counts from 1."""
-
-    number: int
-    step: OperationStep
-    decision: StepDecision
-
-
-@dataclass(frozen=True, slots=True)
-class RunAgain:
-    """The failed Job of a step has to run again. This is recorded before the Job is deleted."""
-
-    number: int
-    retry: RetryProgress
-    job: Job | None
-    """The failed one; None where it is gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
-    """There is a request to run a failed Job again, and none has failed: show it as handled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Supersede:
-    """The operation failed, and its tenant has gone on: show `cause`. Empty: it counts again."""
-
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A failed Job runs again after this time."""
-
-    seconds: float
-
 
 CREATE_JOB, TRACK_JOB, RETRY_JOB = "CreateJob", "TrackJob", "RetryJob"
 """The actions of Events."""
@@ -150,101 +47,12 @@ class Report:
     action: str = ""
     """Of the Event; empty for none."""
     has_ended: bool = False
-    starts_next: bool = False
-    """Whether another step is due now."""
     failed_step: int | None = None
     retry: RetryProgress | None = None
     """The retry that has to be recorded, with which a request is handled. It also sets when the next pass is due.
 
     Without one, that which is recorded stays until the step has ended.
     """
-
-
-Action: TypeAlias = Rest | Release | Prepare | Report | RunStep | RunAgain | Acknowledge | Supersede | Pause
-
-
-def next_action(seen: Snapshot, now: datetime) -> Action:
-    """Decide what the operation needs next."""
-    operation, status = seen.operation, seen.operation.status
-    if is_released(operation):
-        return Rest()
-    if operation.metadata.is_terminating:
-        if operation.has_ended:
-            return Rest() if _awaits_record(seen) else Release()
-    elif (lacking := _absent(seen)) is not None:
-        return Prepare(lacking)
-    if operation.has_ended:
-        return _after_the_end(seen)
-    if not operation.spec.steps:
-        reason, message = OperationReason.StepProcessingError, f"{operation.ref} has no steps"
-        return Report(reason, message, OperationState.FAILED, action=TRACK_JOB, has_ended=True)
-    number = _number(seen)
-    step = operation.spec.steps[number - 1]
-    is_retry = retries.is_recorded(status.retry, seen.jobs)
-    decision = next_step(operation, (_job_step(seen, number, step),), seen.jobs, finished=(), retry=is_retry)
-    needs_tenant = isinstance(decision, StartJob | RestartJob | StepBlocked)
-    if operation.metadata.is_terminating and seen.tenant is None and needs_tenant and not seen.has_running_job:
-        return Release()
-    lost = _lost_version(seen)
-    failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
-    if not lost and (retry := retries.to_record(operation, seen.application, decision, now)) is not None:
-        return RunAgain(number, retry, failed)
-    # A failure that is not repeated ends the operation at once: a request that is gone is acknowledged after the end.
-    # A request that a lost version leaves without effect is not: to its tenant, the operation would be under way again.
-    if (lost or not isinstance(decision, JobStepFailed)) and retries.is_unread(operation):
-        return Acknowledge()
-    if lost and isinstance(decision, StartJob | RestartJob) and not seen.has_running_job:
-        return _without_job(operation, number, lost)
-    if isinstance(decision, RestartJob) and (seconds := retries.seconds_left(status.retry, now)):
-        return Pause(seconds)
-    return RunStep(number, step, decision)
-
-
-def _after_the_end(seen: Snapshot) -> Action:
-    """An operation that has ended rests, until a user asks for its failed step."""
-    operation = seen.operation
-    if retries.is_asked_again(operation):
-        number = _number(seen)
-        jobs = [job for job in seen.jobs if step_of(job) == str(number)]
-        failed = jobs[0] if len(jobs) == 1 and jobs[0].failure is not None else None
-        return RunAgain(number, retries.on_request(operation.status.retry, failed), failed)
-    if retries.is_unread(operation):
-        return Acknowledge()
-    cause = superseded(seen)
-    return Supersede(cause) if bool(cause) != is_superseded(operation) else Rest()
-
-
-def superseded(seen: Snapshot) -> str:
-    """Why a failed operation is history, by what its tenant has become; empty if the tenant waits for its repetition.
-
-    It decides as the tenant does, which acts on the newest operation of a type, if it should have that version.
-    """
-    operation, tenant, version = seen.operation, seen.tenant, seen.version
-    kind = operation.spec.operation
-    if operation.status.state != OperationState.FAILED:
-        return ""
-    if tenant is None:
-        is_gone = operation.metadata.controller is not None and not seen.is_tenant_hidden
-        return "its CAPTenant is gone" if is_gone else ""
-    latest = newest((operation, *(each for each in seen.siblings if each.spec.operation == kind)))
-    if latest is not None and latest.metadata.uid != operation.metadata.uid:
-        return f"{latest.ref} of the same type is newer"
-    if kind == Operation.DEPROVISIONING:
-        return ""
-    if tenant.metadata.is_terminating:
-        return f"{tenant.ref} is being deleted"
-    if tenant.status.current_version == operation.spec.version_name:
-        return f"{tenant.ref} has {CAPApplicationVersion.resource.kind} {tenant.status.current_version}"
-    if version is not None and tenant.spec.version not in ("", version.spec.version):
-        return f"{tenant.ref} is to have version {tenant.spec.version}, not {version.spec.version}"
-    if version is None and not seen.is_version_hidden and _is_settled(tenant):
-        return f"its CAPApplicationVersion is gone, and {tenant.ref} is Ready without it"
-    return ""
-
-
-def _is_settled(tenant: CAPTenant) -> bool:
-    status = tenant.status
-    return status.state == TenantState.READY and status.observed_generation == tenant.metadata.generation
 
 
 def is_superseded(operation: CAPTenantOperation) -> bool:
@@ -267,20 +75,6 @@ def status_if_superseded(operation: CAPTenantOperation, cause: str, now: datetim
 
 def _without_mark(status: OperationStatus) -> OperationStatus:
     return msgspec.structs.replace(status, conditions=conditions.without(status.conditions, SUPERSEDED))
-
-
-def _awaits_record(seen: Snapshot) -> bool:
-    """Whether the tenant needs an operation that has ended, to see that it succeeded."""
-    operation, tenant = seen.operation, seen.tenant
-    if operation.status.state != OperationState.COMPLETED:
-        return False
-    if tenant is None:
-        return seen.is_tenant_hidden
-    if tenant.metadata.is_terminating and names.TENANT_FINALIZER not in tenant.metadata.finalizers:
-        return False
-    same = [each for each in seen.siblings if each.spec.operation == operation.spec.operation]
-    latest = newest((*same, operation))
-    return latest is not None and latest.metadata.uid == operation.metadata.uid and is_unrecorded(operation, tenant)
 
 
 def is_unrecorded(operation: CAPTenantOperation, tenant: CAPTenant) -> bool:
@@ -313,66 +107,27 @@ def _created(operation: CAPTenantOperation) -> float:
     return created.timestamp() if created is not None else 0.0
 
 
-def without_tenant(seen: Snapshot, versions: Iterable[str]) -> str:
-    """What an operation without an owner lacks to find its tenant. `versions`: the names of those of its namespace."""
-    operation, spec, namespace = seen.operation, seen.operation.spec, seen.operation.metadata.namespace
-    if seen.version is None:
+def without_tenant(operation: CAPTenantOperation, version: CAPApplicationVersion | None, others: Iterable[str]) -> str:
+    """What an operation without an owner lacks to find its tenant. `others`: the versions of its namespace."""
+    spec, namespace = operation.spec, operation.metadata.namespace
+    if version is None:
         return (
             f"spec.capApplicationVersionInstance of {operation.ref} is {spec.version_name}, which does not exist "
-            f"({there_are(versions)}): create it, or create the operation again. See them with: kubectl get cav "
+            f"({there_are(others)}): create it, or create the operation again. See them with: kubectl get cav "
             f"-n {namespace}"
         )
     return (
         f"there is no CAPTenant with the id {spec.tenant_id} of spec.tenantId of {operation.ref} for CAPApplication "
-        f"{seen.version.application_key}: create the operation again with the id of a tenant. See them with: kubectl "
+        f"{version.application_key}: create the operation again with the id of a tenant. See them with: kubectl "
         f"get cat -n {namespace} -L {names.TENANT_ID_LABEL}"
     )
 
 
-def _lost_version(seen: Snapshot) -> str:
-    """Why the version of an operation will never have another Job for it, with the next step; empty where it may.
-
-    A version that is being deleted does not become Ready any more. One without a tenant may be of a stale cache.
-    """
-    operation, version = seen.operation, seen.version
-    if seen.tenant is None or seen.is_version_hidden or operation.spec.operation == Operation.DEPROVISIONING:
-        return ""
-    named = f"CAPApplicationVersion {operation.spec.version_name} of {operation.ref}"
-    if version is None:
-        return f"{named} does not exist: create it again, or set another spec.version of {seen.tenant.ref}"
-    if version.metadata.is_terminating and not conditions.is_true(version.status.conditions, READY):
-        return f"{named} is being deleted, and is not Ready: set another spec.version of {seen.tenant.ref}"
-    return ""
-
-
-def given_up(seen: Snapshot, number: int, cause: str) -> Report | None:
-    """The end of an operation whose Job cannot be created, where what waits for the end goes; None where it goes on."""
-    operation, tenant, version = seen.operation, seen.tenant, seen.version
-    if seen.has_running_job or tenant is None or operation.spec.operation == Operation.DEPROVISIONING:
-        return None
-    # A provisioning may have left data behind, which a tenant without a version is not deprovisioned of.
-    leaves = tenant.metadata.is_terminating and operation.spec.operation == Operation.UPGRADE
-    if leaves or (version is not None and version.metadata.is_terminating):
-        return _without_job(operation, number, cause)
-    return None
-
-
-def _without_job(operation: CAPTenantOperation, number: int, cause: str) -> Report:
-    message = f"step {number}/{len(operation.spec.steps)}: {cause}"
+def without_job(operation: CAPTenantOperation, number: int, cause: str) -> Report:
+    """The end of an operation that gets no Job any more."""
+    message = f"{_position(operation, number)}: {cause}"
     reason, state = OperationReason.StepFailed, OperationState.FAILED
     return Report(reason, message, state, action=TRACK_JOB, has_ended=True, failed_step=number)
-
-
-def _absent(seen: Snapshot) -> JsonObject | None:
-    operation, tenant = seen.operation, seen.tenant
-    marks = marks_of(tenant, operation.spec.operation) if tenant is not None else {"labels": {}, "annotations": {}}
-    former = names.former_identity(seen.application.spec) if seen.application is not None else ()
-    lacking = preparation.absent(
-        operation, names.OPERATION_FINALIZER, marks["labels"], marks["annotations"], tenant, former=former
-    )
-    # The annotation with the Secret of the payload goes along with another write, and is worth none of its own.
-    payload = {names.CONTEXT_SECRET_ANNOTATION: marks["annotations"].get(names.CONTEXT_SECRET_ANNOTATION, "")}
-    return lacking if lacking != {"annotations": payload} else None
 
 
 def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
@@ -394,49 +149,27 @@ def marks_of(tenant: CAPTenant, operation: str) -> dict[str, Mapping[str, str]]:
     return {"labels": labels, "annotations": annotations}
 
 
-def job_name(seen: Snapshot, number: int, step: OperationStep) -> str:
+def job_name(operation: CAPTenantOperation, tenant: CAPTenant | None, number: int, step: OperationStep) -> str:
     """The name of the Job of a step: the same in each pass and each process."""
-    owner = seen.tenant.metadata.name if seen.tenant is not None else seen.operation.metadata.name
-    return names.derived(f"{owner}-{step.name.lower()}", seen.operation.metadata.uid, str(number))
-
-
-def _job_step(seen: Snapshot, number: int, step: OperationStep) -> JobStep:
-    """A step as the engine runs it. Its Job is made by the reconciler, which knows what it is made from."""
-    owner = names.owner_hash(seen.operation.key)
-    return JobStep(
-        name=str(number),
-        job_name=job_name(seen, number, step),
-        build=dict,
-        labels={names.OWNER_HASH_LABEL: owner, names.OPERATION_STEP_LABEL: str(number)},
-        may_fail=step.continue_on_failure,
-    )
-
-
-def _number(seen: Snapshot) -> int:
-    """The step that is under way, or that failed. The original does not show the latter: the failed Job does."""
-    status, steps = seen.operation.status, seen.operation.spec.steps
-    number = status.current_step or status.failed_step
-    if number is None and seen.operation.has_ended:
-        failed = [int(step_of(job)) for job in seen.jobs if job.failure is not None and step_of(job).isdecimal()]
-        number = max(failed, default=1)
-    return min(max(number or 1, 1), len(steps))
+    owner = tenant if tenant is not None else operation
+    return names.derived(f"{owner.metadata.name}-{step.name.lower()}", operation.metadata.uid, str(number))
 
 
 # ---- the status
 
 
-def report_of(
-    operation: CAPTenantOperation, number: int, decision: StepDecision, *, is_new: bool = False, last_words: str = ""
-) -> Report | None:
-    """What is reported of step `number` after its decision was carried out; None where another pass is due first.
+def started(operation: CAPTenantOperation, number: int, job: ObjectKey) -> Report:
+    """What is reported of step `number` when its Job is created."""
+    message = f"{_position(operation, number)}: job {names.dotted(job)} created"
+    return Report(OperationReason.StepInitiated, message, step=number, job=job.name, action=CREATE_JOB)
 
-    `is_new`: the Job was created in this pass. `last_words`: how the containers of a failed Job ended.
-    """
-    position = f"step {number}/{len(operation.spec.steps)}"
+
+def report_of(
+    operation: CAPTenantOperation, number: int, decision: AwaitJob | Advance | JobStepFailed, last_words: str = ""
+) -> Report:
+    """What is reported of step `number`. `last_words`: how the containers of a failed Job ended."""
+    position = _position(operation, number)
     match decision:
-        case AwaitJob(_, job) if is_new:
-            message = f"{position}: job {names.dotted(job.key)} created"
-            return Report(OperationReason.StepInitiated, message, step=number, job=job.metadata.name, action=CREATE_JOB)
         case AwaitJob(_, job):
             message = f"{position}: waiting for job {names.dotted(job.key)}"
             message += ", with whose end the operation goes" if operation.metadata.is_terminating else ""
@@ -445,30 +178,30 @@ def report_of(
             outcome = f"{failure}; continuing operation" if failure else f"job {names.dotted(job.key)} completed"
             message = f"{position}: {outcome}"
             if number < len(operation.spec.steps):
-                return Report(
-                    OperationReason.StepCompleted, message, step=number + 1, action=TRACK_JOB, starts_next=True
-                )
+                return Report(OperationReason.StepCompleted, message, step=number + 1, action=TRACK_JOB)
             completed = OperationState.COMPLETED
             return Report(OperationReason.StepCompleted, message, completed, action=TRACK_JOB, has_ended=True)
         case JobStepFailed(_, cause):
             message = f"{position}: {cause}{last_words}{retries.tried(operation.status.retry)}"
             reason, failed = OperationReason.StepFailed, OperationState.FAILED
             return Report(reason, message, failed, action=TRACK_JOB, has_ended=True, failed_step=number)
-        case _:
-            return None
 
 
-def retry_report(operation: CAPTenantOperation, again: RunAgain, last_words: str) -> Report:
-    """What is reported of a step that runs again; `last_words` is how its containers ended."""
-    retry = again.retry
-    cause = f"{failure_message(again.job)}{last_words}" if again.job is not None else "its Job is gone"
+def _position(operation: CAPTenantOperation, number: int) -> str:
+    return f"step {number}/{len(operation.spec.steps)}"
+
+
+def retry_report(
+    operation: CAPTenantOperation, number: int, retry: RetryProgress, job: Job | None, last_words: str
+) -> Report:
+    """What is reported of a step that runs again; `job` is the failed one, None if it is gone."""
+    cause = f"{failure_message(job)}{last_words}" if job is not None else "its Job is gone"
     is_asked = retry.next_attempt_time is None
     message = (
-        f"step {again.number}/{len(operation.spec.steps)}: attempt {retry.attempts} follows"
-        f"{' on request' if is_asked else ''}: {cause}"
+        f"{_position(operation, number)}: attempt {retry.attempts} follows{' on request' if is_asked else ''}: {cause}"
     )
-    job = again.job.metadata.name if again.job is not None else ""
-    return Report(OperationReason.StepProcessing, message, step=again.number, job=job, action=RETRY_JOB, retry=retry)
+    name = job.metadata.name if job is not None else ""
+    return Report(OperationReason.StepProcessing, message, step=number, job=name, action=RETRY_JOB, retry=retry)
 
 
 def is_implied(report: Report, operation: CAPTenantOperation) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -29,12 +29,13 @@ from stellwerk.kube.types.model import (
     owner_reference,
 )
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.application import CAPApplication, ServiceInfo
 from stellwerk.operators.cap.kinds.version import Workload
 from stellwerk.operators.cap.pods import vcap
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable, SecretData
 from stellwerk.runtime.cache.informer import Informer
 from stellwerk.runtime.control import secrecy
+from stellwerk.runtime.reading.known import Refused
 
 MOST_KEPT_BYTES = 32 << 20
 """Of the values of binding Secrets that are kept; the least recently used go first."""
@@ -82,7 +83,7 @@ class BindingSecrets:
             secret = await self.client.find(Secret, key.name, key.namespace)
             if secret is None:
                 self._kept.pop(key, None)
-                raise CredentialsUnusable(f"Secret {key} does not exist: create the service binding that writes it")
+                raise CredentialsUnusable(absent(key))
             kept = self._kept[key] = (secret.metadata.resource_version, secret.decoded())
             self._kept.move_to_end(key)
             self._drop_oldest()
@@ -139,10 +140,7 @@ class CredentialSecrets:
 
     def of(self, owner: Kind, prefix: str) -> Sequence[PartialObjectMetadata]:
         """The Secrets for a workload of `owner`, the newest first: while one replaces another there are two."""
-        found = self.cache.store.by(_BY_MARK, mark_of(owner, prefix))
-        ours = [each for each in found if each.metadata.is_controlled_by(owner.metadata)]
-        current = [each for each in ours if not each.metadata.is_terminating]
-        return sorted(current, key=lambda secret: int(secret.metadata.resource_version or 0), reverse=True)
+        return usable(owner, self.cache.store.by(_BY_MARK, mark_of(owner, prefix)))
 
     async def variable(self, application: CAPApplication, workload: Workload, namespace: str) -> str:
         """VCAP_SERVICES of a workload, from the Secrets as they are now. Raises as `keep`."""
@@ -170,31 +168,14 @@ class CredentialSecrets:
         outdated.
         """
         namespace = owner.metadata.namespace
-        mark = mark_of(owner, prefix)
         name = lost or secret_name(owner, prefix, distinction)
         keys = consumed(application, workload, namespace)
-        versions = names.sha1(*(f"{key}={self.bindings.version_read(key)};" for key in keys))
-        if lost:
-            versions = UNKNOWN_VERSIONS
-        body: JsonObject = {
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {names.SECRET_OWNER_HASH_LABEL: mark},
-                "annotations": {names.BINDINGS_ANNOTATION: versions},
-                "ownerReferences": [msgspec.to_builtins(owner_reference(owner))],
-            },
-            "data": {vcap.VARIABLE: base64.b64encode(text.encode()).decode()},
-        }
+        versions = UNKNOWN_VERSIONS if lost else versions_of({key: self.bindings.version_read(key) for key in keys})
+        body = secret_body(owner, prefix, name, text, versions)
         made = await conditional.ensure(
             self.client, metadata_of(Secret), body, lambda found: found.metadata.is_controlled_by(owner.metadata)
         )
-        if isinstance(made, conditional.Taken):
-            raise SecretInTheWay(
-                f"Secret {namespace}/{name} exists and does not belong to {owner.ref}. Delete or rename it"
-            )
-        if made.obj.metadata.is_terminating:
-            raise SecretEnding(f"Secret {namespace}/{name} is being deleted")
+        check_ours(owner, made.obj)
         self.cache.expect(made.obj.key, made.obj.metadata.resource_version)
         return name
 
@@ -204,7 +185,104 @@ class CredentialSecrets:
         Empty where one of them is absent.
         """
         shown = {key: self.bindings.version_shown(key) for key in consumed(application, workload, namespace)}
-        return names.sha1(*(f"{key}={version};" for key, version in shown.items())) if all(shown.values()) else ""
+        return versions_of(shown) if all(shown.values()) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """VCAP_SERVICES of a workload, and the versions of the binding Secrets that it is made of."""
+
+    text: str = field(repr=False)
+    versions: str
+    values: tuple[str, ...] = field(default=(), repr=False)
+    """Of the binding Secrets: the secret words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCredentials:
+    """The credentials of the services that workloads consume, from binding Secrets at these versions."""
+
+    namespace: str
+    services: tuple[ServiceInfo, ...]
+    """Those that are consumed, in the order of the application."""
+    versions: tuple[tuple[ObjectKey, str], ...]
+    """An empty version is not known, because the Secrets are not watched."""
+    occasion: str
+    """What they are for; empty if all versions are known. They are read once for each occasion."""
+    bindings: BindingSecrets = field(compare=False, repr=False)
+
+    @property
+    def tenant(self) -> str:
+        """As `Load.tenant`."""
+        return self.namespace
+
+    @property
+    def about(self) -> str:
+        """As `Load.about`."""
+        return f"the credentials of services in namespace {self.namespace}"
+
+    async def fetch(self, client: Client) -> Credentials | CredentialsUnusable:
+        """As `Load.fetch`. What is unusable stays so until a Secret has another version."""
+        try:
+            secrets = {key.name: await self.bindings.read(key) for key, _ in self.versions}
+        except CredentialsUnusable as absent:
+            raise Refused(str(absent)) from absent
+        read = {key: self.bindings.version_read(key) for key, _ in self.versions}
+        size = sum(len(value) for data in secrets.values() for value in data.values())
+        consumes = [service.name for service in self.services]
+        try:
+            text = await threads.run_if_large(size, lambda: vcap.variable(self.services, consumes, secrets))
+        except CredentialsUnusable as error:
+            return error
+        values = [value.decode("utf-8", "replace") for data in secrets.values() for value in data.values()]
+        return Credentials(text, versions_of(read), tuple(values))
+
+    def size(self, value: Credentials | CredentialsUnusable) -> int:
+        """As `Load.size`."""
+        return sum(map(len, (value.text, *value.values))) if isinstance(value, Credentials) else len(str(value))
+
+    def words(self, value: Credentials | CredentialsUnusable) -> Iterable[str]:
+        """As `Confidential.words`."""
+        return value.values if isinstance(value, Credentials) else ()
+
+
+def absent(key: ObjectKey) -> str:
+    """What to do about a binding Secret that does not exist."""
+    return f"Secret {key} does not exist: create the service binding that writes it"
+
+
+def versions_of(versions: Mapping[ObjectKey, str]) -> str:
+    """The versions of binding Secrets, as `names.BINDINGS_ANNOTATION` has them."""
+    return names.sha1(*(f"{key}={version};" for key, version in versions.items()))
+
+
+def secret_body(owner: Kind, prefix: str, name: str, text: str, versions: str) -> JsonObject:
+    """A Secret with VCAP_SERVICES for a workload of `owner`."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": owner.metadata.namespace,
+            "labels": {names.SECRET_OWNER_HASH_LABEL: mark_of(owner, prefix)},
+            "annotations": {names.BINDINGS_ANNOTATION: versions},
+            "ownerReferences": [msgspec.to_builtins(owner_reference(owner))],
+        },
+        "data": {vcap.VARIABLE: base64.b64encode(text.encode()).decode()},
+    }
+
+
+def usable(owner: Kind, secrets: Iterable[PartialObjectMetadata]) -> Sequence[PartialObjectMetadata]:
+    """Those of the Secrets with a mark that a workload of `owner` may read, the newest first."""
+    ours = [each for each in secrets if each.metadata.is_controlled_by(owner.metadata)]
+    current = [each for each in ours if not each.metadata.is_terminating]
+    return sorted(current, key=lambda secret: int(secret.metadata.resource_version or 0), reverse=True)
+
+
+def check_ours(owner: Kind, secret: PartialObjectMetadata) -> None:
+    """Raise SecretInTheWay if the Secret with a name of ours is not of use for `owner`."""
+    if not secret.metadata.is_controlled_by(owner.metadata):
+        raise SecretInTheWay(f"Secret {secret.key} exists and does not belong to {owner.ref}. Delete or rename it")
+    if secret.metadata.is_terminating:
+        raise SecretEnding(f"Secret {secret.key} is being deleted")
 
 
 def mark_of(owner: Kind, prefix: str) -> str:

@@ -49,8 +49,11 @@ from stellwerk.operators.cap.collections import (
     TENANTS,
     TENANTS_OF_ID,
     VERSIONS_OF,
+    as_asked,
+    name_of,
+    offer,
 )
-from stellwerk.operators.cap.kinds.application import ApplicationState, ApplicationStatus, CAPApplication, DomainKind
+from stellwerk.operators.cap.kinds.application import ApplicationState, CAPApplication, DomainKind
 from stellwerk.operators.cap.kinds.references import other_applications
 from stellwerk.operators.cap.kinds.status import READY, condition, observed, see_why
 from stellwerk.operators.cap.kinds.tenant import (
@@ -70,7 +73,7 @@ from stellwerk.operators.cap.routing import targets
 from stellwerk.operators.cap.tenant import plan, routes
 from stellwerk.operators.cap.tenant.networking import NETWORKING, NetworkingFailed
 from stellwerk.operators.cap.tenant.plan import DUPLICATE, FAILED, SUCCEEDED, UNDER_WAY, Phase
-from stellwerk.operators.cap.tenant.routes import TenantSettings, offer
+from stellwerk.operators.cap.tenant.routes import TenantSettings
 from stellwerk.operators.cap.version.order import latest_ready
 from stellwerk.runtime import conditions
 from stellwerk.runtime.clock import Clock
@@ -84,24 +87,12 @@ TenantStep: TypeAlias = Step[TenantStatus]
 
 # ---- what is read
 
-_NO_STATUS = ApplicationStatus()
-
-
-def as_asked(application: CAPApplication) -> CAPApplication:
-    """An application without its status, which changes with each of its tenants."""
-    return with_status(application, _NO_STATUS)
-
 
 def offers_versions(application: CAPApplication) -> bool:
     """Whether a new tenant may get a version before the next pass of its application."""
     status = application.status
     is_current = status.observed_generation == application.metadata.generation and not status.services_only
     return status.state == ApplicationState.CONSISTENT and is_current and not application.metadata.is_terminating
-
-
-def name_of(application: CAPApplication) -> str:
-    """The name of an application, for messages."""
-    return application.metadata.name
 
 
 def use_of_data(tenant: CAPTenant) -> CAPTenant:

@@ -14,16 +14,15 @@ from stellwerk.apply.set.observed_state import ObservedState
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import JsonObject, PartialObjectMetadata
-from stellwerk.kube.types.object_meta import Condition, ObjectMeta
-from stellwerk.operators.cap.collections import CLUSTER_DOMAINS, DOMAINS, ROUTES, ROUTES_OF_HOST, VERSIONS
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.cap.collections import CLUSTER_DOMAINS, DOMAINS, ROUTES, ROUTES_OF_HOST, VERSIONS, offer
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.hashed_objects import HashedObjects, Written, is_written, owner_of
 from stellwerk.operators.cap.kinds.application import CAPApplication, DomainKind, DomainRef
 from stellwerk.operators.cap.kinds.domain import DomainStatus
-from stellwerk.operators.cap.kinds.status import READY
 from stellwerk.operators.cap.kinds.tenant import CAPTenant
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.routing import claims, headers
 from stellwerk.operators.cap.tenant.networking import (
@@ -34,13 +33,10 @@ from stellwerk.operators.cap.tenant.networking import (
     routes,
     unrouted,
 )
-from stellwerk.runtime import conditions
 from stellwerk.runtime.control.memo import Memos
 from stellwerk.runtime.control.step import Delete, Failure, Hands, Patch, Wait, Write, shaped
 from stellwerk.runtime.reading.known import Known, Present, Unknown
 from stellwerk.runtime.reading.view import Overlay, View, with_status
-
-_READY, _NOT_READY = VersionStatus(conditions=(Condition(type=READY, status="True"),)), VersionStatus()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +113,6 @@ class Routes:
 
 
 # ---- aspects
-
-
-def offer(version: CAPApplicationVersion) -> CAPApplicationVersion:
-    """A version, and of its status only whether it is Ready."""
-    is_ready = conditions.is_true(version.status.conditions, READY)
-    return with_status(version, _READY if is_ready else _NOT_READY)
 
 
 def served(domain: AnyDomain) -> AnyDomain:

@@ -190,7 +190,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
         failed = decision.job if isinstance(decision, JobStepFailed | RestartJob) else None
         now = self.clock.now()
         if failed is not None and (retry := retries.to_record(version, application, decision, now)) is not None:
-            cause = job_steps.failure_message(failed) + await last_words(self.client, failed)
+            cause = job_steps.failure_message(failed) + await last_words(self.client, failed.key)
             return self._answer(seen, plan.run_again(failed.metadata.name, retry, cause, now))
         objects = VersionObjects(application=application, version=version)
         await self._create(objects)
@@ -198,7 +198,7 @@ class VersionReconciler(SimpleReconciler[CAPApplicationVersion, VersionStatus]):
             return Next.after(retries.seconds_left(version.status.retry, now))
         deployments = [objects.name(workload) for _, workload in objects.workloads()]
         if isinstance(decision, JobStepFailed):
-            decision = replace(decision, message=decision.message + await last_words(self.client, decision.job))
+            decision = replace(decision, message=decision.message + await last_words(self.client, decision.job.key))
         report = plan.progress(seen, decision, deployments)
         answer = self._answer(seen, report)
         return await self._with_credentials(seen, objects, answer) if report.is_ready else answer

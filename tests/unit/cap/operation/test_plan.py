@@ -8,16 +8,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 from tests.unit.cap import given
-
-from stellwerk.api.batch import Job
-from stellwerk.kube.types.model import JsonObject, JsonValue
-from stellwerk.operators.cap import names
-from stellwerk.operators.cap.kinds.status import RetryProgress
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState
-from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
-from stellwerk.operators.cap.operation import plan
-from stellwerk.operators.cap.operation.plan import (
+from tests.unit.cap.operation import former
+from tests.unit.cap.operation.former import (
     Acknowledge,
+    Action,
     Pause,
     Prepare,
     Release,
@@ -26,9 +20,19 @@ from stellwerk.operators.cap.operation.plan import (
     RunAgain,
     RunStep,
     Snapshot,
+    Supersede,
 )
+from tests.unit.cap.operation.worlds import around, next_action
+
+from stellwerk.api.batch import Job
+from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.status import RetryProgress
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationState
+from stellwerk.operators.cap.kinds.version import CAPApplicationVersion, VersionStatus
+from stellwerk.operators.cap.operation import decide, plan
 from stellwerk.operators.cap.reasons import OperationReason
-from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStep, JobStepFailed, RestartJob, StartJob, StepBlocked
+from stellwerk.runtime.control.jobs import Advance, AwaitJob, JobStepFailed, RestartJob, StartJob, StepBlocked
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STEPS: tuple[JsonObject, ...] = (
@@ -76,9 +80,9 @@ def a_job(number: int, condition: str = "", *, name: str = "") -> Job:
     return msgspec.convert(body, Job)
 
 
-def action(operation: CAPTenantOperation, *jobs: Job) -> plan.Action:
+def action(operation: CAPTenantOperation, *jobs: Job) -> Action:
     seen = Snapshot(operation=operation, tenant=given.tenant(), version=given.version(), jobs=jobs)
-    return plan.next_action(seen, NOW)
+    return next_action(seen, NOW)
 
 
 def asked(status: JsonObject, request: str = "1") -> CAPTenantOperation:
@@ -143,9 +147,9 @@ def test_an_operation_gives_up_the_identity_of_the_first_releases_even_before_it
     operation = prepared(labels={**plan.marks_of(given.tenant(), "upgrade")["labels"], **legacy})
     seen = Snapshot(operation=operation, tenant=tenant, application=given.application(), version=given.version())
 
-    assert plan.next_action(seen, NOW) == Prepare({"labels": {"sme.sap.com/btp-app-identifier-hash": None}})
+    assert next_action(seen, NOW) == Prepare({"labels": {"sme.sap.com/btp-app-identifier-hash": None}})
     without = replace(seen, operation=prepared())
-    assert isinstance(plan.next_action(without, NOW), RunStep)
+    assert isinstance(next_action(without, NOW), RunStep)
 
 
 def test_an_operation_without_steps_is_refused() -> None:
@@ -177,8 +181,7 @@ def test_a_step_that_may_fail_lets_the_operation_go_on() -> None:
     assert isinstance(failed, RunStep)
     assert isinstance(failed.decision, Advance)
     report = plan.report_of(prepared(), 1, failed.decision)
-    assert report is not None
-    assert (report.step, report.starts_next, report.has_ended) == (2, True, False)
+    assert (report.step, report.has_ended) == (2, False)
     assert report.message.endswith("; continuing operation")
 
 
@@ -191,7 +194,6 @@ def test_two_jobs_of_a_step_neither_end_the_operation_nor_count_as_its_failure(c
     assert isinstance(blocked, RunStep)
     assert isinstance(blocked.decision, StepBlocked)
     assert "job-2, job-2-x7k2p" in blocked.decision.message
-    assert plan.report_of(operation, 2, blocked.decision) is None
 
 
 def test_a_step_that_must_not_fail_ends_the_operation() -> None:
@@ -199,8 +201,7 @@ def test_a_step_that_must_not_fail_ends_the_operation() -> None:
 
     assert isinstance(failed, RunStep)
     assert isinstance(failed.decision, JobStepFailed)
-    report = plan.report_of(prepared(), 2, failed.decision, last_words=". Last exit code 1 (Error)")
-    assert report is not None
+    report = plan.report_of(prepared(), 2, failed.decision, ". Last exit code 1 (Error)")
     status = plan.status_of(prepared(status={"currentStep": 2, "activeJob": "job-2"}), report, NOW)
     assert (status.state, status.current_step, status.active_job) == ("Failed", None, "")
     assert status.conditions[0].status == "True"
@@ -247,7 +248,6 @@ def test_a_retry_that_is_recorded_does_not_restart_the_job_that_takes_the_place(
     assert isinstance(failed, RunStep)
     assert isinstance(failed.decision, JobStepFailed)
     report = plan.report_of(prepared(status=recorded), 2, failed.decision)
-    assert report is not None
     assert report.message.endswith("It was tried 2 times")
 
 
@@ -266,9 +266,9 @@ def test_a_request_that_is_removed_may_come_again() -> None:
 RETRIED = given.application(jobRetry={"maxAttempts": 3, "delaySeconds": 60})
 
 
-def by_itself(operation: CAPTenantOperation, *jobs: Job, now: datetime = NOW) -> plan.Action:
+def by_itself(operation: CAPTenantOperation, *jobs: Job, now: datetime = NOW) -> Action:
     seen = Snapshot(operation=operation, tenant=given.tenant(), application=RETRIED, version=given.version(), jobs=jobs)
-    return plan.next_action(seen, now)
+    return next_action(seen, now)
 
 
 def test_a_step_runs_again_by_itself_as_often_as_the_application_asks() -> None:
@@ -308,8 +308,8 @@ def test_a_step_that_has_ended_leaves_no_retry_to_the_next_one() -> None:
     operation = prepared(status={"currentStep": 1, "retry": {"attempts": 2, "job": "old"}})
     ended = action(operation, a_job(1, "Complete"))
     assert isinstance(ended, RunStep)
+    assert isinstance(ended.decision, Advance)
     report = plan.report_of(operation, 1, ended.decision)
-    assert report is not None
 
     assert plan.status_of(operation, report, NOW).retry is None
 
@@ -320,11 +320,11 @@ def test_a_request_counts_by_its_first_characters() -> None:
     assert action(asked(recorded, "1" * 10_000), a_job(2, "Failed")) == Rest()
 
 
-def recorded_by(again: plan.Action) -> JsonObject:
+def recorded_by(again: Action) -> JsonObject:
     """The status after a retry was recorded."""
     assert isinstance(again, RunAgain)
     operation = asked(FAILED)
-    status = plan.status_of(operation, plan.retry_report(operation, again, ""), NOW)
+    status = plan.status_of(operation, plan.retry_report(operation, again.number, again.retry, again.job, ""), NOW)
     recorded: JsonObject = msgspec.json.decode(msgspec.json.encode(status))
     return recorded
 
@@ -379,9 +379,9 @@ def completed(kind: str, *, state: str = "Completed", name: str = "acme-op", at:
     ],
 )
 def test_a_success_stays_until_its_tenant_has_acted_on_it(kind: str, tenant: CAPTenant, stays: bool) -> None:
-    def decided(operation: CAPTenantOperation, *others: CAPTenantOperation) -> plan.Action:
+    def decided(operation: CAPTenantOperation, *others: CAPTenantOperation) -> Action:
         seen = Snapshot(operation=operation, tenant=tenant, siblings=(*others, operation), version=given.version())
-        return plan.next_action(seen, NOW)
+        return next_action(seen, NOW)
 
     done = completed(kind)
     assert decided(done) == (Rest() if stays else Release())
@@ -396,13 +396,13 @@ def test_a_success_stays_until_its_tenant_has_acted_on_it(kind: str, tenant: CAP
 def test_a_success_stays_while_its_tenant_cannot_be_read_and_goes_with_it() -> None:
     done = completed("provisioning")
 
-    assert plan.next_action(Snapshot(operation=done, is_tenant_hidden=True), NOW) == Rest()
-    assert plan.next_action(Snapshot(operation=done), NOW) == Release()
+    assert next_action(Snapshot(operation=done, is_tenant_hidden=True), NOW) == Rest()
+    assert next_action(Snapshot(operation=done), NOW) == Release()
 
 
 def test_an_operation_without_its_tenant_is_released_as_soon_as_no_job_of_it_runs() -> None:
-    def orphaned(status: JsonObject | None, *jobs: Job, **metadata: JsonValue) -> plan.Action:
-        return plan.next_action(Snapshot(operation=prepared(status=status, **metadata), jobs=jobs), NOW)
+    def orphaned(status: JsonObject | None, *jobs: Job, **metadata: JsonValue) -> Action:
+        return next_action(Snapshot(operation=prepared(status=status, **metadata), jobs=jobs), NOW)
 
     deleted: dict[str, JsonValue] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     assert orphaned(None, **deleted) == Release(), "its Job cannot be created any more"
@@ -432,7 +432,7 @@ def leaving(*, ready: bool) -> CAPApplicationVersion:
 
 def without_version(
     operation: CAPTenantOperation, *jobs: Job, version: CAPApplicationVersion | None = None, hidden: bool = False
-) -> plan.Action:
+) -> Action:
     seen = Snapshot(
         operation=operation,
         tenant=given.tenant(),
@@ -441,7 +441,7 @@ def without_version(
         is_version_hidden=hidden,
         jobs=jobs,
     )
-    return plan.next_action(seen, NOW)
+    return next_action(seen, NOW)
 
 
 @pytest.mark.parametrize(
@@ -516,11 +516,11 @@ def test_a_request_that_a_lost_version_leaves_without_effect_is_handled_before_t
 def test_an_operation_whose_job_cannot_be_created_has_failed_where_what_waits_for_its_end_goes() -> None:
     def given_up(
         kind: str, *jobs: Job, version: CAPApplicationVersion | None = None, tenant: CAPTenant | None = None
-    ) -> Report | None:
+    ) -> plan.Report | None:
         found = prepared(status={"currentStep": 2})
         operation = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, operation=kind))
         seen = Snapshot(operation=operation, tenant=tenant or a_user(), version=version or given.version(), jobs=jobs)
-        return plan.given_up(seen, 2, "a policy denies it")
+        return decide.given_up(around(seen), 2, "a policy denies it")
 
     version, tenant = leaving(ready=True), a_user("bookshop-v0", leaves=True)
     for ends in (
@@ -544,7 +544,7 @@ def test_a_request_to_an_operation_whose_version_is_lost_is_handled_and_fails() 
     failed = without_version(asked(recorded), a_job(2, "Failed"))
 
     assert isinstance(failed, Report)
-    status = plan.status_of(asked(recorded), failed, NOW)
+    status = former.status_of(asked(recorded), failed, NOW)
     assert (status.state, status.last_handled_retry) == ("Failed", "1")
 
 
@@ -570,22 +570,23 @@ def test_a_running_job_is_not_reported_again() -> None:
 
 
 def test_the_name_of_a_job_is_the_same_in_each_pass_and_fits_a_label() -> None:
-    seen = Snapshot(operation=prepared(), tenant=given.tenant("a" * 80))
-    step = seen.operation.spec.steps[0]
+    operation, tenant = prepared(), given.tenant("a" * 80)
+    step = operation.spec.steps[0]
 
-    assert plan.job_name(seen, 1, step) == plan.job_name(seen, 1, step)
-    assert plan.job_name(seen, 1, step) != plan.job_name(seen, 2, step)
-    assert len(plan.job_name(seen, 1, step)) <= 63
+    first, second = (plan.job_name(operation, tenant, number, step) for number in (1, 2))
+    assert first == plan.job_name(operation, tenant, 1, step)
+    assert first != second
+    assert len(first) <= 63
 
 
 def test_an_operation_that_finds_no_tenant_names_what_is_missing() -> None:
     alone = given.operation("upgrade", *STEPS, metadata=given.metadata("acme-op"))
     spec = alone.spec
-    assert plan.without_tenant(Snapshot(operation=alone), ["v3", "v2"]) == (
+    assert plan.without_tenant(alone, None, ["v3", "v2"]) == (
         f"spec.capApplicationVersionInstance of CAPTenantOperation shop/acme-op is {spec.version_name}, which does not "
         "exist (there are v2, v3): create it, or create the operation again. See them with: kubectl get cav -n shop"
     )
-    assert plan.without_tenant(Snapshot(operation=alone, version=given.version()), []) == (
+    assert plan.without_tenant(alone, given.version(), []) == (
         f"there is no CAPTenant with the id {spec.tenant_id} of spec.tenantId of CAPTenantOperation shop/acme-op for "
         "CAPApplication shop/bookshop: create the operation again with the id of a tenant. See them with: kubectl get "
         "cat -n shop -L sme.sap.com/btp-tenant-id"
@@ -675,7 +676,7 @@ FAILURES: dict[str, Snapshot] = {
 @pytest.mark.parametrize("case", HISTORY)
 def test_a_failed_operation_whose_tenant_has_gone_on_is_history_and_counts_again_if_that_changes(case: str) -> None:
     cause, seen = HISTORY[case]
-    assert plan.superseded(seen) == cause
+    assert decide.superseded(around(seen)) == cause
 
     shown = msgspec.structs.replace(seen.operation, status=plan.status_if_superseded(seen.operation, cause, NOW))
     assert (shown.status.state, shown.has_ended, plan.is_superseded(shown)) == ("Failed", True, True)
@@ -685,35 +686,35 @@ def test_a_failed_operation_whose_tenant_has_gone_on_is_history_and_counts_again
         "Superseded",
         f"the failure needs nothing any more: {cause}",
     )
-    assert plan.superseded(replace(seen, operation=shown)) == cause
+    assert decide.superseded(around(replace(seen, operation=shown))) == cause
     back = plan.status_if_superseded(shown, "", NOW)
     assert [each.type for each in back.conditions] == ["Ready"]
-    again = plan.report_of(shown, 1, StartJob(JobStep("1", "job", dict)), is_new=True)
-    assert again is None or [each.type for each in plan.status_of(shown, again, NOW).conditions] == ["Ready"]
+    again = plan.started(shown, 1, shown.key)
+    assert [each.type for each in plan.status_of(shown, again, NOW).conditions] == ["Ready"]
 
 
 @pytest.mark.parametrize("case", FAILURES)
 def test_a_failed_operation_counts_as_long_as_its_tenant_waits_for_its_repetition(case: str) -> None:
-    assert plan.superseded(FAILURES[case]) == ""
+    assert decide.superseded(around(FAILURES[case])) == ""
 
 
 def test_a_failure_is_shown_as_history_by_one_write_and_as_one_that_counts_by_another() -> None:
     _, seen = HISTORY["the tenant is to have another version"]
     wants_it = served("bookshop-v0", "1.0.0", state="UpgradeError")
 
-    def due(operation: CAPTenantOperation, tenant: CAPTenant) -> plan.Action:
+    def due(operation: CAPTenantOperation, tenant: CAPTenant) -> Action:
         marks = plan.marks_of(tenant, "upgrade")
         labels = {**operation.metadata.labels, **marks["labels"]}
         marked = msgspec.structs.replace(operation, metadata=msgspec.structs.replace(operation.metadata, labels=labels))
-        return plan.next_action(replace(seen, operation=marked, tenant=tenant), NOW)
+        return next_action(replace(seen, operation=marked, tenant=tenant), NOW)
 
     assert seen.tenant is not None
     match due(seen.operation, seen.tenant):
-        case plan.Supersede(cause):
+        case Supersede(cause):
             status = plan.status_if_superseded(seen.operation, cause, NOW)
         case other:
             pytest.fail(f"{other}")
     shown = msgspec.structs.replace(seen.operation, status=status)
     assert due(shown, seen.tenant) == Rest(), "no write follows"
-    assert due(shown, wants_it) == plan.Supersede("")
+    assert due(shown, wants_it) == Supersede("")
     assert due(seen.operation, wants_it) == Rest(), "a failure that counts costs no write"
