@@ -19,6 +19,7 @@ from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api import Kyma, KymaStatus
 from stellwerk.operators.kyma.kyma import catalog, skr
 from stellwerk.operators.kyma.kyma.catalog import Catalog, Entry
+from stellwerk.operators.kyma.kyma.status import ConditionType
 
 DEFINITIONS = (
     "kymas.operator.kyma-project.io",
@@ -33,14 +34,14 @@ _FOREGROUND = "foregroundDeletion"
 
 
 class Part(StrEnum):
-    """A part of a remote cluster, in the order in which they are written. The values are types of conditions."""
+    """A part of a remote cluster, in the order in which they are written. A part with a condition is named as that."""
 
     NAMESPACE = "Namespace"
-    DEFINITIONS = "CRDsSync"
-    PULL_SECRET = "SKRImagePullSecretSync"  # noqa: S105  # the type of a condition
+    DEFINITIONS = ConditionType.DEFINITIONS.value
+    PULL_SECRET = ConditionType.PULL_SECRET.value
     KYMA = "Kyma"
     STATUS = "Status"
-    CATALOG = "ModuleCatalog"
+    CATALOG = ConditionType.CATALOG.value
 
 
 @dataclass(frozen=True, slots=True)
