@@ -31,7 +31,7 @@ from stellwerk.operators.cap.pods import credentials
 from stellwerk.operators.cap.pods.vcap import CredentialsUnusable
 from stellwerk.runtime.control.executor import next_step
 from stellwerk.runtime.control.step import Create, Delete, RemoveFinalizer
-from stellwerk.runtime.reading.known import NotKnown, Unknown
+from stellwerk.runtime.reading.known import Refused, Unknown
 from stellwerk.runtime.reading.questions import PlainSource
 from stellwerk.testing.clock import FakeClock
 
@@ -291,11 +291,11 @@ async def test_credentials_are_loaded_in_the_order_of_the_application_and_unusab
         def version_read(self, key: ObjectKey) -> str:
             return "7"
 
-    def load(*names: str) -> credentials.LoadCredentials:
+    def load(*names: str, occasion: str = "") -> credentials.LoadCredentials:
         services = tuple(msgspec.convert({"name": each, "class": each, "secret": each}, ServiceInfo) for each in names)
         keys = tuple((ObjectKey("shop", each), "1") for each in names)
         return credentials.LoadCredentials(
-            namespace="shop", services=services, versions=keys, occasion="", bindings=cast(Any, Bindings())
+            namespace="shop", services=services, versions=keys, occasion=occasion, bindings=cast(Any, Bindings())
         )
 
     made = await load("b", "a").fetch(cast(Any, None))
@@ -303,7 +303,9 @@ async def test_credentials_are_loaded_in_the_order_of_the_application_and_unusab
     assert made.versions == credentials.versions_of({ObjectKey("shop", each): "7" for each in ("b", "a")})
     assert '{"clientid"' not in repr(made)
     assert isinstance(await load("odd").fetch(cast(Any, None)), CredentialsUnusable)
-    with pytest.raises(NotKnown, match="absent"):
+    with pytest.raises(Refused, match="is not JSON"):  # of Secrets that are not watched, no change shows
+        await load("odd", occasion="of a Job").fetch(cast(Any, None))
+    with pytest.raises(Refused, match="absent"):
         await load("absent").fetch(cast(Any, None))
 
 

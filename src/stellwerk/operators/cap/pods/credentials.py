@@ -233,6 +233,8 @@ class LoadCredentials:
         try:
             text = await threads.run_if_large(size, lambda: vcap.variable(self.services, consumes, secrets))
         except CredentialsUnusable as error:
+            if self.occasion:  # no version shows when that is put right
+                raise Refused(str(error)) from error
             return error
         values = [value.decode("utf-8", "replace") for data in secrets.values() for value in data.values()]
         return Credentials(text, versions_of(read), tuple(values))
