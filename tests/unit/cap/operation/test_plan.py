@@ -224,6 +224,13 @@ def test_an_operation_that_failed_runs_its_failed_step_again_on_request() -> Non
     assert isinstance(carried_out.decision, RestartJob)
 
 
+def test_the_step_whose_job_failed_runs_again_though_a_later_one_has_a_job() -> None:
+    again = action(asked(FAILED), a_job(1, "Failed"), a_job(2, "Complete"))
+
+    assert isinstance(again, RunAgain)
+    assert (again.number, again.retry.job) == (1, "uid-job-1")
+
+
 def test_a_request_acts_once_on_each_value() -> None:
     recorded: JsonObject = {**FAILED, "failedStep": 2, "lastHandledRetry": "1"}
 
