@@ -31,9 +31,11 @@ class Expected:
     cause: Sequence[str]
     """Words of the root causes."""
     step: str
-    """How a command of the next step begins. Each command of the step is run."""
+    """How a command of the next step begins; empty if nothing has to be done. Each command of the step is run."""
     never: Sequence[str] = ()
     """Words of false turns, nowhere in the answer."""
+    headline: str = ""
+    """Words of the first line: how the object is, and since when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,10 @@ def fault(told: Ended, expected: Expected) -> str:
         return f"the root cause lacks {absent}"
     if wrong := [words for words in expected.never if words in text]:
         return f"false turn: {wrong}"
+    if expected.headline not in text.partition("\n")[0]:
+        return f"the first line lacks {expected.headline}"
+    if not expected.step:
+        return f"nothing has to be done, and it advises {commands(text)}" if commands(text) else ""
     is_advised = any(command.startswith(expected.step) for command in commands(text))
     return "" if is_advised else f"the next step has no command {expected.step}"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cluster import breakages
-from tests.cluster.breakages import Expected, Judge
+from tests.cluster.breakages import ROOT, Expected, Judge
 from tests.cluster.cap import world
 from tests.cluster.cap.conftest import Running
 from tests.cluster.cap.shop import Shop, job, router
@@ -19,7 +19,7 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.identifiers import Resource
-from stellwerk.kube.types.model import JsonObject, Kind, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, Kind, metadata_of, to_json_object, unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.kinds.application import CAPApplication
@@ -125,6 +125,23 @@ async def upgrade_failed(shop: Shop, **fields: Any) -> None:
     await provisioned(shop, **fields)
     await shop.release("2", job("mtxs", fate="fail"), router())
     await shop.tenant_shows("UpgradeFailed", state="UpgradeError")
+
+
+async def upgrade_failed_after_long(shop: Shop) -> None:
+    """The tenant has been Ready for long, and never was anything else by that condition."""
+    await provisioned(shop)
+    tenant = await shop.client.get(CAPTenant, "acme", shop.namespace)
+    aged = [{**to_json_object(each), "lastTransitionTime": "2020-01-01T00:00:00Z"} for each in tenant.status.conditions]
+    patch = MergePatch({"status": {"conditions": [*aged]}})
+    await shop.client.patch(metadata_of(CAPTenant), "acme", shop.namespace, patch, subresource="status")
+    await shop.release("2", job("mtxs", fate="fail"), router())
+    await shop.tenant_shows("UpgradeFailed", state="UpgradeError")
+
+
+async def superseded_version(shop: Shop) -> None:
+    await released(shop, job("load", "Content", fate="fail"), job("mtxs"), router())
+    await shop.version_shows("ErrorInWorkloadStatus", state="Error")
+    await shop.release("2")
 
 
 async def twin(shop: Shop) -> None:
@@ -274,6 +291,22 @@ ROWS = [
         Expected("ca/shop", ["waiting for a CAPApplicationVersion"], "stellwerk get cav", ["tenant"]),
     ),
     Row("an upgrade of a tenant failed", upgrade_failed, Expected("cat/acme", ["exit code 1"], "stellwerk cap retry")),
+    Row(
+        "an upgrade of a tenant that was Ready for long failed",
+        upgrade_failed_after_long,
+        Expected(
+            "cat/acme",
+            ["exit code 1"],
+            "stellwerk cap retry",
+            [RUNS, "(for 6y)", "(for 7y)"],
+            "works as before, but is in state UpgradeError",
+        ),
+    ),
+    Row(
+        "a version failed, and a newer one is Ready",
+        superseded_version,
+        Expected("cav/shop-v1", [], "", ["exit code", ROOT], "is superseded: nothing waits for it"),
+    ),
     Row("an upgrade is paused", paused_wave, Expected("ca/shop", ["exit code 1"], "stellwerk cap upgrade")),
     Row(
         "a tenant has the data of another",
