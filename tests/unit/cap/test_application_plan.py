@@ -243,6 +243,8 @@ def test_an_application_without_a_ready_version_waits_for_one() -> None:
 
     assert reason(decision) == "WaitingForReadyCAPApplicationVersion"
     assert reason(decision, "LatestVersionReady") == "WaitingForReadyCAPApplicationVersion"
+    assert decision.status is not None
+    assert decision.status.conditions[0].message.endswith("that is Ready; next: stellwerk get cav -n shop")
 
 
 def test_the_provider_gets_a_tenant_with_the_highest_ready_version() -> None:
@@ -292,7 +294,10 @@ def test_a_provider_that_never_follows_keeps_no_other_tenant_waiting_once_it_has
         return decided(application, a_version("1"), a_version("2"), a_version("3"), tenants=(provider, other))
 
     assert with_provider("UpgradeError", "bookshop-v1", ready=True).write == SetVersions([other], "3")
-    assert reason(with_provider("UpgradeError", "bookshop-v1")) == "ProviderTenantProcessing", "it is not Ready"
+    unready = with_provider("UpgradeError", "bookshop-v1")
+    assert reason(unready) == "ProviderTenantProcessing", "it is not Ready"
+    assert unready.status is not None
+    assert unready.status.conditions[0].message.endswith(f"next: stellwerk why cat/{name} -n shop")
     assert reason(with_provider("ProvisioningError", "")) == "ProviderTenantError"
 
 

@@ -146,7 +146,7 @@ class Loads:
             return
         except Exception:  # a bug in one load must not stop the others
             _log.exception("cannot load %s", load.about)
-            self._fail(asked, f"cannot load {load.about}: internal error, see the log of the operator")
+            self._fail(asked, f"cannot load {load.about}: internal error, see the log of the operator: stellwerk logs")
             return
         size = load.size(value) if value is not None else 0
         if size > self._most_bytes:

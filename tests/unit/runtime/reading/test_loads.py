@@ -204,5 +204,5 @@ async def test_a_bug_in_one_load_is_unknown_and_the_others_go_on() -> None:
         reader.ask("a", bug, one)
         await reader.settled()
         failed, loaded = reader.ask("a", bug, one)
-        assert failed == Unknown("cannot load chapter bug: internal error, see the log of the operator")
+        assert failed == Unknown("cannot load chapter bug: internal error, see the log of the operator: stellwerk logs")
         assert loaded == Present("one")

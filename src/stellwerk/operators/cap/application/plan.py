@@ -312,7 +312,7 @@ class _Plan:
                 return self._report(ApplicationState.ERROR, reason, message)
         for reference, domain in domains.items():
             if domain.status.state != DomainState.READY:
-                message = f"waiting for {_domain_name(reference)}, which is not Ready"
+                message = f"waiting for {_domain_name(reference)}, which is not Ready; {self._why(reference)}"
                 return self._report(ApplicationState.PROCESSING, reason, message)
         if missing:
             named = ", ".join(map(_domain_name, missing))
@@ -358,7 +358,11 @@ class _Plan:
             message = hidden_versions_message(self.seen.hidden_versions)
             return self._unread(ApplicationReason.WaitingForReadyCAPApplicationVersion, message)
         reason = ApplicationReason.WaitingForReadyCAPApplicationVersion
-        message = f"waiting for a CAPApplicationVersion of {self.application.ref} that is Ready"
+        namespace = self.application.metadata.namespace
+        message = (
+            f"waiting for a CAPApplicationVersion of {self.application.ref} that is Ready; "
+            f"next: stellwerk get cav -n {namespace}"
+        )
         waits = self._condition(LATEST_VERSION_READY, False, reason, message)
         return self._report(ApplicationState.PROCESSING, reason, message, more=(waits,))
 
@@ -436,7 +440,7 @@ class _Plan:
             message = shown.message if shown is not None else f"{tenant.ref} is in state {tenant.status.state}"
             return self._report(ApplicationState.ERROR, ApplicationReason.ProviderTenantError, message)
         if not conditions.is_true(tenant.status.conditions, READY):
-            message = f"waiting for provider {tenant.ref}, which is not Ready"
+            message = f"waiting for provider {tenant.ref}, which is not Ready; {see_why('cat', tenant.key)}"
             return self._report(ApplicationState.PROCESSING, reason, message)
         return None
 

@@ -552,7 +552,7 @@ class TenantLogic:
         """A tenant that was as it should be stays so while something is not known."""
         if _was_ready(tenant):
             return Step()
-        message = f"waiting: {missing}"
+        message = f"waiting: {missing}; next: stellwerk check cap"
         return Step(status=_with_message(tenant, message, view.now), waits=(Wait(str(missing)),))
 
     def failed(self, tenant: CAPTenant, failure: Failure) -> TenantStatus:
