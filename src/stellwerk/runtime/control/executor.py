@@ -18,19 +18,26 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
 import msgspec
 
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.errors import Busy, Status
+from stellwerk.kube.types.errors import Busy, LoginFailed, Status
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import Record
+from stellwerk.runtime.cache.clusters import Cluster
 from stellwerk.runtime.cache.informer import Informer, wrote_own_object
+from stellwerk.runtime.cache.remote_clusters import (
+    Kubeconfig,
+    RemoteClusterClosed,
+    RemoteClusters,
+    TooManyRemoteClusters,
+)
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control.controller import Controller
-from stellwerk.runtime.control.step import Again, Failure, Gone, Released, Step, Wait, Write
+from stellwerk.runtime.control.step import Again, Failure, Gone, Place, Released, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.loads import LoadSource, PlainLoads
 from stellwerk.runtime.reading.questions import Asker, Collection, InformerSource, NamespacedSource, Source, Wakes
-from stellwerk.runtime.reading.view import Overlay, View
+from stellwerk.runtime.reading.view import NoClusters, Overlay, Sources, View
 from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError
 
 K = TypeVar("K", bound=Kind)
@@ -85,10 +92,18 @@ class Maker(Protocol):
 
 
 class InformerSources:
-    """The collections of one process. The watch of a collection begins with its first question."""
+    """The collections of one cluster. The watch of a collection begins with its first question."""
 
-    def __init__(self, maker: Maker, declared: Sequence[Collection[Any]]) -> None:
-        """`declared`: all that the operator reads or writes."""
+    def __init__(
+        self,
+        maker: Maker,
+        declared: Sequence[Collection[Any]],
+        *,
+        release: Callable[[Informer[Any]], None] | None = None,
+    ) -> None:
+        """`declared`: all that the operator reads or writes. `release` ends a watch with its last question; without it
+        watches stay."""
+        self._release = release
         self._maker = maker
         self._declared = {*declared}
         self._sources: dict[Collection[Any], InformerSource[Any]] = {}
@@ -112,8 +127,41 @@ class InformerSources:
             if collection not in self._declared:
                 raise KeyError(f"{collection.resource.kind} is not declared")
             made = self._maker.informer(collection.target, labels=collection.labels, optional=collection.optional)
-            self._sources[collection] = InformerSource(collection, made, self.wakes)
+            self._sources[collection] = InformerSource(collection, made, self.wakes, self._end)
         return self._sources[collection]
+
+    def _end(self, collection: Collection[Any]) -> None:
+        if self._release is not None:
+            self._release(self._sources.pop(collection).informer)
+
+
+class RemoteSources:
+    """The collections of another cluster, for its users. A watch ends with its last question, so that a cluster that is
+    left alone becomes idle."""
+
+    def __init__(self, cluster: Cluster, declared: Sequence[Collection[Any]]) -> None:
+        """`declared`: all that the operator reads or writes there."""
+        self.cluster = cluster
+        self.sources = InformerSources(cluster, declared, release=cluster.release)
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherClusters:
+    """The other clusters that one object may look at."""
+
+    user: ObjectKey
+    clusters: RemoteClusters[RemoteSources]
+
+    def on(self, cluster: Kubeconfig) -> Sources:
+        """As `Clusters.on`."""
+        return self.opened(cluster).sources
+
+    def opened(self, cluster: Kubeconfig) -> RemoteSources:
+        """The cluster. Raises NotKnown: it cannot be opened."""
+        try:
+            return self.clusters.remote(self.user, cluster)
+        except (LoginFailed, RemoteClusterClosed, TooManyRemoteClusters) as error:
+            raise NotKnown(f"the cluster of Secret {cluster.secret}", str(error)) from None
 
 
 def next_step(logic: Logic[K, S], obj: K, view: View) -> Step[S]:
@@ -121,11 +169,12 @@ def next_step(logic: Logic[K, S], obj: K, view: View) -> Step[S]:
     try:
         step = logic.decide(obj, view)
     except NotKnown as missing:
+        view.is_unknown = True
         step = logic.unknown(obj, view, missing)
         if step.writes or step.failure is not None:
             raise AssertionError("what is not known is no reason to write, and no failure") from missing
     for wait in step.waits:
-        if isinstance(wait.on, tuple) and wait.on not in view.seen:
+        if isinstance(wait.on, tuple) and (wait.cluster, *wait.on) not in view.seen:
             raise Uncovered(f"{obj.ref} waits for {wait.on[0].resource.kind} {wait.on[1]} and did not ask for it")
     return step
 
@@ -141,6 +190,8 @@ class Deciding(Generic[K, S]):
     settings: tuple[object, ...] = ()
     loads: LoadSource = field(default_factory=PlainLoads)
     """Of the process: mostly a `Loads`."""
+    clusters: RemoteClusters[RemoteSources] | None = None
+    """Where the objects of the kind look besides the cluster of the operator."""
     _askers: dict[ObjectKey, Asker] = field(default_factory=dict)
     _waits: dict[ObjectKey, tuple[Wait, ...]] = field(default_factory=dict)
     _controller: Controller[K, S] | None = None
@@ -162,6 +213,7 @@ class Deciding(Generic[K, S]):
     async def forget(self, key: ObjectKey) -> None:
         """As `Reconciler.forget`."""
         self._waits.pop(key, None)
+        self.leave(key)
         if (asker := self._askers.pop(key, None)) is not None:
             asker.keep(())
 
@@ -175,10 +227,25 @@ class Deciding(Generic[K, S]):
             self._askers[key] = Asker(key, self.logic.collection, self._wake)
         return self._askers[key]
 
-    def view(self, overlay: Overlay) -> View:
-        """A view of the caches."""
-        now, settings = self.clock.now(), self.settings
-        return View(sources=self.sources, now=now, settings=settings, overlay=overlay, loads=self.loads)
+    def view(self, key: ObjectKey, overlay: Overlay) -> View:
+        """A view of the caches, for the object under a key."""
+        return View(
+            sources=self.sources,
+            now=self.clock.now(),
+            settings=self.settings,
+            overlay=overlay,
+            loads=self.loads,
+            clusters=self.others(key) or NoClusters(),
+        )
+
+    def leave(self, key: ObjectKey) -> None:
+        """The object under a key needs no other cluster any more."""
+        if self.clusters is not None:
+            self.clusters.leave(key)
+
+    def others(self, key: ObjectKey) -> _OtherClusters | None:
+        """The other clusters that the object under a key may look at."""
+        return _OtherClusters(key, self.clusters) if self.clusters is not None else None
 
     def step(self, obj: K, overlay: Overlay, former: View | None = None) -> tuple[Step[S], View]:
         """The next step, and the view that it was decided by. Its questions wake the object from now on.
@@ -186,7 +253,7 @@ class Deciding(Generic[K, S]):
         Nothing is awaited in between, so no change is missed. Those of the former steps of the pass stay: an answer
         that the overlay hides now is asked for by the next pass again.
         """
-        view = self.view(overlay)
+        view = self.view(obj.key, overlay)
         is_complete = False
         try:
             step = next_step(self.logic, obj, view)
@@ -217,6 +284,8 @@ class _StepPass(Generic[K, S]):
     """The status that the API server has, if that of the object is a draft. None also if it has none so far."""
     is_draft: bool = False
     """Whether the object shows a status that is not saved."""
+    is_abroad: bool = False
+    """Whether a step has asked about another cluster."""
 
     @property
     def client(self) -> Client:
@@ -239,6 +308,7 @@ class _StepPass(Generic[K, S]):
         conflicts, view = 0, None
         for _ in range(MOST_STEPS):
             step, view = self.engine.step(self.obj, self.overlay, view)
+            self.is_abroad = self.is_abroad or view.is_abroad
             if step.failure is not None:
                 self._fail(step.failure, step.status, step.events)
             if step.writes and step.writes == last:
@@ -285,6 +355,18 @@ class _StepPass(Generic[K, S]):
         return self.engine.logic.unexpected(self.obj, str(failure))
 
     # ---- for writes
+
+    def at(self, cluster: Kubeconfig | None) -> Place:
+        """As `Hands.at`."""
+        if cluster is None:
+            return self
+        others = self.engine.others(self.obj.key)
+        try:
+            opened = others.opened(cluster) if others is not None else None
+        except NotKnown:
+            raise Again from None
+        assert opened is not None, "the kind looks at no other cluster"
+        return _RemotePlace(opened, self.overlay.on(cluster))
 
     def learn(self, collection: Collection[T], written: T) -> None:
         """As `Hands.learn`."""
@@ -341,6 +423,8 @@ class _StepPass(Generic[K, S]):
     # ---- the end
 
     def _rested(self, step: Step[S], view: View) -> Next[S]:
+        if not self.is_abroad and not view.is_unknown:
+            self.engine.leave(self.obj.key)
         seconds = [each.seconds for each in step.waits if each.seconds]
         if view.due is not None:
             seconds.append(max((view.due - view.now).total_seconds(), 0.001))
@@ -356,6 +440,31 @@ class _StepPass(Generic[K, S]):
 
     def _is_own(self, collection: Collection[Any], key: ObjectKey) -> bool:
         return collection is self.engine.logic.collection and key == self.obj.key
+
+
+@dataclass(frozen=True, slots=True)
+class _RemotePlace:
+    """Another cluster, for writes."""
+
+    opened: RemoteSources
+    overlay: Overlay
+
+    @property
+    def client(self) -> Client:
+        """As `Place.client`."""
+        return self.opened.cluster.client
+
+    def learn(self, collection: Collection[T], written: T) -> None:
+        """As `Place.learn`."""
+        self.overlay.put(collection, written)
+        self.opened.sources.informer(collection).expect(written.key, written.metadata.resource_version)
+
+    def see(self, collection: Collection[T], key: ObjectKey, found: T | None) -> None:
+        """As `Place.see`."""
+        if found is None:
+            self.overlay.remove(collection, key)
+        else:
+            self.overlay.put(collection, found)
 
 
 def _status(obj: Kind) -> Record:

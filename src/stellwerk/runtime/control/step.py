@@ -26,6 +26,7 @@ from stellwerk.kube.types.errors import REFUSED, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unstructured, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta, Record, kubernetes_time
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import finalizer
 from stellwerk.runtime.reading.questions import Collection
@@ -64,12 +65,28 @@ class Released(Exception):
     """The finalizer of the object of the pass is removed, which ends the pass."""
 
 
-class Hands(Protocol):
-    """What the executor does for a write."""
+class Place(Protocol):
+    """What the executor does for a write to one cluster."""
 
     @property
     def client(self) -> Client:
         """The API server, fenced by leadership."""
+        ...
+
+    def learn(self, collection: Collection[T], written: T) -> None:
+        """Note the answer to a write: for the next step, and for the next pass, which waits until caches show it."""
+        ...
+
+    def see(self, collection: Collection[T], key: ObjectKey, found: T | None) -> None:
+        """Note an object, or that there is none, which the caches do not show yet. Raises Gone."""
+        ...
+
+
+class Hands(Place, Protocol):
+    """What the executor does for a write. As a place it is the cluster of the operator."""
+
+    def at(self, cluster: Kubeconfig | None) -> Place:
+        """Another cluster that the pass has asked about; None: that of the operator. Raises Again: it is closed."""
         ...
 
     @property
@@ -80,14 +97,6 @@ class Hands(Protocol):
     @property
     def subject(self) -> Kind:
         """The object of the pass."""
-        ...
-
-    def learn(self, collection: Collection[T], written: T) -> None:
-        """Note the answer to a write: for the next step, and for the next pass, which waits until caches show it."""
-        ...
-
-    def see(self, collection: Collection[T], key: ObjectKey, found: T | None) -> None:
-        """Note an object, or that there is none, which the caches do not show yet. Raises Gone."""
         ...
 
     def fail(self, failure: Failure) -> NoReturn:
@@ -120,6 +129,8 @@ class Create(Generic[T]):
     body: JsonObject
     """The object with apiVersion, kind, and name and namespace in its metadata."""
     refused: Refusal = field(compare=False)
+    cluster: Kubeconfig | None = None
+    """Where; None: in the cluster of the operator."""
 
     @property
     def key(self) -> ObjectKey:
@@ -134,20 +145,59 @@ class Create(Generic[T]):
 
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
-        collection = self.collection
+        collection, place = self.collection, hands.at(self.cluster)
         try:
             # Whether an object of its name is ours is for the next decision to find out.
-            made = await conditional.ensure(hands.client, collection.target, self.body, lambda _: False)
+            made = await conditional.ensure(place.client, collection.target, self.body, lambda _: False)
         except REFUSED as error:
             hands.fail(self.refused(str(error), error))
         if isinstance(made, Taken):
-            hands.see(collection, self.key, made.obj)
+            place.see(collection, self.key, made.obj)
             raise Again
-        hands.learn(collection, made.obj)
+        place.learn(collection, made.obj)
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        overlay.put(self.collection, shaped(self.collection, self.body))
+        overlay.on(self.cluster).put(self.collection, shaped(self.collection, self.body))
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Generic[T]):
+    """Fields that an object should have, also if other clients set them: forced server-side apply (KEP-555).
+
+    `decide` compares; a step applies only what differs.
+    """
+
+    collection: Collection[T]
+    body: JsonObject
+    """The fields, with apiVersion, kind, and name and namespace in the metadata."""
+    field_manager: str
+    refused: Refusal = field(compare=False)
+    seen: T | None = field(default=None, compare=False)
+    """The object as it was seen; None: there was none."""
+    cluster: Kubeconfig | None = None
+    """Where; None: in the cluster of the operator."""
+
+    @property
+    def about(self) -> str:
+        """The object, for messages."""
+        metadata = cast("JsonObject", self.body["metadata"])
+        key = ObjectKey(str(metadata.get("namespace", "")), str(metadata["name"]))
+        return f"{self.collection.resource.kind} {key}"
+
+    async def perform(self, hands: Hands) -> None:
+        """As `Write.perform`."""
+        collection, place = self.collection, hands.at(self.cluster)
+        try:
+            made = await place.client.apply(collection.target, self.body, field_manager=self.field_manager)
+        except REFUSED as error:
+            hands.fail(self.refused(str(error), error))
+        place.learn(collection, made)
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """As `Write.rehearse`."""
+        former = _body(self.seen) if self.seen is not None else {}
+        overlay.on(self.cluster).put(self.collection, shaped(self.collection, merged(former, self.body)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +209,8 @@ class Patch(Generic[T]):
     fields: JsonObject
     """A merge patch."""
     refused: Refusal = field(compare=False)
+    cluster: Kubeconfig | None = None
+    """Where; None: in the cluster of the operator."""
 
     @property
     def about(self) -> str:
@@ -167,11 +219,11 @@ class Patch(Generic[T]):
 
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
-        collection, patch = self.collection, MergePatch(self.fields)
+        collection, patch, place = self.collection, MergePatch(self.fields), hands.at(self.cluster)
         version = self.seen.metadata.resource_version
         try:
             outcome = await conditional.change(
-                hands.client,
+                place.client,
                 collection.target,
                 self.seen,
                 lambda current: patch if current.metadata.resource_version == version else None,
@@ -180,14 +232,15 @@ class Patch(Generic[T]):
         except REFUSED as error:
             hands.fail(self.refused(str(error), error))
         if isinstance(outcome, Written):
-            hands.learn(collection, outcome.obj)
+            place.learn(collection, outcome.obj)
             return
-        hands.see(collection, self.seen.key, outcome.obj if isinstance(outcome, Left) else None)
+        place.see(collection, self.seen.key, outcome.obj if isinstance(outcome, Left) else None)
         raise Again
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        overlay.put(self.collection, shaped(self.collection, merged(_body(self.seen), self.fields)))
+        changed = shaped(self.collection, merged(_body(self.seen), self.fields))
+        overlay.on(self.cluster).put(self.collection, changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +252,8 @@ class Delete(Generic[T]):
     why: str = field(default="", compare=False)
     """For `diff`."""
     propagation: Propagation | None = None
+    cluster: Kubeconfig | None = None
+    """Where; None: in the cluster of the operator."""
     uid: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -211,19 +266,19 @@ class Delete(Generic[T]):
 
     async def perform(self, hands: Hands) -> None:
         """As `Write.perform`."""
-        collection, metadata = self.collection, self.seen.metadata
+        collection, metadata, place = self.collection, self.seen.metadata, hands.at(self.cluster)
         target = metadata_of(collection.resource)
-        deletion = await hands.client.delete(
+        deletion = await place.client.delete(
             target, metadata.name, metadata.namespace, uid=metadata.uid, propagation=self.propagation
         )
         if deletion is Deletion.TERMINATING:
-            hands.see(collection, self.seen.key, _leaving(self.seen, hands.clock.now()))
+            place.see(collection, self.seen.key, _leaving(self.seen, hands.clock.now()))
         else:
-            hands.see(collection, self.seen.key, None)
+            place.see(collection, self.seen.key, None)
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        overlay.put(self.collection, _leaving(self.seen, now))
+        overlay.on(self.cluster).put(self.collection, _leaving(self.seen, now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +313,8 @@ class Wait:
     on: tuple[Collection[Any], ObjectKey] | datetime | str
     message: str = ""
     seconds: float = 0.0
+    cluster: Kubeconfig | None = None
+    """Where the object is; None: in the cluster of the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -215,8 +215,15 @@ class Source(Protocol[T]):
 class InformerSource(Generic[T]):
     """Answers from the store of an informer."""
 
-    def __init__(self, collection: Collection[T], informer: Informer[T], wakes: Wakes) -> None:
-        """`wakes` is shared by the sources of a process."""
+    def __init__(
+        self,
+        collection: Collection[T],
+        informer: Informer[T],
+        wakes: Wakes,
+        on_unasked: Callable[[Collection[Any]], None] = lambda _: None,
+    ) -> None:
+        """`wakes` is shared by the sources of a cluster. `on_unasked` is called when no pass asks anything any more."""
+        self._on_unasked = on_unasked
         self.collection = collection
         self.informer = informer
         self._wakes = wakes
@@ -272,6 +279,8 @@ class InformerSource(Generic[T]):
         del by_value[question.value]
         if not by_value:
             del self._questions[question.index]
+        if not self._questions:
+            self._on_unasked(self.collection)
 
     @property
     def _shows_all(self) -> bool:

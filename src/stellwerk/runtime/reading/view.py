@@ -2,14 +2,14 @@
 
 An answer is the aspect that was asked for, not the object: a pass cannot see what it did not ask for, so it cannot
 depend on what does not wake it. Within a view the same question has the same answer. What the pass itself has written
-is laid over the sources (`Overlay`).
+is laid over the sources (`Overlay`). `on` asks the same questions about another cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast, overload
 
@@ -18,6 +18,7 @@ import msgspec
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import Record
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Unknown
 from stellwerk.runtime.reading.loads import Confidential, Load, LoadSource, PlainLoads
 from stellwerk.runtime.reading.questions import Collection, Index, PlainSource, Question, Source
@@ -25,6 +26,9 @@ from stellwerk.runtime.reading.questions import Collection, Index, PlainSource, 
 T = TypeVar("T", bound=HasMetadata)
 K = TypeVar("K", bound=Kind)
 A = TypeVar("A")
+
+REOPENED_AFTER = timedelta(seconds=60)
+"""When a cluster that could not be opened is tried again."""
 
 
 def whole(obj: T) -> T:
@@ -49,11 +53,33 @@ class Sources(Protocol):
     def of(self, collection: Collection[T]) -> Source[T]: ...
 
 
+class Clusters(Protocol):
+    """Other clusters than that of the operator."""
+
+    def on(self, cluster: Kubeconfig) -> Sources:
+        """The sources of a cluster. Raises NotKnown: it cannot be opened."""
+        ...
+
+
+class NoClusters:
+    """There is no other cluster to look at."""
+
+    def on(self, cluster: Kubeconfig) -> Sources:
+        """As `Clusters.on`: raises NotKnown."""
+        raise NotKnown(f"the cluster of Secret {cluster.secret}", "no other cluster is looked at here")
+
+
 @dataclass(slots=True)
 class Overlay:
     """What the API server has answered to the writes of this pass; None: the object is gone."""
 
     answers: dict[Collection[Any], dict[ObjectKey, Any]] = field(default_factory=dict)
+    clusters: dict[Kubeconfig, Overlay] = field(default_factory=dict)
+    """The same of other clusters."""
+
+    def on(self, cluster: Kubeconfig | None) -> Overlay:
+        """The part of a cluster; None: that of the operator."""
+        return self if cluster is None else self.clusters.setdefault(cluster, Overlay())
 
     def put(self, collection: Collection[T], obj: T) -> None:
         """There is this object."""
@@ -81,12 +107,23 @@ class View:
     asked: list[Question] = field(default_factory=list)
     due: datetime | None = None
     """When the next of the asked deadlines passes."""
-    seen: set[tuple[Collection[Any], ObjectKey]] = field(default_factory=set)
+    seen: set[tuple[Kubeconfig | None, Collection[Any], ObjectKey]] = field(default_factory=set)
     """The objects that were asked for or found: what may be waited for."""
     loads: LoadSource = field(default_factory=PlainLoads)
     """Values that need a request."""
     confidential: dict[str, Callable[[], Iterable[str]]] = field(default_factory=dict)
     """The secret words that were read, by what they were loaded from."""
+    clusters: Clusters = field(default_factory=NoClusters)
+    home: View | None = None
+    """Of a view of another cluster: the view of the pass, which has its deadlines and loads."""
+    cluster: Kubeconfig | None = None
+    """The other cluster that is looked at; None: that of the operator."""
+    other: View | None = None
+    """The view of the other cluster that was asked for."""
+    is_abroad: bool = False
+    """Whether another cluster was asked for."""
+    is_unknown: bool = False
+    """Whether the decision ended for something that is not known."""
     _answers: dict[object, Any] = field(default_factory=dict)
 
     @overload
@@ -100,7 +137,7 @@ class View:
             source = self.sources.of(collection)
             question = source.question(*asked)
             self.asked.append(question)
-            self.seen.add((collection, key))
+            self.seen.add((self.cluster, collection, key))
             written = self.overlay.of(collection)
             if key in written:
                 own = written[key]
@@ -144,7 +181,7 @@ class View:
             own = (each for each in written.values() if each is not None and value in index.of(each))
             found.update((each.key, aspect(each)) for each in own)
             unknown = {each.key: each for each in listing.unknown if each.key not in written}
-            self.seen.update((index.collection, key) for key in (*found, *unknown))
+            self.seen.update((self.cluster, index.collection, key) for key in (*found, *unknown))
             ordered = tuple(found[key] for key in sorted(found))  # the order of a cache is that of its events
             self._answers[asked] = Listing(ordered, tuple(unknown[key] for key in sorted(unknown)), listing.why)
         listed = cast("Listing[Any]", self._answers[asked])
@@ -170,6 +207,8 @@ class View:
 
     def load(self, load: Load[A]) -> Known[A]:
         """A value that needs a request: Unknown until it is loaded, which wakes the object."""
+        if self.home is not None:
+            return self.home.load(load)
         if load not in self._answers:
             self.asked.append(self.loads.question(load))
             found = self._answers[load] = self.loads.get(load)
@@ -185,10 +224,40 @@ class View:
 
     def is_past(self, moment: datetime) -> bool:
         """Whether a moment is over; the object is awakened when it is."""
+        if self.home is not None:
+            return self.home.is_past(moment)
         if moment <= self.now:
             return True
         self.due = moment if self.due is None else min(self.due, moment)
         return False
+
+    def on(self, cluster: Kubeconfig) -> View:
+        """The same questions about another cluster: one for each object, which leaves a former one.
+
+        While the cluster does not answer, what is not in its caches is Unknown. Raises NotKnown if it cannot be opened,
+        because its login is invalid or it showed too much; the object is awakened after a minute to try again.
+        """
+        if self.other is not None and self.other.cluster == cluster:
+            return self.other
+        assert self.home is None, "this is another cluster"
+        assert self.other is None, "an object has one other cluster"
+        self.is_abroad = True
+        try:
+            sources = self.clusters.on(cluster)
+        except NotKnown:
+            self.is_past(self.now + REOPENED_AFTER)
+            raise
+        self.other = View(
+            sources=sources,
+            now=self.now,
+            settings=self.settings,
+            overlay=self.overlay.on(cluster),
+            asked=self.asked,
+            seen=self.seen,
+            home=self,
+            cluster=cluster,
+        )
+        return self.other
 
 
 class PlainSources:
@@ -205,3 +274,16 @@ class PlainSources:
     def of(self, collection: Collection[T]) -> Source[T]:
         """As `Sources.of`; each collection counts as declared."""
         return cast("Source[T]", self._sources.setdefault(collection, PlainSource()))
+
+
+class PlainClusters:
+    """Other clusters as plain values: for tests. One that was not given cannot be opened."""
+
+    def __init__(self, clusters: Mapping[Kubeconfig, Sources]) -> None:
+        self._clusters = clusters
+
+    def on(self, cluster: Kubeconfig) -> Sources:
+        """As `Clusters.on`."""
+        if cluster not in self._clusters:
+            raise NotKnown(f"the cluster of Secret {cluster.secret}", "its login is invalid")
+        return self._clusters[cluster]
