@@ -1,6 +1,7 @@
 """An archive becomes `Files`, in memory, or nothing of it is used (R-403).
 
     unpack(data: bytes, *, name="", content_type="", limits=LIMITS) -> Files        raises BadArchive
+    unpacked(data: bytes, *, limits=LIMITS) -> bytes                                      raises BadArchive
 
 tar, alone or packed with gzip or bzip2, zip, and a single YAML or JSON file. The content decides which it is; the name
 and the content type are used only where it shows nothing, for plain text. Every byte passes a `Meter` on its way out of
@@ -20,7 +21,7 @@ from typing import Protocol
 from stellwerk.render.errors import BadArchive, NotAnArchive
 from stellwerk.render.files import tar_reader, zip_reader
 from stellwerk.render.files.files import Files
-from stellwerk.render.files.limits import LIMITS, ArchiveLimits, Meter
+from stellwerk.render.files.limits import LIMITS, ArchiveLimits, Meter, too_large
 from stellwerk.render.files.tree import FileTree
 
 _CHUNK = 256 * 1024
@@ -43,6 +44,23 @@ def unpack(data: bytes, *, name: str = "", content_type: str = "", limits: Archi
     if tar_reader.looks_like(data):
         return _collected(tar_reader.entries(_Pieces(_counted([data], meter)).read), meter)
     return _single(data, name, content_type, "neither tar (plain, gzip or bzip2) nor zip, nor named as YAML or JSON")
+
+
+def unpacked(data: bytes, *, limits: ArchiveLimits = LIMITS) -> bytes:
+    """The content of one file that may be packed, whatever it is. Raises `BadArchive`.
+
+    For content that `unpack` must not judge by its form. As large ones take a while, call it from a thread.
+    """
+    meter = Meter(limits, len(data))
+    for layer in _LAYERS:
+        if data.startswith(layer.magic):
+            content = b"".join(_counted(_members(layer, data), meter))
+            break
+    else:
+        content = data
+    if len(content) > limits.bytes:
+        raise too_large(limits)
+    return content
 
 
 def _collected(entries: Iterable[tar_reader.TarEntry], meter: Meter) -> Files:

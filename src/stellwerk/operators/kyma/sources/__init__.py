@@ -1,0 +1,1 @@
+"""Sources of modules: OCM components in OCI registries."""
