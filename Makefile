@@ -50,13 +50,14 @@ test: control-plane ## all tests, on a real local Kubernetes
 unit: control-plane ## the tests that need no cluster, less the heavy ones, in a minute
 	$(BIN)/pytest -n 2 --dist worksteal -m "not heavy" tests/unit
 
-check: $(READY) ## format, lint, types, import contracts, requirements, words, hashes
+check: $(READY) ## format, lint, types, import contracts, requirements, words, forms, hashes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.requirements
 	$(BIN)/python -m tests.language
+	$(BIN)/python -m tests.forms
 	$(BIN)/python -m deploy.image check
 
 requirements: $(READY) ## what the product must withstand, and what proves it
