@@ -26,6 +26,7 @@ from stellwerk.kube.masking import WordIndex, spans_in
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.render.blocking_calls import beside
 from stellwerk.render.errors import EgressRefused, IncompleteAnswer, SourceError, Unavailable
+from stellwerk.render.files.digests import Verifier
 from stellwerk.render.sources.egress import AddressRefused, EgressRules, guarded, parsed, shown_url, without_login
 
 with lazy_imports(__name__):  # 12 MB of memory, and many a process makes no call to the outside
@@ -118,6 +119,8 @@ class HttpCall:
     """What a POST sends."""
     json: bytes | None = field(default=None, repr=False)
     """What a PUT sends."""
+    accept: str = ""
+    """The media types that are wanted; empty for any."""
 
     @classmethod
     def of(
@@ -203,6 +206,8 @@ class HttpClient:
         shown = call.credentials if call.credentials is not None and call.credentials.fits(call.url) else None
         if shown is not None and shown.header:
             headers["Authorization"] = shown.header
+        if call.accept:
+            headers["Accept"] = call.accept
         if call.json is not None:
             headers["Content-Type"] = "application/json"
         tls = shown.tls.context() if shown is not None and shown.tls is not None else True  # True: as the session does
@@ -242,14 +247,19 @@ class HttpClient:
         return session
 
 
-async def bounded_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
-    """The whole body, in however many pieces it arrives. Raises Unavailable once it has more than `most_bytes`."""
+async def bounded_body(response: aiohttp.ClientResponse, most_bytes: int, verifier: Verifier | None = None) -> bytes:
+    """The whole body, in however many pieces it arrives. Raises Unavailable once it has more than `most_bytes`, and
+    WrongDigest if it is not what the verifier expects."""
     body = bytearray()
     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):  # which also bounds what a chunk unfolds to
         body += chunk
         if len(body) > most_bytes:
             why = f"the answer has more than {most_bytes >> 10} KiB"
             raise Unavailable(f"{response.method} {shown_url(response.url)}: {why}", why=why)
+        if verifier is not None:
+            verifier.update(chunk)
+    if verifier is not None:
+        verifier.finish()
     return bytes(body)
 
 

@@ -50,3 +50,19 @@ def config_of(layer: bytes) -> bytes:
     return json.dumps(
         {"componentDescriptorLayer": {"mediaType": media_type, "digest": digest_of(layer), "size": len(layer)}}
     ).encode()
+
+
+def image_manifest(config: bytes, *layers: bytes) -> bytes:
+    """What a version of the component names."""
+
+    def named(content: bytes, media_type: str) -> dict[str, Any]:
+        return {"mediaType": media_type, "digest": digest_of(content), "size": len(content)}
+
+    return json.dumps(
+        {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": named(config, "application/vnd.ocm.software.component.config.v1+json"),
+            "layers": [named(each, "application/octet-stream") for each in layers],
+        }
+    ).encode()

@@ -75,11 +75,7 @@ class LayerReference:
     @classmethod
     def of_descriptor(cls, config: bytes) -> LayerReference:
         """Where the configuration of an image has the descriptor of its component. Raises BadDescriptor."""
-        try:
-            value: JsonValue = msgspec.json.decode(config)
-        except (msgspec.DecodeError, RecursionError):
-            raise BadDescriptor("the config blob of the component is not JSON") from None
-        layer = _object(value, "the config blob").get("componentDescriptorLayer")
+        layer = json_object(config, "the config blob").get("componentDescriptorLayer")
         if layer is None:
             raise BadDescriptor("the config blob has no componentDescriptorLayer")
         return cls.of(layer, "componentDescriptorLayer")
@@ -243,6 +239,15 @@ def _images(accesses: Sequence[tuple[str, JsonObject]]) -> Iterator[str]:
 
 
 # ---- JSON of others
+
+
+def json_object(content: bytes, what: str) -> JsonObject:
+    """The object of a text of JSON. Raises BadDescriptor."""
+    try:
+        value: JsonValue = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        raise BadDescriptor(f"{what} is not JSON") from None
+    return _object(value, what)
 
 
 def _object(value: JsonValue, what: str) -> JsonObject:
