@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import ssl
@@ -201,6 +202,34 @@ async def test_an_answer_is_not_read_beyond_its_bound(registry: Served, client: 
         await pull(client, registry, login(registry)).descriptor(VERSION)
 
 
+async def test_a_blob_that_is_announced_as_too_large_is_not_asked_for(registry: Served, client: HttpClient) -> None:
+    config = json.dumps({"componentDescriptorLayer": {"digest": DIGEST, "size": 2**20 + 1}}).encode()
+    registry.contents[f"{FOLDER}/blobs/{digest_of(config)}"] = config
+    registry.contents[f"{FOLDER}/manifests/{VERSION}"] = image_manifest(config)
+    with pytest.raises(SourceError, match="more than 1024 KiB"):
+        await pull(client, registry, login(registry)).descriptor(VERSION)
+    assert len(registry.seen) == 2
+
+
+async def test_a_registry_that_hangs_is_given_up(client: HttpClient) -> None:
+    async def hang(_: web.Request) -> web.StreamResponse:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("no caller resolves this future")
+
+    async with TlsServer(hang) as server:
+        known = Login(server.url, authority=server.authority.encode())
+        reads = Pull(client, HERE, Repository.of(server.url), NAME, known, total_seconds=0.2)
+        with pytest.raises(Unavailable, match=r"not complete within 0\.2 s") as caught:
+            await reads.layer(DIGEST, LayerType.OciRef)
+    assert caught.value.transient
+
+
+async def test_a_registry_with_an_unknown_authority_is_not_trusted(registry: Served, client: HttpClient) -> None:
+    with pytest.raises(Unavailable, match="certificate is not trusted"):
+        await pull(client, registry, None).descriptor(VERSION)
+    assert registry.seen == []
+
+
 @pytest.mark.parametrize(("status", "is_transient"), [(404, False), (503, True), (429, True)])
 async def test_outages_pass_and_refusals_stay(
     registry: Served, client: HttpClient, status: int, is_transient: bool
@@ -383,6 +412,7 @@ WORD = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 def test_a_login_is_the_one_entry_of_a_secret(entry: dict[str, str]) -> None:
     found = Login.of(KEY, secret({"auths": {"a.example.com/b": entry}}))
     assert (found.address, found.user, found.password) == ("a.example.com/b", USER, PASSWORD)
+    assert str(Repository.of(found.address, "modules")) == "a.example.com/b/modules"
     assert PASSWORD not in repr(found)
 
 
