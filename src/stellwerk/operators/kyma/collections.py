@@ -38,6 +38,7 @@ def _mandatory_module_of(metadata: ObjectMeta) -> Iterable[str]:
 MANDATORY_MANIFESTS_OF = Index(
     MANIFESTS, "mandatory module", lambda each: _mandatory_module_of(each.metadata), _mandatory_module_of
 )
+MANIFESTS_OF_KYMA = Index(MANIFESTS, "kyma", lambda each: _kyma_of(each.metadata), _kyma_of)
 ACCESS_OF_KYMA = Index(ACCESS_SECRETS, "kyma", lambda each: _kyma_of(each.metadata), _kyma_of)
 TEMPLATES_IN = Index(TEMPLATES, "namespace", lambda each: (each.metadata.namespace,))
 GATEWAYS_IN = Index(GATEWAYS, "namespace", lambda each: (each.metadata.namespace,))

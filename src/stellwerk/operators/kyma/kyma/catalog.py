@@ -46,7 +46,7 @@ def is_visible(template: ModuleTemplate, kyma: Kyma) -> bool:
     if template.spec.mandatory or template.metadata.labels.get(labels.SYNC_LABEL, "").lower() == "false":
         return False
     marks = (labels.BETA_LABEL, labels.INTERNAL_LABEL)
-    return all(_is_marked(kyma, each) for each in marks if _is_marked(template, each))
+    return all(is_marked(kyma, each) for each in marks if is_marked(template, each))
 
 
 def catalog_of(
@@ -104,7 +104,8 @@ def copied(entry: Entry, namespace: str) -> Desired:
     )
 
 
-def _is_marked(obj: HasMetadata, label: str) -> bool:
+def is_marked(obj: HasMetadata, label: str) -> bool:
+    """Whether a label of an object is true, in any case."""
     return obj.metadata.labels.get(label, "").lower() == "true"
 
 
