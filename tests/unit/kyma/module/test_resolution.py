@@ -368,6 +368,7 @@ def test_an_unmanaged_module_keeps_channel_and_version_only() -> None:
     assert gone.but(modules=()).plan() == Plan(name="amod", status=None)
     assert marked.but(modules=()).plan() == Plan(name="amod", status=None)
     assert marked.but(modules=({"name": "amod"},)).plan().wanted is None
+    assert marked.but(templates=(BETA,)).plan().removed is None
     assert gone.but(modules=({"name": "amod"},)).plan().wanted is not None
     assert World(modules=({"name": "amod", "managed": False},)).plan().wanted is None
 

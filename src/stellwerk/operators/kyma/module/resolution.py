@@ -204,7 +204,7 @@ class _Resolution:
             name, seen = self._target(module, found)
         except Problem as problem:
             status = _with_problem(module.name, self._channel(module), former, problem)
-            removed = installed if problem.uninstalls and not _is_leaving(installed) else None
+            removed = installed if problem.uninstalls and installed and not _is_leaving(installed) else None
             return Plan(name=module.name, status=status, removed=removed)
         body = self._manifest(module, name, found)
         status = self._shown(module, found, body, seen)
@@ -480,8 +480,9 @@ def _module_of(manifest: Manifest) -> str:
     return manifest.metadata.labels.get(labels.MODULE_NAME_LABEL, "")
 
 
-def _is_leaving(manifest: Manifest | None) -> bool:
-    return manifest is None or manifest.metadata.is_terminating
+def _is_leaving(manifest: Manifest) -> bool:
+    """Whether it is being deleted, or goes by itself and leaves its objects to the user."""
+    return manifest.metadata.is_terminating or labels.IS_UNMANAGED_ANNOTATION in manifest.metadata.annotations
 
 
 def _unmanaged(status: ModuleStatus) -> ModuleStatus:
