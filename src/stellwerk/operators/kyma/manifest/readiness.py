@@ -1,0 +1,78 @@
+"""The state that a module has because of the workload which runs its controller, its manager.
+
+The default custom resource of a module has no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from stellwerk.apply.readiness.kstatus import ObjectStatus, judge
+from stellwerk.kube.types.model import Unstructured, dig
+from stellwerk.operators.kyma.api_module import Manager
+from stellwerk.operators.kyma.api_status import State
+
+MISSING_FOR = timedelta(minutes=1)
+"""How long a manager that the spec names may be missing after the Manifest was created."""
+
+_DONE = "NewReplicaSetAvailable"
+_PROGRESSING = frozenset({_DONE, "FoundNewReplicaSet", "NewReplicaSetCreated", "ReplicaSetUpdated"})
+_GUESSED = (("apps", "Deployment"), ("apps", "StatefulSet"))
+
+
+def guessed_manager(objects: Sequence[Unstructured]) -> Unstructured | None:
+    """The manager of a module whose spec names none: the first Deployment or StatefulSet, in the order of the layer."""
+    return next((each for each in objects if (each.gvk.group, each.gvk.kind) in _GUESSED), None)
+
+
+def named_manager(objects: Sequence[Unstructured], manager: Manager) -> Unstructured | None:
+    """The manager that the spec names, if it is among these objects."""
+    named = (manager.group, manager.version, manager.kind), (manager.namespace, manager.name)
+    return next((each for each in objects if (tuple(each.gvk), tuple(each.key)) == named), None)
+
+
+def missing_state(created: datetime, now: datetime) -> State:
+    """The state while the manager that the spec names is missing. `created`: when the Manifest was."""
+    return State.Processing if now - created < MISSING_FOR else State.Error
+
+
+def state_of(manager: Unstructured, pods: Sequence[Unstructured], now: datetime) -> State:
+    """The state because of a live manager. `pods`: those that its selector meets; only asked of StatefulSets.
+
+    Raises `UnreadableStatus` if `status.conditions` is not a list of conditions.
+    """
+    match manager.gvk.group, manager.gvk.kind:
+        case "apps", "Deployment":
+            return _of_deployment(ObjectStatus.of(manager, now))
+        case "apps", "StatefulSet":
+            return _of_stateful_set(ObjectStatus.of(manager, now), pods)
+        case "apps", "DaemonSet":
+            return State.Ready if judge(ObjectStatus.of(manager, now)).is_ready else State.Processing
+        case _:
+            return State.Ready
+
+
+def _of_deployment(status: ObjectStatus) -> State:
+    if not _is_observed(status):  # its conditions, if any, are about an earlier spec
+        return State.Processing
+    if not status.holds("Progressing") or status.reason("Progressing") not in _PROGRESSING:
+        return State.Error
+    is_done = status.holds("Available") and status.reason("Progressing") == _DONE
+    return State.Ready if is_done else State.Processing
+
+
+def _of_stateful_set(status: ObjectStatus, pods: Sequence[Unstructured]) -> State:
+    if not _is_observed(status):
+        return State.Processing
+    if status.count("readyReplicas") == status.replicas:
+        return State.Ready if judge(status).is_ready else State.Processing
+    containers = pods[0].at("status", "containerStatuses") if pods else None
+    first = containers[0] if isinstance(containers, list) and containers else None
+    if dig(first, "started") is not True:
+        return State.Error
+    return State.Ready if dig(first, "ready") is True else State.Processing
+
+
+def _is_observed(status: ObjectStatus) -> bool:
+    return status.generation is None or (status.observed_generation or 0) >= status.generation
