@@ -111,7 +111,7 @@ def test_the_first_rule_that_matches_a_label_counts(kyma_labels: dict[str, str],
         (b'{"rules": [1]}', r"rules\[0\] is no object"),
         (b'{"rules": [{"match": "x"}]}', r"rules\[0\]\.match is no object"),
         (b'{"rules": [{"match": {"plan": 1}}]}', r"rules\[0\]\.match\.plan is no text"),
-        (b'{"rules": [{"match": {"plan": "("}}]}', r"rules\[0\]\.match\.plan is no supported regular expression"),
+        (b'{"rules": [{"match": {"plan": "("}}]}', r"rules\[0\]\.match\.plan is no regular expression"),
         (b'{"rules": [{"windows": "x"}]}', r"rules\[0\]\.windows is no list"),
         (b'{"rules": [{"windows": [[]]}]}', r"rules\[0\]\.windows\[0\] is no object"),
         (b'{"default": {"days": "Sat"}}', r"default\.days is no list"),
@@ -144,7 +144,7 @@ TEXTS = ("", "a", "b", "ab", "aab", "abc", "eu-west-1", "EU", "free", "trial", "
         "", "a", "^a", "b$", "^$", "^(free|trial)$", "(?:eu|us)-.*-[0-9]+", "eu-(west|east)?", "[^a-z]", "a{2}",
         "a{2,}b", "^a{2,4}$", "^a{0,1}$", "(a|aa)+$", "(?i)eu", "(?i)[e]U", r"a\.b", r"\d", r"^\w+$", r"\S\s*",
         r"[\d.]", r"[\]]", "^(a?b?){2}$", "(^|x)trial($|x)", "a*?b", "a||b", "()", "(a*)*b", "(a{2}){3}",
-        "^(ab?){2,3}$", r"[a\-z]",
+        "^(ab?){2,3}$", r"[a\-z]", "(?P<name>a)b", r"\bfree\b", "[a&b]", "((((((a))))))", "]", "a{",
     ],
 )  # fmt: skip
 def test_an_expression_matches_what_others_match(expression: str) -> None:
@@ -154,8 +154,8 @@ def test_an_expression_matches_what_others_match(expression: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["(", ")", "a)", "[", "[]", "[z-a]", "[[:alpha:]]", "[a&&b]", "*", "a**", "a{3,2}", "a{1001}", "a{", "(?=a)",
-     "(?P<n>a)", r"\1", r"\b", r"\pL", "\\", "a" * 1001, "(((((a)))))", "]", "(?i"],
+    ["(", ")", "a)", "[", "[]", "[z-a]", "*", "a**", "a{3,2}", "a{1001}", "(?=a)", r"\1", "\\", "a" * 1001, "(?i",
+     "((((a?){1000}){1000}){1000}){1000}c"],
 )  # fmt: skip
 def test_an_expression_that_is_not_supported_is_refused(expression: str) -> None:
     with pytest.raises(BadExpression):
@@ -169,7 +169,7 @@ def test_an_expression_that_is_not_supported_is_refused(expression: str) -> None
         "^((((a*)*)*)*)$",
         "a*" * 400 + "c",
         "^(a|aa)+$",
-        "((((a?){1000}){1000}){1000}){1000}c",
+        "(a?){1000}c",
         "(a|a?)" * 150 + "c",
     ],
 )

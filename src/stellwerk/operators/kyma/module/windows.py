@@ -143,7 +143,7 @@ def _rule(value: JsonValue, where: str) -> Rule:
             try:
                 expressions[label] = Expression(text)
             except BadExpression as error:
-                raise BadPolicy(f"{where}.match.{key} is no supported regular expression: {error}") from None
+                raise BadPolicy(f"{where}.match.{key} is no regular expression: {error}") from None
     return Rule(expressions, tuple(_window(each, f"{where}.windows[{place}]") for place, each in enumerate(windows)))
 
 
