@@ -1,0 +1,201 @@
+"""Descriptors and layers as loads: once for all who ask, with the cause if they cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pytest
+from tests.unit.kube.scripted import serving
+from tests.unit.kyma.kyma.worlds import a_template
+from tests.unit.kyma.sources.components import MANIFEST, NAME, VERSION, blob, component, image
+from tests.unit.kyma.sources.test_registry import DIGEST, FOLDER, HERE, PASSWORD, USER, Served, trusting
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.kyma.api_manifest import LayerType
+from stellwerk.operators.kyma.api_module import ModuleTemplate
+from stellwerk.operators.kyma.collections import TEMPLATES
+from stellwerk.operators.kyma.module.resolution import Component
+from stellwerk.operators.kyma.sources.loads import DescriptorOf, LayerOf, Registry, component_of
+from stellwerk.operators.kyma.sources.registry import Repository
+from stellwerk.render.errors import SourceError
+from stellwerk.render.sources.http import HttpClient
+from stellwerk.runtime.control.loads import Loads
+from stellwerk.runtime.reading.known import ABSENT, Known, Present, Unknown
+from stellwerk.runtime.reading.questions import Asker, Wakes
+from stellwerk.runtime.reading.view import PlainSources, View
+from stellwerk.testing.clock import FakeClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = ObjectKey("kcp-system", "registry-login")
+ABSENT_SECRET = json.dumps(
+    {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "code": 404,
+        "reason": "NotFound",
+        "message": "not found",
+        "details": {"kind": "secrets", "name": KEY.name},
+    }
+).encode()
+
+
+def answer(code: str, body: bytes) -> bytes:
+    return f"HTTP/1.1 {code}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def a_secret() -> bytes:
+    """The login of the registry's user."""
+    config = {"auths": {"registry.example.com": {"username": USER, "password": PASSWORD}}}
+    data = {".dockerconfigjson": base64.b64encode(json.dumps(config).encode()).decode()}
+    metadata = {"name": KEY.name, "namespace": KEY.namespace, "resourceVersion": "1"}
+    return json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}).encode()
+
+
+@dataclass
+class Passes:
+    """What passes ask for, with the loads of a process."""
+
+    served: Served
+    registry: Registry
+    loads: Loads
+    secrets: list[bytes]
+    """Of which the last is what the API server answers about the Secret."""
+
+    async def load(self, load: DescriptorOf | LayerOf) -> Known[object]:
+        """The answer after it was loaded once, or tried."""
+        woken = asyncio.Event()
+        asker = Asker(ObjectKey("kcp-system", "k"), TEMPLATES, lambda _: woken.set())
+        view = View(sources=PlainSources(), now=NOW, loads=self.loads)
+        found: Known[object] = view.load(load)
+        asker.keep(view.asked)
+        if isinstance(found, Unknown):
+            async with asyncio.timeout(10):
+                await woken.wait()
+            found = self.loads.get(load)
+        return found
+
+    async def component(self, template: ModuleTemplate, name: str = NAME) -> Known[Component]:
+        """As a pass gets it when nothing is being loaded any more."""
+        await self.load(DescriptorOf(self.registry, name, VERSION))
+        view = View(sources=PlainSources(), now=NOW, loads=self.loads)
+        return component_of(view, self.registry, template, name)
+
+    @property
+    def manifests(self) -> int:
+        """How often the registry was asked for the manifest of the version."""
+        return [path for path, _ in self.served.seen].count(f"{FOLDER}/manifests/{VERSION}")
+
+
+@asynccontextmanager
+async def passes(*, secrets: tuple[bytes, ...] = (), private: bool = False) -> AsyncIterator[Passes]:
+    """`private`: the registry wants a login, which the API server has as `secrets`."""
+    told = list(secrets)
+
+    def words(number: int, request: bytes) -> bytes:
+        return answer("404 Not Found" if told[-1] is ABSENT_SECRET else "200 OK", told[-1])
+
+    async with AsyncExitStack() as stack:
+        served = Served()
+        served.publish(component(blob("raw-manifest", DIGEST), image("r.example.com/a/b:1@sha256:" + "0" * 64)))
+        if private:
+            served.challenge = 'Basic realm="modules"'
+            served.accepted = f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
+        await stack.enter_async_context(served.server)
+        server, _ = await stack.enter_async_context(serving(words))
+        config = ClusterConfig(server=f"http://127.0.0.1:{server.port}")
+        client = await stack.enter_async_context(Client.connect(config))
+        http = HttpClient(tls=trusting(served), user_agent="test", connect_seconds=5, silence_seconds=5)
+        stack.push_async_callback(http.close)
+        loads = Loads(client, FakeClock(), Wakes())
+        running = asyncio.create_task(loads.run())
+        repository = Repository.of(served.server.url, "modules")
+        registry = Registry(repository, http, HERE, KEY if private else None, "1" if private else "")
+        try:
+            yield Passes(served, registry, loads, told)
+        finally:
+            loads.stop()
+            await running
+
+
+async def test_a_descriptor_is_read_once_for_all_who_ask() -> None:
+    async with passes() as seen:
+        template = a_template("template-operator", VERSION)
+        found = [await seen.component(template) for _ in range(3)]
+        assert isinstance(found[0], Present)
+        assert found[0] == found[1] == found[2]
+        made = found[0].value
+        assert (made.name, made.version) == (NAME, VERSION)
+        assert made.install.name == "raw-manifest"
+        source = {"repo": str(seen.registry.repository), "name": NAME, "ref": DIGEST, "type": "oci-ref"}
+        assert made.install.source == source
+        assert len(made.images) == 1
+        assert seen.manifests == 1
+
+
+async def test_a_layer_is_read_by_its_digest() -> None:
+    async with passes() as seen:
+        load = LayerOf(seen.registry, NAME, DIGEST, LayerType.OciRef)
+        assert await seen.load(load) == Present(MANIFEST)
+        assert load.size(MANIFEST) == len(MANIFEST)
+
+
+async def test_a_component_that_is_not_there_is_a_problem_of_the_module_and_not_absent() -> None:
+    async with passes() as seen:
+        del seen.served.contents[f"{FOLDER}/manifests/{VERSION}"]
+        with pytest.raises(SourceError, match="404"):
+            await seen.component(a_template("template-operator", VERSION))
+
+
+async def test_what_is_being_loaded_is_unknown() -> None:
+    async with passes() as seen:
+        view = View(sources=PlainSources(), now=NOW, loads=seen.loads)
+        found = component_of(view, seen.registry, a_template("template-operator", VERSION), NAME)
+        assert found == Unknown("it is being loaded")
+
+
+async def test_a_login_that_is_missing_is_named_and_another_one_is_tried_at_once() -> None:
+    """Scenario 51, the Secret. A Secret that appears changes its version, and so the load."""
+    async with passes(secrets=(ABSENT_SECRET,), private=True) as seen:
+        seen.registry = replace(seen.registry, secret_version="")
+        template = a_template("template-operator", VERSION)
+        with pytest.raises(SourceError, match="no private oci registry auth secret found: kcp-system/registry-login"):
+            await seen.component(template)
+        seen.secrets.append(a_secret())
+        seen.registry = replace(seen.registry, secret_version="1")
+        assert isinstance(await seen.component(template), Present)
+
+
+async def test_without_a_registry_the_inline_descriptor_counts_with_its_own_repository() -> None:
+    context = {"type": "OCIRegistry", "baseUrl": "registry.example.com", "subPath": "mine"}
+    inline = component(blob("raw-manifest", DIGEST), repositoryContexts=[context])
+    template = a_template("template-operator", VERSION, descriptor=inline)
+    view = View(sources=PlainSources(), now=NOW)
+    for name in ("", NAME):
+        found = component_of(view, None, template, name)
+        assert isinstance(found, Present)
+        assert found.value.install.source["repo"] == "registry.example.com/mine"
+    async with passes() as seen:
+        found = component_of(view, seen.registry, template, "")
+        assert isinstance(found, Present)
+        assert found.value.install.source["repo"] == str(seen.registry.repository), "a transferred component is there"
+
+
+def test_a_template_without_a_descriptor_has_no_component() -> None:
+    view = View(sources=PlainSources(), now=NOW)
+    assert component_of(view, None, a_template("template-operator", VERSION), NAME) == ABSENT
+
+
+def test_a_component_without_objects_is_a_problem() -> None:
+    template = a_template("template-operator", VERSION, descriptor=component())
+    view = View(sources=PlainSources(), now=NOW)
+    with pytest.raises(SourceError, match="has no layer raw-manifest"):
+        component_of(view, None, template, "")
