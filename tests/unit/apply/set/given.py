@@ -42,6 +42,7 @@ _KINDS = {
     "example.org/v1": "Thing",
     "metrics.example.org/v1": "Measure",
     "elsewhere.org/v1": "Alien",
+    "services.cloud.sap.com/v1": "ServiceBinding",
 }
 RESOURCES = {
     gvk: Resource(*gvk, f"{gvk.kind.lower()}s", not word.endswith("/"))
@@ -302,7 +303,7 @@ def calm_world(**status: JsonObject) -> World:
     """A world in which definitions are established and jobs complete at once."""
     ready = {"CustomResourceDefinition": READY_DEFINITION, "APIService": AVAILABLE, "Job": COMPLETE}
     quiet: JsonObject = {"phase": "fine"}
-    return World(status={**ready, "Thing": quiet, "Measure": quiet, "Alien": quiet, **status})
+    return World(status={**ready, "Thing": quiet, "Measure": quiet, "Alien": quiet, "ServiceBinding": quiet, **status})
 
 
 def entry_of(inventory: Inventory, name: str) -> InventoryEntry:

@@ -108,6 +108,26 @@ def test_instances_of_kinds_that_the_author_names_go_first_too() -> None:
     assert removed(world) == ["alien"]
 
 
+def test_services_of_sap_btp_go_when_the_rest_of_their_wave_is_gone() -> None:
+    """An application deprovisions its tenants with the credentials of a binding before it goes."""
+    binding = document("ServiceBinding", "binding")
+    world, inventory = built(binding + document("Alien", "application") + config_map())
+    world.lingering.add(one(document("Alien", "application")).identity)
+    left, stage = world.take_away(inventory)
+    assert removed(world) == ["application", "c"]
+    assert [str(each) for each in stage.waits] == ["Alien there/application: is being deleted"]
+    world.finish()
+    left, stage = world.take_away(left)
+    assert (stage.done, removed(world)) == (True, ["application", "c", "binding"])
+
+
+def test_an_order_that_the_author_gives_to_services_counts() -> None:
+    binding = document("ServiceBinding", "binding", delete_order=-1)
+    world, inventory = built(binding + config_map())
+    world.take_away(inventory)
+    assert removed(world) == ["binding", "c"]
+
+
 def test_a_namespace_goes_when_nothing_of_the_set_is_in_it() -> None:
     inside = config_map().replace("{name: c,", "{name: c, namespace: space,")
     world, inventory = built(document("Namespace", "space") + inside + config_map("elsewhere"))

@@ -1,7 +1,8 @@
 """What to take away next: objects that are no longer wanted, or a whole set. Pure.
 
-The order is the author's delete order; within it instances go before their kinds, then the rest, and a namespace when
-nothing of the set is in it any more. The next wave waits until the one before is gone.
+The order is the author's delete order; within it instances go before their kinds, then the rest, the services of SAP
+BTP when the rest is gone, and a namespace when nothing of the set is in it any more. The next wave waits until the one
+before is gone.
 
 An object is deleted only while it is ours: what carries another owner's label, or none, or has another uid than the one
 that was written last, was taken over or replaced by another client, and is orphaned. What a cache does not show is
@@ -29,6 +30,8 @@ from stellwerk.apply.set.plan.actions import Action, LookUp, Remove, RemoveFinal
 from stellwerk.apply.set.plan.plan_input import IN_USE_SECONDS, UNSERVED, UNSERVED_SECONDS, LiveObject, PlanInput
 from stellwerk.apply.set.plan.stage import Stage, Unready, deletion_wait, grouped
 from stellwerk.kube.types.identifiers import Resource
+
+_SERVICES = "services.cloud.sap.com"
 
 
 def of_set(inventory: Inventory, state: PlanInput) -> Stage:
@@ -64,7 +67,7 @@ def _next(inventory: Inventory, leaving: Sequence[InventoryEntry], state: PlanIn
     first = min(entry.delete_order for entry in leaving)
     wave = [entry for entry in leaving if entry.delete_order == first]
     walk = _PruneWalk(inventory, state, whole=whole)
-    for entry in _instances(wave, inventory, state) or wave:
+    for entry in _instances(wave, inventory, state) or _users_of_services(wave) or wave:
         walk.plan_entry(entry)
     return walk.stage()
 
@@ -74,6 +77,12 @@ def _instances(wave: Sequence[InventoryEntry], inventory: Inventory, state: Plan
     types = inventory.managed_types
     kinds = {gvk for gvk in {entry.gvk for entry in wave} if state.is_instance(gvk, types)}
     return [entry for entry in wave if entry.gvk in kinds]
+
+
+def _users_of_services(wave: Sequence[InventoryEntry]) -> list[InventoryEntry]:
+    """All but instances and bindings of SAP BTP, whose credentials others need to clean up behind them: the tenants of
+    a CAPApplication are deprovisioned by Jobs that log in with the Secret of a binding."""
+    return [entry for entry in wave if entry.gvk.group != _SERVICES]
 
 
 def _orphans(entry: InventoryEntry, *, whole: bool) -> bool:
