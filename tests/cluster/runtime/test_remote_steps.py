@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.cluster.runtime.conftest import Bell
 from tests.cluster.runtime.example_kind import Lamp, LampStatus, lamp, shining
+from tests.cluster.runtime.test_steps import ChangedFirst, Here, refused
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.kube.client.client import Client
@@ -39,8 +40,6 @@ from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 from stellwerk.testing.faults import AnswerInstead, CutConnection, FaultProxy, first, requests
-from stellwerk.testing.faults.on_requests import Proceed
-from stellwerk.testing.faults.reply import Reply
 from stellwerk.testing.faults.traffic import RecordedRequest
 
 pytestmark = [pytest.mark.req("R-210"), pytest.mark.req("R-203")]
@@ -52,10 +51,6 @@ OURS = "engine.test/bulb"
 LOGIN = "login"
 MANAGER = "remote-lamps"
 LampStep = Step[LampStatus]
-
-
-def refused(message: str, _: object) -> Failure:
-    return Failure(message=message, event_reason="Refused")
 
 
 def bulb(obj: Lamp, **data: str) -> JsonObject:
@@ -117,17 +112,6 @@ class RemoteLampLogic:
 
     def unexpected(self, obj: Lamp, message: str) -> LampStatus:
         return shining(obj, False, "Bug", message)
-
-
-@dataclass
-class Here:
-    """Makes informers of one namespace."""
-
-    manager: Manager
-    namespace: str
-
-    def informer(self, target: Any, *, labels: str = "", optional: bool = False) -> Any:
-        return self.manager.informer(target, namespace=self.namespace, labels=labels, optional=optional)
 
 
 @dataclass
@@ -284,17 +268,6 @@ async def test_a_failing_cluster_is_unknown_and_not_empty(works: Works, namespac
         assert not await works.is_gone()
         assert list(proxy.history.writes()) == []
     await eventually(works.is_gone, within=90)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedFirst:
-    """Another client changes the object just before the request reaches the server."""
-
-    change: Callable[[RecordedRequest], Awaitable[object]]
-
-    async def meet(self, request: RecordedRequest, proceed: Proceed) -> Reply:
-        await self.change(request)
-        return await proceed(request)
 
 
 async def _touch(client: Client, request: RecordedRequest) -> None:

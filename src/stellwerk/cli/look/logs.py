@@ -142,8 +142,8 @@ def _print(lines: Iterable[LogLine], output: settings.Output) -> None:
 
 def _as_json(line: LogLine) -> JsonObject:
     about: JsonObject = {"kind": line.kind, "namespace": line.namespace, "name": line.name}
-    told: JsonObject = {"time": line.time, "level": line.level, "source": line.source, "message": line.message}
-    return {**told, **about, "more": line.more.strip()}
+    fields: JsonObject = {"time": line.time, "level": line.level, "source": line.source, "message": line.message}
+    return {**fields, **about, "more": line.more.strip()}
 
 
 # ---- reading lines

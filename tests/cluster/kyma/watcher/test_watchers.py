@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from tests.cluster.component.kinds import serve
 from tests.cluster.own_cluster import own_cluster
+from tests.cluster.runtime.conftest import Bell
 
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace
@@ -17,8 +18,7 @@ from stellwerk.api.istio import Gateway, VirtualService
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.identifiers import ObjectRef
-from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, metadata_of, unstructured
+from stellwerk.kube.types.model import JsonObject, Kind, metadata_of, unstructured
 from stellwerk.local.build import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
@@ -31,7 +31,6 @@ from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.executor import Deciding, InformerSources
 from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.reconciler import Notice
 from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
@@ -62,16 +61,6 @@ async def client(watcher_cluster: LocalCluster) -> AsyncIterator[Client]:
     """A user's."""
     async with Client.connect(ClusterConfig.load(watcher_cluster.kubeconfig), field_manager="user") as client:
         yield client
-
-
-@dataclass
-class Bell:
-    """Receives Events."""
-
-    heard: list[str] = field(default_factory=list)
-
-    def send(self, obj: HasMetadata, notice: Notice, related: ObjectRef | None = None) -> None:
-        self.heard.append(notice.reason)
 
 
 @dataclass
@@ -154,7 +143,7 @@ async def test_a_watcher_follows_its_gateways_and_takes_its_route_with_it(
     await client.create(Watcher, a_watcher("kyma"))
     lonely = await shows(client, "kyma", "Error")
     assert "no Gateway in namespace kcp-system" in lonely.status.conditions[0].message
-    await eventually(lambda: works.bell.heard[-1:] == ["WatcherGatewayNotFound"])
+    await eventually(lambda: [notice.reason for _, notice in works.bell.heard[-1:]] == ["WatcherGatewayNotFound"])
     await client.create(Gateway, a_gateway("gate", "listen.example.com"))
     ready = await shows(client, "kyma", "Ready")
     assert ready.metadata.finalizers == (labels.WATCHER_FINALIZER,)
