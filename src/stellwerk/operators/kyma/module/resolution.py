@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple, TypeVar, cast
 import msgspec
 
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import JsonObject, plain_json
+from stellwerk.kube.types.model import JsonObject, owner_reference, plain_json
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.kube.types.semantic_version import precedence
 from stellwerk.operators.kyma import labels
@@ -392,14 +392,6 @@ class _Resolution:
             resource=self._default_resource(template, name),
             custom_resource_policy=module.custom_resource_policy,
         )
-        owner: JsonObject = {
-            "apiVersion": Kyma.resource.api_version,
-            "kind": Kyma.resource.kind,
-            "name": self._kyma.metadata.name,
-            "uid": self._kyma.metadata.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
         return {
             "apiVersion": Manifest.resource.api_version,
             "kind": Manifest.resource.kind,
@@ -408,7 +400,7 @@ class _Resolution:
                 "namespace": self._namespace,
                 "labels": {**marks},
                 "annotations": {**notes},
-                "ownerReferences": [owner],
+                "ownerReferences": [plain_json(owner_reference(self._kyma))],
             },
             "spec": plain_json(spec),
         }

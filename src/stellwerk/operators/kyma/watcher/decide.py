@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-import msgspec
-
 from stellwerk.api.istio import (
     Gateway,
     HttpMatch,
@@ -34,7 +32,7 @@ from stellwerk.api.istio import (
     VirtualServiceSpec,
 )
 from stellwerk.kube.types.errors import StatusError
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.types.model import JsonObject, owner_reference, plain_json
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api_status import State
@@ -122,7 +120,7 @@ def _with_route(watcher: Watcher, wanted: VirtualServiceSpec, view: View) -> Wat
         status = _status(watcher, State.Processing, view.now, is_configured=False)
         return Step(status=status, waits=(Wait((ROUTES, watcher.key), message),))
     if route.spec != wanted:
-        return Step(writes=(Patch(ROUTES, route, {"spec": _plain(wanted)}, _refused),))
+        return Step(writes=(Patch(ROUTES, route, {"spec": plain_json(wanted)}, _refused),))
     return Step(status=_status(watcher, State.Ready, view.now, is_configured=True))
 
 
@@ -195,21 +193,9 @@ def _is_owned(route: VirtualService, watcher: Watcher) -> bool:
 
 def _body(watcher: Watcher, wanted: VirtualServiceSpec) -> JsonObject:
     resource, metadata = VirtualService.resource, watcher.metadata
-    owner: JsonObject = {
-        "apiVersion": Watcher.resource.api_version,
-        "kind": Watcher.resource.kind,
-        "name": metadata.name,
-        "uid": metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    owner = plain_json(owner_reference(watcher))
     named: JsonObject = {"name": metadata.name, "namespace": metadata.namespace, "ownerReferences": [owner]}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": named, "spec": _plain(wanted)}
-
-
-def _plain(wanted: VirtualServiceSpec) -> JsonObject:
-    plain: JsonObject = msgspec.to_builtins(wanted)
-    return plain
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": named, "spec": plain_json(wanted)}
 
 
 def _refused(message: str, _: StatusError | None) -> Failure:
