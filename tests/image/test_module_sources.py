@@ -44,7 +44,7 @@ def test_a_pushed_component_is_read_and_another_version_is_not_there(tmp_path: P
             assert found.manifest == (digest_of(MANIFEST), LayerType.OciRef)
             with pytest.raises(Unavailable, match="404"):
                 await reads.descriptor("9.9.9")
-            return await reads.layer(*found.manifest)
+            return await reads.layer(digest_of(MANIFEST))
 
         assert asyncio.run(_with_client(remote, read)) == MANIFEST
 

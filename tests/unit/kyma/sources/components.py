@@ -10,6 +10,8 @@ from tests.unit.render.archives import tar_of
 
 NAME, VERSION = "kyma-project.io/module/template-operator", "1.0.0"
 MANIFEST = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
+OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+"""The one in MANIFEST."""
 
 
 def digest_of(content: bytes) -> str:

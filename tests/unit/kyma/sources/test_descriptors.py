@@ -6,22 +6,35 @@ import contextlib
 import gzip
 import hashlib
 import json
+import re
 import tarfile
+import time
 import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.kyma.sources.components import MANIFEST, NAME, VERSION, blob, component, config_of, image, layer_of
+from tests.unit.kyma.sources.components import (
+    MANIFEST,
+    NAME,
+    OBJECT,
+    VERSION,
+    blob,
+    component,
+    config_of,
+    image,
+    layer_of,
+)
 from tests.unit.render.archives import Member, tar, tar_of
 
+from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.operators.kyma.api_manifest import LayerType
 from stellwerk.operators.kyma.sources.descriptors import (
     BadDescriptor,
     Descriptor,
     LayerReference,
-    manifest_in,
+    objects_in,
 )
 from stellwerk.render.errors import BadArchive, SourceError
 
@@ -173,8 +186,13 @@ def test_a_layer_without_a_descriptor_is_refused() -> None:
 def test_a_layer_is_the_yaml_itself_or_the_one_file_of_an_archive(pack: Any) -> None:
     """Scenario 10: both have the same objects."""
     archived = tar([Member("./", type=tarfile.DIRTYPE), Member("._a.yaml", b"x"), Member("a.yaml", MANIFEST)])
-    assert manifest_in(pack(MANIFEST), LayerType.OciRef) == MANIFEST
-    assert manifest_in(pack(archived), LayerType.OciDir) == MANIFEST
+    for layer, type_ in ((MANIFEST, LayerType.OciRef), (archived, LayerType.OciDir)):
+        assert [document.body for document in objects_in(pack(layer), type_)] == [OBJECT]
+
+
+def test_lists_are_unfolded_and_empty_documents_left_out() -> None:
+    text = b"---\n---\nkind: List\napiVersion: v1\nitems:\n- {kind: A}\n- {kind: B}\n---\nkind: C\n---\n"
+    assert [document.body["kind"] for document in objects_in(text, LayerType.OciRef)] == ["A", "B", "C"]
 
 
 @pytest.mark.parametrize(
@@ -188,12 +206,16 @@ def test_a_layer_is_the_yaml_itself_or_the_one_file_of_an_archive(pack: Any) -> 
         ([Member("a", b"x"), Member("b", type=tarfile.SYMTYPE, target="/etc/passwd")], "it is a link"),
         ([Member("a", b"x"), Member("b", type=tarfile.LNKTYPE, target="a")], "it is a link"),
         ([Member("a", type=tarfile.FIFOTYPE)], "named pipe"),
+        ([Member("a", type=tarfile.CHRTYPE)], "character device"),
+        ([Member("a", type=tarfile.BLKTYPE)], "block device"),
+        ([Member("a/../../b", b"x")], "leads out of the archive"),
+        ([Member("a\\..\\..\\b", b"x"), Member("c", b"x")], "expected a single file"),
         ([Member(f"d{at}", type=tarfile.DIRTYPE) for at in range(101)], "more than 100 entries"),
     ],
 )
 def test_an_archive_that_is_not_one_file_is_refused(members: list[Member], message: str) -> None:
     with pytest.raises(SourceError, match=message):
-        manifest_in(tar(members), LayerType.OciDir)
+        objects_in(tar(members), LayerType.OciDir)
 
 
 def test_an_archive_that_is_cut_off_gives_nothing() -> None:
@@ -201,9 +223,9 @@ def test_an_archive_that_is_cut_off_gives_nothing() -> None:
     whole = tar([Member("a.yaml", MANIFEST)])
     for cut in (512, 700, 1024):
         with pytest.raises(BadArchive):
-            manifest_in(whole[:cut], LayerType.OciDir)
+            objects_in(whole[:cut], LayerType.OciDir)
     with pytest.raises(BadArchive):
-        manifest_in(gzip.compress(MANIFEST)[:-9], LayerType.OciRef)
+        objects_in(gzip.compress(MANIFEST)[:-9], LayerType.OciRef)
 
 
 @pytest.mark.parametrize("type_", LayerType)
@@ -212,11 +234,64 @@ def test_what_a_layer_unfolds_to_is_bounded_before_it_is_there(type_: LayerType)
     tracemalloc.start()
     try:
         with pytest.raises(BadArchive):
-            manifest_in(bomb, type_)
+            objects_in(bomb, type_)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 40 * 2**20, f"{peak >> 20} MiB"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (_BOMB, "aliases unfold to more than 10 times the text"),
+        ("a: &a " + "x" * 60_000 + "\nb:\n" + "- *a\n" * 1_000, "unfold to more than"),
+        ("a: " + "[" * 50_000, "is nested deeper than 100 levels"),
+        ("a: [" + "1," * 260_000 + "1]", "holds more than 250000 values"),
+        ("kind: A\nkind: B", "line 2: the key 'kind' appears twice"),
+        ("kind: A\n---\n- kind: B", "document 2, line 3: expected a mapping"),
+        ("kind: List\nitems: [1]", "an item of the List is not a mapping"),
+        ("kind: List\nitems: [" + "{kind: A}," * 5_001 + "]", "it has more than 5000 objects"),
+        ("a: .inf", "no form in JSON"),
+        ("a: \x00", "is not"),
+        ("a: *b", "an alias names nothing"),
+        ("a: &a [*a]", "an alias names nothing"),
+        ("%TAG !a! !b\n" * 101 + "---\na: 1", "more than 100 tag handles"),
+        ("# nothing\n---\n", "it has no objects"),
+    ],
+)
+def test_yaml_that_is_harmful_or_no_set_of_objects_is_refused_with_its_place(text: str, message: str) -> None:
+    content = text.encode()
+    for layer, type_ in (
+        (content, LayerType.OciRef),
+        (gzip.compress(content), LayerType.OciRef),
+        (tar_of({"a.yaml": content}), LayerType.OciDir),
+    ):
+        with pytest.raises(UnreadableManifest, match=re.escape(message)) as caught:
+            objects_in(layer, type_)
+        assert caught.value.file == ("a.yaml" if type_ is LayerType.OciDir else "")
+        assert len(str(caught.value)) < 300
+
+
+def test_reading_large_objects_takes_time_and_memory_in_proportion_to_their_bytes() -> None:
+    """Twice as much takes twice as long, and the reported memory is about that which is taken."""
+    text = MANIFEST + b"data:\n" + b"".join(b"  key-%d: value of it\n" % at for at in range(100))
+    seconds: list[float] = []
+    for documents in (40, 160):
+        content = b"---\n".join([text] * documents)
+        began = time.thread_time()
+        objects_in(content, LayerType.OciRef)
+        seconds.append(time.thread_time() - began)
+    assert seconds[1] < 4 * 4 * seconds[0]
+
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        found = objects_in(b"---\n".join([text] * 40), LayerType.OciRef)
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert taken / 2 < found.memory_bytes < taken * 2
 
 
 JSON = st.recursive(
@@ -243,7 +318,7 @@ def test_any_descriptor_is_read_or_refused_by_a_named_error(value: dict[str, Any
 @given(st.binary(max_size=2_000))
 def test_any_bytes_are_a_manifest_or_refused_by_a_named_error(data: bytes) -> None:
     for type_ in LayerType:
-        with contextlib.suppress(SourceError):
-            manifest_in(data, type_)
+        with contextlib.suppress(SourceError, UnreadableManifest):
+            objects_in(data, type_)
     with contextlib.suppress(SourceError):
         Descriptor.packed(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,8 +14,9 @@ from datetime import UTC, datetime
 import pytest
 from tests.unit.kube.scripted import serving
 from tests.unit.kyma.kyma.worlds import a_template
-from tests.unit.kyma.sources.components import MANIFEST, NAME, VERSION, blob, component, image
+from tests.unit.kyma.sources.components import MANIFEST, NAME, OBJECT, VERSION, blob, component, digest_of, image
 from tests.unit.kyma.sources.test_registry import DIGEST, FOLDER, HERE, PASSWORD, USER, Served, trusting
+from tests.unit.render.archives import tar_of
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
@@ -23,7 +25,8 @@ from stellwerk.operators.kyma.api_manifest import LayerType
 from stellwerk.operators.kyma.api_module import ModuleTemplate
 from stellwerk.operators.kyma.collections import TEMPLATES
 from stellwerk.operators.kyma.module.resolution import Component
-from stellwerk.operators.kyma.sources.loads import DescriptorOf, LayerOf, Registry, component_of
+from stellwerk.operators.kyma.sources.descriptors import ModuleObjects
+from stellwerk.operators.kyma.sources.loads import DescriptorOf, ObjectsOf, Registry, component_of
 from stellwerk.operators.kyma.sources.registry import Repository
 from stellwerk.render.errors import SourceError
 from stellwerk.render.sources.http import HttpClient
@@ -70,7 +73,7 @@ class Passes:
     secrets: list[bytes]
     """Of which the last is what the API server answers about the Secret."""
 
-    async def load(self, load: DescriptorOf | LayerOf) -> Known[object]:
+    async def load(self, load: DescriptorOf | ObjectsOf) -> Known[object]:
         """The answer after it was loaded once, or tried."""
         woken = asyncio.Event()
         asker = Asker(ObjectKey("kcp-system", "k"), TEMPLATES, lambda _: woken.set())
@@ -89,10 +92,9 @@ class Passes:
         view = View(sources=PlainSources(), now=NOW, loads=self.loads)
         return component_of(view, self.registry, template, name)
 
-    @property
-    def manifests(self) -> int:
-        """How often the registry was asked for the manifest of the version."""
-        return [path for path, _ in self.served.seen].count(f"{FOLDER}/manifests/{VERSION}")
+    def asked_for(self, what: str) -> int:
+        """How often the registry was asked for a manifest or blob of the component."""
+        return [path for path, _ in self.served.seen].count(f"{FOLDER}/{what}")
 
 
 @asynccontextmanager
@@ -138,14 +140,43 @@ async def test_a_descriptor_is_read_once_for_all_who_ask() -> None:
         source = {"repo": str(seen.registry.repository), "name": NAME, "ref": DIGEST, "type": "oci-ref"}
         assert made.install.source == source
         assert len(made.images) == 1
-        assert seen.manifests == 1
+        assert seen.asked_for(f"manifests/{VERSION}") == 1
 
 
-async def test_a_layer_is_read_by_its_digest() -> None:
+async def test_the_objects_of_a_layer_are_one_value_for_all_who_ask() -> None:
     async with passes() as seen:
-        load = LayerOf(seen.registry, NAME, DIGEST, LayerType.OciRef)
-        assert await seen.load(load) == Present(MANIFEST)
-        assert load.size(MANIFEST) == len(MANIFEST)
+        loads = [ObjectsOf(seen.registry, NAME, DIGEST, LayerType.OciRef) for _ in range(2)]
+        first, second = [await seen.load(load) for load in loads]
+        assert isinstance(first, Present)
+        assert isinstance(second, Present)
+        assert isinstance(first.value, ModuleObjects)
+        assert [document.body for document in first.value] == [OBJECT]
+        assert second.value is first.value
+        assert seen.asked_for(f"blobs/{DIGEST}") == 1
+        assert seen.loads.size == loads[0].size(first.value) == first.value.memory_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "type_", "message"),
+    [
+        (b"kind: A\n---\na: [", LayerType.OciRef, "manifest, document 2, line 4: is not YAML"),
+        (tar_of({"objects.yaml": b"kind: A\n---\nkind: A\nkind: B\n"}), LayerType.OciDir, "objects.yaml, document 2"),
+        (gzip.compress(MANIFEST)[:-9], LayerType.OciRef, "archive: the gzip data is cut off"),
+        (b"\n---\n# none\n", LayerType.OciRef, "it has no objects"),
+    ],
+)
+async def test_a_layer_that_is_no_manifest_is_refused_with_layer_file_and_line(
+    content: bytes, type_: LayerType, message: str
+) -> None:
+    """Scenario 8: what is wrong is named, and nothing of the content is quoted."""
+    async with passes() as seen:
+        digest = digest_of(content)
+        seen.served.contents[f"{FOLDER}/blobs/{digest}"] = content
+        found = await seen.load(ObjectsOf(seen.registry, NAME, digest, type_))
+        assert isinstance(found, Unknown)
+        assert found.is_refused
+        assert found.why.startswith(f"cannot read the layer {digest} of {NAME}: ")
+        assert message in found.why
 
 
 async def test_a_component_that_is_not_there_is_a_problem_of_the_module_and_not_absent() -> None:

@@ -147,14 +147,14 @@ async def test_a_component_is_read_from_a_registry(registry: Served, client: Htt
     found = await reads.descriptor(VERSION)
 
     assert (found.name, found.version, found.manifest) == (NAME, VERSION, (DIGEST, LayerType.OciRef))
-    assert await reads.layer(DIGEST, LayerType.OciRef) == MANIFEST
+    assert await reads.layer(DIGEST) == MANIFEST
     assert {shown for _, shown in registry.seen} == {""}, "a registry that does not ask is shown no login"
 
 
 async def test_content_that_was_not_promised_is_refused(registry: Served, client: HttpClient) -> None:
     registry.contents[f"{FOLDER}/blobs/{DIGEST}"] = MANIFEST + b"x"
     with pytest.raises(WrongDigest):
-        await pull(client, registry, login(registry)).layer(DIGEST, LayerType.OciRef)
+        await pull(client, registry, login(registry)).layer(DIGEST)
 
 
 async def test_an_image_manifest_that_differs_from_its_own_digest_is_refused(
@@ -171,7 +171,7 @@ async def test_a_reference_that_is_no_digest_is_refused_before_a_call(
     registry: Served, client: HttpClient, reference: str
 ) -> None:
     with pytest.raises(SourceError, match="no digest"):
-        await pull(client, registry, login(registry)).layer(reference, LayerType.OciRef)
+        await pull(client, registry, login(registry)).layer(reference)
     assert registry.seen == []
 
 
@@ -183,7 +183,7 @@ async def test_a_name_that_no_registry_has_is_refused_before_a_call(
     with pytest.raises(SourceError, match="no name of a repository"):
         await reads.descriptor(VERSION)
     with pytest.raises(SourceError, match="no name of a repository"):
-        await reads.layer(DIGEST, LayerType.OciRef)
+        await reads.layer(DIGEST)
     assert registry.seen == []
 
 
@@ -220,7 +220,7 @@ async def test_a_registry_that_hangs_is_given_up(client: HttpClient) -> None:
         known = Login(server.url, authority=server.authority.encode())
         reads = Pull(client, HERE, Repository.of(server.url), NAME, known, total_seconds=0.2)
         with pytest.raises(Unavailable, match=r"not complete within 0\.2 s") as caught:
-            await reads.layer(DIGEST, LayerType.OciRef)
+            await reads.layer(DIGEST)
     assert caught.value.transient
 
 
@@ -344,7 +344,7 @@ async def test_a_store_of_blobs_is_shown_no_login(registry: Served, other: Serve
     try:
         reads = pull(outside, registry, login(registry))
         await reads.descriptor(VERSION)
-        assert await reads.layer(DIGEST, LayerType.OciRef) == MANIFEST
+        assert await reads.layer(DIGEST) == MANIFEST
     finally:
         await outside.close()
     assert registry.seen[-1] == (path, BASIC)
@@ -355,14 +355,14 @@ async def test_a_store_of_blobs_is_shown_no_login(registry: Served, other: Serve
 async def test_a_redirect_obeys_the_rules(registry: Served, client: HttpClient, target: str) -> None:
     registry.answers[f"{FOLDER}/blobs/{DIGEST}"] = lambda _: web.Response(status=307, headers={"Location": target})
     with pytest.raises(EgressRefused):
-        await pull(client, registry, login(registry)).layer(DIGEST, LayerType.OciRef)
+        await pull(client, registry, login(registry)).layer(DIGEST)
 
 
 async def test_redirects_end(registry: Served, client: HttpClient) -> None:
     path = f"{FOLDER}/blobs/{DIGEST}"
     registry.answers[path] = lambda _: web.Response(status=307, headers={"Location": path})
     with pytest.raises(Unavailable, match="redirects more than 3 times"):
-        await pull(client, registry, login(registry)).layer(DIGEST, LayerType.OciRef)
+        await pull(client, registry, login(registry)).layer(DIGEST)
     assert len(registry.seen) == 4
 
 

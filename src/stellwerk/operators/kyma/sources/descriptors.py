@@ -1,8 +1,8 @@
-"""What the bytes of an OCM component mean: its descriptor, and the manifest in its layer (pure).
+"""What the bytes of an OCM component mean: its descriptor, and the objects in its layer (pure).
 
     Descriptor.packed(layer)      the layer of a registry that has the descriptor
     Descriptor.inline(descriptor) the one in a ModuleTemplate
-    manifest_in(layer, type)      the YAML of a layer, after its digest was compared
+    objects_in(layer, type)       the objects of a layer, after its digest was compared
 
 A registry is not trusted: sizes, depth, number of files and what packed content unfolds to are bounded before the work.
 The archives are read by the project's own reader, which gives nothing of one that is cut off or damaged.
@@ -13,12 +13,16 @@ from __future__ import annotations
 import hashlib
 import io
 import posixpath
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 
+from stellwerk.apply.errors import UnreadableManifest
+from stellwerk.apply.objects.desired import MAX_OBJECTS
+from stellwerk.apply.objects.manifests import Document, read_text
 from stellwerk.kube import yaml
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.kube.yaml import UnreadableYaml, YamlLimits
@@ -44,6 +48,9 @@ MOST_MANIFEST_BYTES = 16 * 2**20
 _DESCRIPTOR_LIMITS = ArchiveLimits(bytes=MOST_DESCRIPTOR_LAYER_BYTES, entries=100)
 _MANIFEST_LIMITS = ArchiveLimits(bytes=MOST_MANIFEST_BYTES, entries=100)
 _YAML_LIMITS = YamlLimits(bytes=MOST_DESCRIPTOR_BYTES, depth=32, values=10_000)
+
+_DOCUMENT_BYTES = 200
+"""Of a Document and its Origin."""
 
 _LAYERS = frozenset(("localBlob", "localBlob/v1", "localOciBlob", "localOciBlob/v1"))
 _IMAGES = frozenset(("ociArtifact", "ociArtifact/v1"))
@@ -190,15 +197,53 @@ class Descriptor:
         return InstallInfo(name=RAW_MANIFEST, source=source)
 
 
-def manifest_in(layer: bytes, type_: LayerType) -> bytes:
-    """The YAML in a layer. Raises BadArchive, BadDescriptor. Call it from a thread."""
+class ModuleObjects(tuple[Document, ...]):
+    """The objects of a module. Read-only, because all Manifests with its version share them."""
+
+    memory_bytes: int
+    """How much they need."""
+
+    @classmethod
+    def of(cls, text: str | bytes, file: str = "") -> ModuleObjects:
+        """The objects of a YAML text. Raises UnreadableManifest. Call it from a thread."""
+        found = cls(read_text(text, file=file))
+        if not found:
+            raise UnreadableManifest("it has no objects", file=file)
+        if len(found) > MAX_OBJECTS:
+            raise UnreadableManifest(f"it has more than {MAX_OBJECTS} objects", file=file)
+        found.memory_bytes = _memory_bytes(found)
+        return found
+
+
+def _memory_bytes(objects: Sequence[Document]) -> int:
+    """What several aliases of YAML name is counted once, as it is there once."""
+    rest: list[JsonValue] = [document.body for document in objects]
+    counted: set[int] = set()
+    total = sys.getsizeof(objects) + len(rest) * _DOCUMENT_BYTES
+    while rest:
+        value = rest.pop()
+        if id(value) in counted:
+            continue
+        total += sys.getsizeof(value)
+        if isinstance(value, dict):
+            counted.add(id(value))
+            total += sum(map(sys.getsizeof, value))
+            rest.extend(value.values())
+        elif isinstance(value, list):
+            counted.add(id(value))
+            rest.extend(value)
+    return total
+
+
+def objects_in(layer: bytes, type_: LayerType) -> ModuleObjects:
+    """The objects in a layer. Raises BadArchive, BadDescriptor, UnreadableManifest. Call it from a thread."""
     if type_ is LayerType.OciRef:
-        return archive.unpacked(layer, limits=_MANIFEST_LIMITS)
+        return ModuleObjects.of(archive.unpacked(layer, limits=_MANIFEST_LIMITS))
     files = [entry for entry in _entries(layer, _MANIFEST_LIMITS) if entry.kind is EntryKind.FILE]
     found = [entry for entry in files if not posixpath.basename(entry.name).startswith("._")]  # of macOS
     if len(found) != 1:
         raise BadDescriptor(_ONE_FILE)
-    return found[0].content
+    return ModuleObjects.of(found[0].content, shown(found[0].name))
 
 
 def _entries(layer: bytes, limits: ArchiveLimits) -> Iterator[TarEntry]:

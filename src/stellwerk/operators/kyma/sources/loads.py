@@ -1,7 +1,7 @@
-"""Descriptors and layers as values that passes ask for: each is read once for all who ask, and kept by its content.
+"""Descriptors and objects as values that passes ask for: each is read once for all who ask, and kept by its content.
 
     offers = Offers(component=partial(component_of, view, registry), ...)
-    view.load(LayerOf(registry, NAME, DIGEST, TYPE))
+    view.load(ObjectsOf(registry, NAME, DIGEST, TYPE))
 
 Versions of a component never change, as with the original, so a descriptor is kept until there is no room. What cannot
 be read is Unknown with the cause, and is tried again by itself; a changed login is another load, and is tried at once.
@@ -12,13 +12,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stellwerk.api.core import Secret
+from stellwerk.apply.errors import UnreadableManifest
+from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.kyma.api_manifest import LayerType
 from stellwerk.operators.kyma.api_module import ModuleTemplate
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.resolution import Component
-from stellwerk.operators.kyma.sources.descriptors import RAW_MANIFEST, BadDescriptor, Descriptor
+from stellwerk.operators.kyma.sources.descriptors import (
+    RAW_MANIFEST,
+    BadDescriptor,
+    Descriptor,
+    ModuleObjects,
+    objects_in,
+)
 from stellwerk.operators.kyma.sources.registry import Login, Pull, Repository
 from stellwerk.render.errors import SourceError
 from stellwerk.render.sources.egress import EgressRules
@@ -78,8 +86,8 @@ class DescriptorOf:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerOf:
-    """The YAML of a layer, which has this digest."""
+class ObjectsOf:
+    """The objects in a layer, which has this digest."""
 
     registry: Registry
     component: str
@@ -96,16 +104,17 @@ class LayerOf:
         """As `Load.about`."""
         return f"the layer {self.digest} of {self.component}"
 
-    async def fetch(self, client: Client) -> bytes:
+    async def fetch(self, client: Client) -> ModuleObjects:
         """As `Load.fetch`. Raises Refused with the cause."""
         try:
-            return await (await self.registry.pull(client, self.component)).layer(self.digest, self.type)
-        except SourceError as error:
-            raise Refused(str(error)) from error
+            layer = await (await self.registry.pull(client, self.component)).layer(self.digest)
+            return await threads.run(lambda: objects_in(layer, self.type))
+        except (SourceError, UnreadableManifest) as error:
+            raise Refused(f"cannot read {self.about}: {error}") from error
 
-    def size(self, value: bytes) -> int:
+    def size(self, value: ModuleObjects) -> int:
         """As `Load.size`."""
-        return len(value)
+        return value.memory_bytes
 
 
 def component_of(view: View, registry: Registry | None, template: ModuleTemplate, name: str) -> Known[Component]:

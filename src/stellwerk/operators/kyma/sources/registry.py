@@ -2,7 +2,7 @@
 
     pull = Pull(client, rules, repository, NAME, login)
     await pull.descriptor(VERSION)    manifest, config blob, then the layer with the descriptor
-    await pull.layer(DIGEST, TYPE)    the YAML of a layer
+    await pull.layer(DIGEST)          the bytes of a layer
 
 It sits on the HTTP client of the renderer's sources, so the egress rules hold for each redirect, for the server of
 tokens, and where a socket is connected. How a registry wants to be logged in to is asked of it: nothing is shown to it
@@ -25,7 +25,6 @@ from stellwerk.api.core import Secret
 from stellwerk.kube import threads
 from stellwerk.kube.types.errors import LoginFailed
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.kyma.api_manifest import LayerType
 from stellwerk.operators.kyma.sources.descriptors import (
     DESCRIPTORS_FOLDER,
     MOST_DESCRIPTOR_LAYER_BYTES,
@@ -34,7 +33,6 @@ from stellwerk.operators.kyma.sources.descriptors import (
     Descriptor,
     LayerReference,
     json_object,
-    manifest_in,
 )
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable, shown
 from stellwerk.render.files.digests import Verifier
@@ -207,10 +205,9 @@ class Pull:
         layer = await self._blob(LayerReference.of_descriptor(config), MOST_DESCRIPTOR_LAYER_BYTES)
         return await threads.run(lambda: Descriptor.packed(layer))
 
-    async def layer(self, digest: str, type_: LayerType) -> bytes:
-        """The YAML of a layer, whose content has the digest. Raises SourceError."""
-        layer = await self._blob(LayerReference.of({"digest": digest}, "the layer"), MOST_MANIFEST_BYTES)
-        return await threads.run(lambda: manifest_in(layer, type_))
+    async def layer(self, digest: str) -> bytes:
+        """A layer as it is there, whose content has the digest. Raises SourceError."""
+        return await self._blob(LayerReference.of({"digest": digest}, "the layer"), MOST_MANIFEST_BYTES)
 
     async def _blob(self, reference: LayerReference, most_bytes: int) -> bytes:
         if reference.size > most_bytes:
