@@ -102,7 +102,7 @@ class RemoteLampLogic:
             return Step(writes=(RemoveFinalizer(OURS),))
         if found.metadata.is_terminating:
             return Step(waits=(Wait((BULBS, found.key), "it is being deleted", cluster=there),))
-        return Step(writes=(Delete(BULBS, found, cluster=there),))
+        return Step(writes=(Delete(BULBS, found, refused, cluster=there),))
 
     def unknown(self, obj: Lamp, view: View, missing: NotKnown) -> LampStep:
         return Step(status=shining(obj, False, "Unknown", str(missing)))

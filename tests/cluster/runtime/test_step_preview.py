@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.cluster.runtime.example_kind import Lamp, LampStatus, lamp
-from tests.cluster.runtime.test_steps import BULBS, LampLogic, LampStep, bulb, fit_socket
+from tests.cluster.runtime.test_steps import BULBS, LampLogic, LampStep, bulb, fit_socket, refused
 
 from stellwerk.api.core import ConfigMap, Secret
 from stellwerk.delivery.insight import PreviewFailed
@@ -68,7 +68,9 @@ async def test_an_object_that_is_deleted_shows_what_goes_with_it(client: Client,
     def leave(obj: Lamp, view: View) -> LampStep | None:
         there = view.find(BULBS, obj.key)
         assert there is not None
-        return None if there.metadata.is_terminating else Step(writes=(Delete(BULBS, there, "it has burnt out"),))
+        return (
+            None if there.metadata.is_terminating else Step(writes=(Delete(BULBS, there, refused, "it has burnt out"),))
+        )
 
     preview = await previewer(LampLogic(extra=leave)).preview(found, client, NOW)
     assert {str(ref): why for ref, why in preview.deleted.items()} == {

@@ -85,7 +85,7 @@ class LampLogic:
     def _leave(self, obj: Lamp, view: View) -> LampStep:
         found = view.find(BULBS, obj.key)
         if found is not None and not found.metadata.is_terminating:
-            return Step(writes=(Delete(BULBS, found),))
+            return Step(writes=(Delete(BULBS, found, refused),))
         return Step(writes=(RemoveFinalizer(OURS),) if OURS in obj.metadata.finalizers else ())
 
     def unknown(self, obj: Lamp, view: View, missing: NotKnown) -> LampStep:

@@ -180,7 +180,7 @@ def writes_of(decision: StepDecision, owner: Kind, jobs: Collection[Job], refuse
         case StartJob(step):
             return (Create(jobs, _body(step, owner), refused),)
         case RestartJob(_, job):
-            return (Delete(jobs, job, "it failed, and runs again", propagation="Background"),)
+            return (Delete(jobs, job, refused, "it failed, and runs again", propagation="Background"),)
         case AwaitJob() | Advance() | JobStepFailed() | StepBlocked() | StepsDone():
             return ()
 

@@ -249,6 +249,7 @@ class Delete(Generic[T]):
 
     collection: Collection[T]
     seen: T = field(compare=False)
+    refused: Refusal = field(compare=False)
     why: str = field(default="", compare=False)
     """For `diff`."""
     propagation: Propagation | None = None
@@ -268,9 +269,12 @@ class Delete(Generic[T]):
         """As `Write.perform`."""
         collection, metadata, place = self.collection, self.seen.metadata, hands.at(self.cluster)
         target = metadata_of(collection.resource)
-        deletion = await place.client.delete(
-            target, metadata.name, metadata.namespace, uid=metadata.uid, propagation=self.propagation
-        )
+        try:
+            deletion = await place.client.delete(
+                target, metadata.name, metadata.namespace, uid=metadata.uid, propagation=self.propagation
+            )
+        except REFUSED as error:
+            hands.fail(self.refused(str(error), error))
         if deletion is Deletion.TERMINATING:
             place.see(collection, self.seen.key, _leaving(self.seen, hands.clock.now()))
         else:

@@ -304,8 +304,9 @@ def _start(tenant: CAPTenant, view: View, operation: Operation, version: CAPAppl
     is_replaced = operation != Operation.DEPROVISIONING
     former = [each for each in _operations(tenant, view) if is_replaced and each.spec.operation == operation]
     outputs = view.by(OUTPUTS_OF, f"{tenant.metadata.namespace}/{tenant.spec.tenant_id}").values
-    deleted = [Delete(OPERATIONS, each, "a newer operation replaces it") for each in former if _stays(each)]
-    stale = [Delete(OUTPUTS, each, "it is from a Job of an earlier operation") for each in outputs if _stays(each)]
+    newer, earlier = "a newer operation replaces it", "it is from a Job of an earlier operation"
+    deleted = [Delete(OPERATIONS, each, _refused, newer) for each in former if _stays(each)]
+    stale = [Delete(OUTPUTS, each, _refused, earlier) for each in outputs if _stays(each)]
     if deleted or stale:
         return Step(writes=(*deleted, *stale))
     key = wanted.address.key

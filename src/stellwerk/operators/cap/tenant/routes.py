@@ -164,7 +164,9 @@ def keep(tenant: CAPTenant, application: CAPApplication, version: CAPApplication
         return Routes()
     live, owner = view.find(ROUTES, tenant.key), owner_of(tenant)
     if (why := unrouted(application, version)) and live is not None and is_kept(tenant, live):
-        return Routes(writes=(Delete(ROUTES, live, why),), news=f"VirtualService {live.key} is deleted: {why}")
+        return Routes(
+            writes=(Delete(ROUTES, live, unroutable, why),), news=f"VirtualService {live.key} is deleted: {why}"
+        )
     hosts = routed_hosts(application, live, lambda *reference: find_domain(view, *reference), settings.home)
 
     def find_version(key: ObjectKey) -> CAPApplicationVersion | None:
@@ -187,9 +189,9 @@ def keep(tenant: CAPTenant, application: CAPApplication, version: CAPApplication
         without = claims.without(found, taken)
         if without is None:
             is_ours = live is not None and is_kept(tenant, live)
-            return (
-                Routes(writes=(Delete(ROUTES, live, problem),)) if live is not None and is_ours else _failing(problem)
-            )
+            if live is None or not is_ours:
+                return _failing(problem)
+            return Routes(writes=(Delete(ROUTES, live, unroutable, problem),))
         desired, hash = without
     is_leaving = live is not None and live.metadata.is_terminating
     is_leaving = is_leaving and live is not None and owner.standing(live.metadata) is Standing.OURS

@@ -68,7 +68,7 @@ def _leave(metadata: ObjectMeta, module: str, view: View) -> Step[Record]:
     live = [each for each in manifests if not each.metadata.is_terminating]
     if live:
         why = f"the mandatory module {module} is removed"
-        return Step(writes=tuple(Delete(MANIFESTS, each, why) for each in live))
+        return Step(writes=tuple(Delete(MANIFESTS, each, _not_deleted, why) for each in live))
     if manifests:
         message = f"waiting for the end of Manifest {manifests[0].key}"
         return Step(waits=(Wait((MANIFESTS, manifests[0].key), message),))
@@ -77,3 +77,7 @@ def _leave(metadata: ObjectMeta, module: str, view: View) -> Step[Record]:
 
 def _refused(message: str, error: StatusError | None) -> Failure:
     return Failure(message=message, event_reason=FINALIZER_REFUSED)
+
+
+def _not_deleted(message: str, error: StatusError | None) -> Failure:
+    return Failure(message=message)

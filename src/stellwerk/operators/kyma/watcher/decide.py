@@ -102,7 +102,7 @@ def _leave(watcher: Watcher, view: View) -> WatcherStep:
     if route is None or not _is_owned(route, watcher):
         return Step(writes=(RemoveFinalizer(labels.WATCHER_FINALIZER),))
     if not route.metadata.is_terminating:
-        return Step(status=status, writes=(Delete(ROUTES, route, "its Watcher is being deleted"),))
+        return Step(status=status, writes=(Delete(ROUTES, route, _refused, "its Watcher is being deleted"),))
     return Step(status=status, waits=(Wait((ROUTES, watcher.key), f"{route.ref} is being deleted"),))
 
 
