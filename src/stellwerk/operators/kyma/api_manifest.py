@@ -58,7 +58,8 @@ class InstallInfo(Record, frozen=True, kw_only=True):
         JsonMap,
         documented(
             "The layer: repo, name, ref and type, which is oci-ref for one YAML file and oci-dir for an archive with "
-            "one.",
+            "one. Without a registry: type raw-url with url and, as ref, the digest of its content, or type raw-inline "
+            "with the YAML as manifest.",
             required=True,
         ),
     ] = always_written_map()

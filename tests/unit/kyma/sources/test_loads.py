@@ -21,21 +21,37 @@ from tests.unit.render.archives import tar_of
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.kyma.api_manifest import LayerType
+from stellwerk.kube.types.model import JsonValue
+from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.operators.kyma.api_manifest import InstallInfo, LayerType, Manifest, ManifestSpec
 from stellwerk.operators.kyma.api_module import ModuleTemplate
 from stellwerk.operators.kyma.collections import TEMPLATES
 from stellwerk.operators.kyma.module.resolution import Component
+from stellwerk.operators.kyma.settings import ManifestLinks
 from stellwerk.operators.kyma.sources.descriptors import ModuleObjects
-from stellwerk.operators.kyma.sources.loads import DescriptorOf, ObjectsOf, Registry, component_of
+from stellwerk.operators.kyma.sources.links import Links
+from stellwerk.operators.kyma.sources.loads import (
+    DescriptorOf,
+    DigestOfLink,
+    InlineObjects,
+    LinkedObjects,
+    ObjectsOf,
+    Registry,
+    Sources,
+)
 from stellwerk.operators.kyma.sources.registry import Repository
 from stellwerk.render.errors import SourceError
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.runtime.control.loads import Loads
 from stellwerk.runtime.reading.known import ABSENT, Known, Present, Unknown
+from stellwerk.runtime.reading.loads import Load, PlainLoads
 from stellwerk.runtime.reading.questions import Asker, Wakes
 from stellwerk.runtime.reading.view import PlainSources, View
 from stellwerk.testing.clock import FakeClock
 
+CLIENT = HttpClient(tls=None, user_agent="test", connect_seconds=5, silence_seconds=5)
+"""Of what opens no connection."""
+NO_LINKS = Links(CLIENT, HERE)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = ObjectKey("kcp-system", "registry-login")
 ABSENT_SECRET = json.dumps(
@@ -73,7 +89,7 @@ class Passes:
     secrets: list[bytes]
     """Of which the last is what the API server answers about the Secret."""
 
-    async def load(self, load: DescriptorOf | ObjectsOf) -> Known[object]:
+    async def load(self, load: Load[object]) -> Known[object]:
         """The answer after it was loaded once, or tried."""
         woken = asyncio.Event()
         asker = Asker(ObjectKey("kcp-system", "k"), TEMPLATES, lambda _: woken.set())
@@ -90,7 +106,7 @@ class Passes:
         """As a pass gets it when nothing is being loaded any more."""
         await self.load(DescriptorOf(self.registry, name, VERSION))
         view = View(sources=PlainSources(), now=NOW, loads=self.loads)
-        return component_of(view, self.registry, template, name)
+        return Sources(self.registry, NO_LINKS).component(view, template, name)
 
     def asked_for(self, what: str) -> int:
         """How often the registry was asked for a manifest or blob of the component."""
@@ -189,7 +205,7 @@ async def test_a_component_that_is_not_there_is_a_problem_of_the_module_and_not_
 async def test_what_is_being_loaded_is_unknown() -> None:
     async with passes() as seen:
         view = View(sources=PlainSources(), now=NOW, loads=seen.loads)
-        found = component_of(view, seen.registry, a_template("template-operator", VERSION), NAME)
+        found = Sources(seen.registry, NO_LINKS).component(view, a_template("template-operator", VERSION), NAME)
         assert found == Unknown("it is being loaded")
 
 
@@ -211,22 +227,128 @@ async def test_without_a_registry_the_inline_descriptor_counts_with_its_own_repo
     template = a_template("template-operator", VERSION, descriptor=inline)
     view = View(sources=PlainSources(), now=NOW)
     for name in ("", NAME):
-        found = component_of(view, None, template, name)
+        found = Sources(None, NO_LINKS).component(view, template, name)
         assert isinstance(found, Present)
         assert found.value.install.source["repo"] == "registry.example.com/mine"
     async with passes() as seen:
-        found = component_of(view, seen.registry, template, "")
+        found = Sources(seen.registry, NO_LINKS).component(view, template, "")
         assert isinstance(found, Present)
         assert found.value.install.source["repo"] == str(seen.registry.repository), "a transferred component is there"
 
 
 def test_a_template_without_a_descriptor_has_no_component() -> None:
     view = View(sources=PlainSources(), now=NOW)
-    assert component_of(view, None, a_template("template-operator", VERSION), NAME) == ABSENT
+    assert Sources(None, NO_LINKS).component(view, a_template("template-operator", VERSION), NAME) == ABSENT
 
 
 def test_a_component_without_objects_is_a_problem() -> None:
     template = a_template("template-operator", VERSION, descriptor=component())
     view = View(sources=PlainSources(), now=NOW)
     with pytest.raises(SourceError, match="has no layer raw-manifest"):
-        component_of(view, None, template, "")
+        Sources(None, NO_LINKS).component(view, template, "")
+
+
+# ---- modules without a registry
+
+
+def installing(**source: JsonValue) -> Manifest:
+    """A Manifest with this source."""
+    spec = ManifestSpec(install=InstallInfo(name="raw-manifest", source=source))
+    return Manifest(metadata=ObjectMeta(name="a-module", namespace="kcp-system"), spec=spec)
+
+
+LINK = "https://example.com/module.yaml"
+
+
+def test_without_a_layer_the_linked_manifest_counts_with_its_digest() -> None:
+    links = Links(CLIENT, HERE, ManifestLinks.HTTP)
+    view = View(sources=PlainSources(), now=NOW, loads=PlainLoads({DigestOfLink(links, LINK): DIGEST}))
+    linked = [{"name": "other", "link": "https://example.com/other"}, {"name": "rawManifest", "link": LINK}]
+    for descriptor, name in (({}, "template-operator"), (component(), NAME)):
+        template = a_template("template-operator", VERSION, descriptor=descriptor, resources=linked)
+        found = Sources(None, links).component(view, template, "")
+        assert isinstance(found, Present)
+        assert (found.value.name, found.value.version) == (name, VERSION)
+        assert found.value.install.source == {"type": "raw-url", "url": LINK, "ref": DIGEST}
+    with_layer = component(blob("raw-manifest", DIGEST))
+    template = a_template("template-operator", VERSION, descriptor=with_layer, resources=linked)
+    found = Sources(None, links).component(view, template, "")
+    assert isinstance(found, Present)
+    assert found.value.install.source["type"] == "oci-ref", "a layer comes first"
+    template = a_template("template-operator", VERSION, resources=linked)
+    with pytest.raises(SourceError, match="--raw-manifest-links=http"):
+        Sources(None, NO_LINKS).component(view, template, "")
+
+
+async def test_a_linked_manifest_is_pinned_when_it_is_resolved_and_read_by_its_digest() -> None:
+    async with passes() as seen:
+        url = f"{seen.served.server.url}/module.yaml"
+        seen.served.contents["/module.yaml"] = MANIFEST
+        links = Links(seen.registry.client, HERE, ManifestLinks.HTTP)
+        assert await seen.load(DigestOfLink(links, url)) == Present(DIGEST)
+        load = Sources(None, links).objects(installing(type="raw-url", url=url, ref=DIGEST))
+        found = await seen.load(load)
+        assert isinstance(found, Present)
+        assert isinstance(found.value, ModuleObjects)
+        assert [document.body for document in found.value] == [OBJECT]
+        assert load.digest == DIGEST
+
+        seen.served.contents["/module.yaml"] = MANIFEST + b"# changed"
+        changed = await seen.load(LinkedObjects(links, url, digest_of(b"other")))
+        assert isinstance(changed, Unknown)
+        assert changed.is_refused
+        assert changed.why.startswith(f"cannot read the manifest at {url}: the content has the digest")
+
+
+async def test_a_manifest_that_is_written_in_the_spec_is_read() -> None:
+    async with passes() as seen:
+        sources = Sources(None, NO_LINKS)
+        load = sources.objects(installing(type="raw-inline", manifest=MANIFEST.decode()))
+        found = await seen.load(load)
+        assert isinstance(found, Present)
+        assert isinstance(found.value, ModuleObjects)
+        assert [document.body for document in found.value] == [OBJECT]
+        assert load == sources.objects(installing(type="raw-inline", manifest=MANIFEST.decode()))
+        assert load.digest == DIGEST
+        assert MANIFEST.decode() not in repr(load)
+        broken = await seen.load(InlineObjects("kind: A\na: ["))
+        assert isinstance(broken, Unknown)
+        assert broken.is_refused
+        assert "spec.install.source.manifest: manifest, document 1, line" in broken.why
+        assert seen.served.seen == []
+
+
+@pytest.mark.parametrize("source", [{}, {"type": "helm-chart"}, {"type": ""}, {"type": 5}, {"type": ["raw-inline"]}])
+def test_a_source_of_no_known_type_is_a_problem_of_the_manifest(source: dict[str, JsonValue]) -> None:
+    message = r"could not determine render mode for kcp-system/a-module: render mode is invalid"
+    with pytest.raises(SourceError, match=message):
+        Sources(None, NO_LINKS).objects(installing(**source))
+
+
+def test_links_of_a_manifest_are_followed_only_if_the_setting_says_so() -> None:
+    with pytest.raises(SourceError, match="--raw-manifest-links=http"):
+        Sources(None, NO_LINKS).objects(installing(type="raw-url", url=LINK, ref=DIGEST))
+
+
+@pytest.mark.parametrize(
+    ("repository", "is_shown"),
+    [
+        ("registry.example.com/modules", True),
+        ("registry.example.com/other/component-descriptors", True),
+        ("attacker.example.com/modules", False),
+        ("registry.example.com.attacker.example.com", False),
+        ("registry.example.com:8443/modules", False),
+        ("registry.example.com@attacker.example.com/modules", False),
+        ("", False),
+    ],
+)
+def test_the_login_is_shown_only_to_the_registry_of_the_settings(repository: str, is_shown: bool) -> None:
+    registry = Registry(Repository("registry.example.com", "modules"), CLIENT, HERE, KEY, "1")
+    manifest = installing(type="oci-ref", repo=repository, name=NAME, ref=DIGEST)
+    load = Sources(registry, NO_LINKS).objects(manifest)
+    assert isinstance(load, ObjectsOf)
+    assert (load.component, load.digest, load.type) == (NAME, DIGEST, LayerType.OciRef)
+    assert (load.registry.secret == KEY) == is_shown
+    alone = Sources(None, NO_LINKS).objects(installing(type="oci-dir", repo=f"http://{repository}", name=NAME, ref=""))
+    assert isinstance(alone, ObjectsOf)
+    assert not alone.registry.repository.is_plain, "no Manifest turns TLS off"

@@ -1,7 +1,10 @@
 """Descriptors and objects as values that passes ask for: each is read once for all who ask, and kept by its content.
 
-    offers = Offers(component=partial(component_of, view, registry), ...)
-    view.load(ObjectsOf(registry, NAME, DIGEST, TYPE))
+    sources = Sources(registry, links)
+    offers = Offers(component=partial(sources.component, view), ...)
+    view.load(sources.objects(manifest))
+
+What a Manifest installs is a layer of a registry, the content of a link, or a text in the Manifest itself.
 
 Versions of a component never change, as with the original, so a descriptor is kept until there is no room. What cannot
 be read is Unknown with the cause, and is tried again by itself; a changed login is another load, and is tried at once.
@@ -9,15 +12,18 @@ be read is Unknown with the cause, and is tried again by itself; a changed login
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from stellwerk.api.core import Secret
 from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.operators.kyma.api_manifest import LayerType
+from stellwerk.operators.kyma.api_manifest import InstallInfo, LayerType, Manifest
 from stellwerk.operators.kyma.api_module import ModuleTemplate
+from stellwerk.operators.kyma.kyma.catalog import module_of
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.resolution import Component
 from stellwerk.operators.kyma.sources.descriptors import (
@@ -27,12 +33,19 @@ from stellwerk.operators.kyma.sources.descriptors import (
     ModuleObjects,
     objects_in,
 )
+from stellwerk.operators.kyma.sources.links import Links
 from stellwerk.operators.kyma.sources.registry import Login, Pull, Repository
 from stellwerk.render.errors import SourceError
-from stellwerk.render.sources.egress import EgressRules
+from stellwerk.render.sources.egress import EgressRules, shown_url
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.runtime.reading.known import ABSENT, Known, Present, Refused, Unknown
+from stellwerk.runtime.reading.loads import Load
 from stellwerk.runtime.reading.view import View
+
+V = TypeVar("V")
+
+_LINKED = "rawManifest"
+"""The file of a ModuleTemplate that is installed if there is no layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,28 +130,174 @@ class ObjectsOf:
         return value.memory_bytes
 
 
-def component_of(view: View, registry: Registry | None, template: ModuleTemplate, name: str) -> Known[Component]:
-    """The component of a template, for `Offers`: that of the registry if `name` is its OCM name, else the inline one.
+@dataclass(frozen=True, slots=True)
+class LinkedObjects:
+    """The objects in the content of a link."""
 
-    Absent if there is neither. Raises SourceError if it cannot be used.
-    """
-    if registry is not None and name:
-        found = view.load(DescriptorOf(registry, name, version_of(template)))
-        if isinstance(found, Unknown) and found.is_refused:
-            raise SourceError(found.why)
-        if not isinstance(found, Present):
+    links: Links
+    url: str
+    digest: str = ""
+    """That the content has; empty if any is taken."""
+
+    @property
+    def tenant(self) -> str:
+        """As `Load.tenant`."""
+        return self.url
+
+    @property
+    def about(self) -> str:
+        """As `Load.about`."""
+        return f"the manifest at {shown_url(self.url)}"
+
+    async def fetch(self, client: Client) -> ModuleObjects:
+        """As `Load.fetch`. Raises Refused with the cause."""
+        try:
+            content = await self.links.read(self.url, self.digest)
+            return await threads.run(lambda: objects_in(content, LayerType.OciRef))
+        except (SourceError, UnreadableManifest) as error:
+            raise Refused(f"cannot read {self.about}: {error}") from error
+
+    def size(self, value: ModuleObjects) -> int:
+        """As `Load.size`."""
+        return value.memory_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DigestOfLink:
+    """The digest of the content of a link. As versions never change, it is read once."""
+
+    links: Links
+    url: str
+
+    @property
+    def tenant(self) -> str:
+        """As `Load.tenant`."""
+        return self.url
+
+    @property
+    def about(self) -> str:
+        """As `Load.about`."""
+        return f"the manifest at {shown_url(self.url)}"
+
+    async def fetch(self, client: Client) -> str:
+        """As `Load.fetch`. Raises Refused with the cause."""
+        try:
+            content = await self.links.read(self.url)
+        except SourceError as error:
+            raise Refused(f"cannot read {self.about}: {error}") from error
+        return await threads.run(lambda: f"sha256:{hashlib.sha256(content).hexdigest()}")
+
+    def size(self, value: str) -> int:
+        """As `Load.size`."""
+        return 256 + len(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class InlineObjects:
+    """The objects in a text that a Manifest has in it."""
+
+    text: str = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        """That of the text."""
+        return f"sha256:{hashlib.sha256(self.text.encode()).hexdigest()}"
+
+    @property
+    def tenant(self) -> str:
+        """As `Load.tenant`."""
+        return "spec.install"
+
+    @property
+    def about(self) -> str:
+        """As `Load.about`."""
+        return "spec.install.source.manifest"
+
+    async def fetch(self, client: Client) -> ModuleObjects:
+        """As `Load.fetch`. Raises Refused with the cause."""
+        try:
+            return await threads.run(lambda: ModuleObjects.of(self.text))
+        except UnreadableManifest as error:
+            raise Refused(f"cannot read {self.about}: {error}") from error
+
+    def size(self, value: ModuleObjects) -> int:
+        """As `Load.size`."""
+        return value.memory_bytes + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where modules come from, by the settings of the process."""
+
+    registry: Registry | None
+    """None if the process was started without one."""
+    links: Links
+
+    def objects(self, manifest: Manifest) -> ObjectsOf | LinkedObjects | InlineObjects:
+        """What loads the objects of a Manifest; its `digest` names the content. Raises SourceError if nothing does."""
+        source = manifest.spec.install.source
+        words = {key: value for key, value in source.items() if isinstance(value, str)}
+        match words.get("type", ""):
+            case "oci-ref" | "oci-dir" as type_:
+                registry = self._registry(words.get("repo", ""))
+                return ObjectsOf(registry, words.get("name", ""), words.get("ref", ""), LayerType(type_))
+            case "raw-url":
+                self.links.check(words.get("url", ""))
+                return LinkedObjects(self.links, words.get("url", ""), words.get("ref", ""))
+            case "raw-inline":
+                return InlineObjects(words.get("manifest", ""))
+            case _:
+                raise BadDescriptor(
+                    f"could not determine render mode for {manifest.metadata.namespace}/{manifest.metadata.name}: "
+                    "render mode is invalid"
+                )
+
+    def _registry(self, named: str) -> Registry:
+        """The registry that a Manifest names. The login is shown to no other host than that of the settings."""
+        if self.registry is None:
+            return Registry(Repository("").named(named), self.links.client, self.links.rules)
+        repository = self.registry.repository.named(named)
+        if repository.host != self.registry.repository.host:
+            return Registry(repository, self.registry.client, self.registry.rules)
+        return replace(self.registry, repository=repository)
+
+    def component(self, view: View, template: ModuleTemplate, name: str) -> Known[Component]:
+        """The component of a template, for `Offers`: from the registry if `name` is its OCM name, else the inline one.
+
+        If it has no layer with objects, the manifest that the template has a link to is installed. Absent if there is
+        none of them. Raises SourceError if it cannot be used.
+        """
+        registry = self.registry
+        if registry is not None and name:
+            found: Known[Descriptor] = _loaded(view, DescriptorOf(registry, name, version_of(template)))
+        else:
+            inline = Descriptor.inline(template.spec.descriptor)
+            found = Present(inline) if inline is not None else ABSENT
+        if isinstance(found, Unknown):
             return found
-        return Present(_component(found.value, str(registry.repository)))
-    inline = Descriptor.inline(template.spec.descriptor)
-    if inline is None:
-        return ABSENT
-    context = inline.context
-    own = str(Repository.of(context.base_url, context.sub_path))
-    return Present(_component(inline, str(registry.repository) if registry is not None else own))
+        descriptor = (
+            found.value if isinstance(found, Present) else Descriptor(name or module_of(template), version_of(template))
+        )
+        context = descriptor.context
+        own = Repository.of(context.base_url, context.sub_path)
+        install = descriptor.install(str(registry.repository if registry is not None else own))
+        link = next((each.link for each in template.spec.resources if each.name == _LINKED), "")
+        if install is None and link:
+            self.links.check(link)
+            digest = _loaded(view, DigestOfLink(self.links, link))
+            if not isinstance(digest, Present):
+                return digest
+            install = InstallInfo(name=RAW_MANIFEST, source={"type": "raw-url", "url": link, "ref": digest.value})
+        if install is None and not isinstance(found, Present):
+            return ABSENT
+        if install is None:
+            raise BadDescriptor(f"{descriptor.name}:{descriptor.version} has no layer {RAW_MANIFEST}")
+        return Present(Component(descriptor.name, descriptor.version, install, descriptor.images))
 
 
-def _component(descriptor: Descriptor, repository: str) -> Component:
-    install = descriptor.install(repository)
-    if install is None:
-        raise BadDescriptor(f"{descriptor.name}:{descriptor.version} has no layer {RAW_MANIFEST}")
-    return Component(descriptor.name, descriptor.version, install, descriptor.images)
+def _loaded(view: View, load: Load[V]) -> Known[V]:
+    """What a user has to put right is raised."""
+    found = view.load(load)
+    if isinstance(found, Unknown) and found.is_refused:
+        raise SourceError(found.why)
+    return found

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 _MOST_JSON_BYTES = 1024 * 1024
 """Of an image manifest, a config blob, or the answer with a token."""
-_TOTAL_SECONDS = 60.0
+TOTAL_SECONDS = 60.0
 _MANIFESTS = ", ".join(
     ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 )
@@ -182,7 +183,7 @@ class Pull:
         component: str,
         login: Login | None = None,
         *,
-        total_seconds: float = _TOTAL_SECONDS,
+        total_seconds: float = TOTAL_SECONDS,
     ) -> None:
         """`component`: its path below the folder of components. `total_seconds`: for each answer."""
         self._client = client
@@ -217,37 +218,16 @@ class Pull:
 
     async def _get(self, url: URL, most_bytes: int, *, accept: str = "", digest: str = "") -> bytes:
         call = HttpCall("GET", url, self._rules, self._shown, accept=accept)
-        try:
-            async with asyncio.timeout(self._seconds):
-                found = await self._answer(call, most_bytes, digest)
-                if isinstance(found, bytes):
-                    return found
+        async with in_time(url, self._seconds):
+            found = await answer(self._client, call, most_bytes, digest)
+            if isinstance(found, Challenge):
                 self._shown = await self._logged_in(found)
-                found = await self._answer(replace(call, credentials=self._shown), most_bytes, digest)
-        except TimeoutError as error:
-            why = f"the answer was not complete within {self._seconds:g} s"
-            raise Unavailable(f"GET {shown_url(url)}: {why}", why=why) from error
-        if isinstance(found, bytes):
-            return found
-        raise found.error
+                found = await answer(self._client, replace(call, credentials=self._shown), most_bytes, digest)
+        if isinstance(found, Challenge):
+            raise found.error
+        return found
 
-    async def _answer(self, call: HttpCall, most_bytes: int, digest: str) -> bytes | _Challenge:
-        """The content, or what the registry wants first."""
-        here = call.url
-        for _ in range(MOST_REDIRECTS + 1):
-            async with self._client.hop(call) as response:
-                if response.status == 401 and call.url == here:
-                    return _Challenge.of(response)
-                if (target := target_of(response)) is not None:
-                    call = replace(call, url=target)  # what is shown has an origin, and is not shown to another
-                    continue
-                if response.status != 200:
-                    raise refused(response, "GET")
-                promised = digest or response.headers.get("Docker-Content-Digest", "")
-                return await bounded_body(response, most_bytes, Verifier(promised, strict=bool(digest)))
-        raise too_many_redirects(replace(call, url=here))
-
-    async def _logged_in(self, challenge: _Challenge) -> OriginCredentials:
+    async def _logged_in(self, challenge: Challenge) -> OriginCredentials:
         """What the registry is shown from now on. Raises SourceError."""
         if challenge.parameters is None:
             if self._login is None or not challenge.is_basic:
@@ -279,9 +259,40 @@ class Pull:
         return token
 
 
+@asynccontextmanager
+async def in_time(url: URL, seconds: float = TOTAL_SECONDS) -> AsyncIterator[None]:
+    """Raises Unavailable if a body takes longer than this, however steadily it comes."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        why = f"the answer was not complete within {seconds:g} s"
+        raise Unavailable(f"GET {shown_url(url)}: {why}", why=why) from error
+
+
+async def answer(client: HttpClient, call: HttpCall, most_bytes: int, digest: str) -> bytes | Challenge:
+    """The content at the end of redirects, or what the server wants first. Raises SourceError.
+
+    Content that has another digest is refused; `digest` may be empty.
+    """
+    here = call.url
+    for _ in range(MOST_REDIRECTS + 1):
+        async with client.hop(call) as response:
+            if response.status == 401 and call.url == here:
+                return Challenge.of(response)
+            if (target := target_of(response)) is not None:
+                call = replace(call, url=target)  # what is shown has an origin, and is not shown to another
+                continue
+            if response.status != 200:
+                raise refused(response, "GET")
+            promised = digest or response.headers.get("Docker-Content-Digest", "")
+            return await bounded_body(response, most_bytes, Verifier(promised, strict=bool(digest)))
+    raise too_many_redirects(replace(call, url=here))
+
+
 @dataclass(frozen=True, slots=True)
-class _Challenge:
-    """How a registry wants to be logged in to."""
+class Challenge:
+    """How a server wants to be logged in to."""
 
     error: Unavailable
     """If that cannot be done."""
@@ -290,7 +301,7 @@ class _Challenge:
     is_basic: bool
 
     @classmethod
-    def of(cls, response: aiohttp.ClientResponse) -> _Challenge:
+    def of(cls, response: aiohttp.ClientResponse) -> Challenge:
         """From the headers of an answer. A token is preferred, as it leads to one component only."""
         words = [text.strip() for text in response.headers.getall("WWW-Authenticate", [])]
         bearer = [text for text in words if text[:7].lower() == "bearer "]
