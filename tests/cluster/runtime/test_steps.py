@@ -105,8 +105,8 @@ class Here:
     manager: Manager
     namespace: str
 
-    def informer(self, target: Any, *, labels: str = "", optional: bool = False) -> Any:
-        return self.manager.informer(target, namespace=self.namespace, labels=labels, optional=optional)
+    def informer(self, target: Any, *, labels: str = "", fields: str = "", optional: bool = False) -> Any:
+        return self.manager.informer(target, namespace=self.namespace, labels=labels, fields=fields, optional=optional)
 
 
 @dataclass

@@ -88,7 +88,7 @@ class Logic(Protocol[K, S]):
 class Maker(Protocol):
     """Who makes informers; a `Manager` is one."""
 
-    def informer(self, target: Any, *, labels: str = "", optional: bool = False) -> Informer[Any]: ...
+    def informer(self, target: Any, *, labels: str = "", fields: str = "", optional: bool = False) -> Informer[Any]: ...
 
 
 class InformerSources:
@@ -126,7 +126,9 @@ class InformerSources:
         if collection not in self._sources:
             if collection not in self._declared:
                 raise KeyError(f"{collection.resource.kind} is not declared")
-            made = self._maker.informer(collection.target, labels=collection.labels, optional=collection.optional)
+            made = self._maker.informer(
+                collection.target, labels=collection.labels, fields=collection.fields, optional=collection.optional
+            )
             self._sources[collection] = InformerSource(collection, made, self.wakes, self._end)
         return self._sources[collection]
 

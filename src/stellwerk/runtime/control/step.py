@@ -177,6 +177,8 @@ class Apply(Generic[T]):
     """The object as it was seen; None: there was none."""
     cluster: Kubeconfig | None = None
     """Where; None: in the cluster of the operator."""
+    subresource: str = ""
+    """Such as `status`, of an object that has another owner; empty: the object itself."""
 
     @property
     def about(self) -> str:
@@ -189,7 +191,9 @@ class Apply(Generic[T]):
         """As `Write.perform`."""
         collection, place = self.collection, hands.at(self.cluster)
         try:
-            made = await place.client.apply(collection.target, self.body, field_manager=self.field_manager)
+            made = await place.client.apply(
+                collection.target, self.body, field_manager=self.field_manager, subresource=self.subresource
+            )
         except REFUSED as error:
             hands.fail(self.refused(str(error), error))
         place.learn(collection, made)

@@ -141,7 +141,11 @@ class _LiveSource(Generic[T]):
         for namespace in self._namespaces:
             try:
                 found = await self._client.list(
-                    collection.target, namespace, labels=collection.labels, skip_unreadable=True
+                    collection.target,
+                    namespace,
+                    labels=collection.labels,
+                    fields=collection.fields,
+                    skip_unreadable=True,
                 )
             except NotServed:
                 self._is_served, self._scope = False, ""

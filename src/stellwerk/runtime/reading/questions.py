@@ -32,10 +32,11 @@ AT_ONCE = 500
 class Collection(Generic[T]):
     """Objects of a kind in one shape and selection. An operator declares each collection that it reads or writes."""
 
-    def __init__(self, target: Target[T], *, labels: str = "", optional: bool = False) -> None:
-        """`labels`: a label selector. `optional`: the cluster may not serve the kind."""
+    def __init__(self, target: Target[T], *, labels: str = "", fields: str = "", optional: bool = False) -> None:
+        """`labels`, `fields`: selectors, such as `metadata.name=a`. `optional`: the cluster may not serve the kind."""
         self.target = target
         self.labels = labels
+        self.fields = fields
         self.optional = optional
         self.by_key: Index[T] = Index(self, "key", lambda obj: (str(obj.key),), lambda metadata: (_key_of(metadata),))
 
