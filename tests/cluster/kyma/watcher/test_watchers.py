@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.cluster.component.kinds import serve
-from tests.cluster.own_cluster import own_cluster
 from tests.cluster.runtime.conftest import Bell
 
-from stellwerk.api.apiextensions import CustomResourceDefinition
-from stellwerk.api.core import Namespace
 from stellwerk.api.istio import Gateway, VirtualService
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import JsonObject, Kind, metadata_of, unstructured
-from stellwerk.local.build import published_definitions
+from stellwerk.kube.types.model import JsonObject, Kind, metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.local.components import Options
 from stellwerk.operators.kyma import labels
-from stellwerk.operators.kyma.api_watcher import WATCHERS as DEFINITION
 from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
 from stellwerk.operators.kyma.collections import GATEWAYS, ROUTES, WATCHERS
 from stellwerk.operators.kyma.watcher.decide import WatcherLogic, WatcherSettings
@@ -35,32 +28,7 @@ from stellwerk.testing.cluster import AuditLog
 from stellwerk.testing.eventually import eventually
 
 HOME = labels.KCP_NAMESPACE
-ISTIO = ("gateways.networking.istio.io", "virtualservices.networking.istio.io")
 MINE = {labels.WATCHER_GATEWAY_LABEL: "default"}
-
-
-async def prepare(cluster: LocalCluster) -> None:
-    """Have the cluster serve Watchers and what Istio defines."""
-    async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
-        target = unstructured(CustomResourceDefinition.resource)
-        for body in published_definitions.definitions(ISTIO):
-            await client.apply(target, body)
-        await serve(client, DEFINITION)
-        await client.apply(Namespace, {"metadata": {"name": HOME}})
-
-
-@pytest.fixture(scope="module")
-def watcher_cluster() -> Iterator[LocalCluster]:
-    """An API server alone."""
-    with own_cluster("watchers", prepare, Options(durable=False, controllers=False, pods=False)) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-async def client(watcher_cluster: LocalCluster) -> AsyncIterator[Client]:
-    """A user's."""
-    async with Client.connect(ClusterConfig.load(watcher_cluster.kubeconfig), field_manager="user") as client:
-        yield client
 
 
 @dataclass
