@@ -22,6 +22,7 @@ import yaml
 import stellwerk
 from stellwerk.delivery import grants, limited_grants
 from stellwerk.delivery.chart import readme
+from stellwerk.delivery.chart.part import ChartPart
 from stellwerk.delivery.chart.values import (
     COMMON,
     OBJECT,
@@ -35,6 +36,7 @@ from stellwerk.delivery.chart.values import (
     WEBHOOKS,
     Shared,
     Value,
+    accepted,
 )
 from stellwerk.delivery.installation import Webhooks
 from stellwerk.delivery.limited_grants import LimitedGrants, Limits
@@ -43,6 +45,7 @@ from stellwerk.delivery.operator_spec import OperatorSpec, ProcessSpec
 from stellwerk.kube.schema.crd import Definition, to_yaml
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig
 from stellwerk.kube.yaml import TextDumper, text_node
+from stellwerk.runtime.settings import parsers
 from stellwerk.runtime.settings.table import Setting
 
 CHART = Path("deploy/chart/stellwerk")
@@ -118,11 +121,18 @@ def values(operators: Iterable[OperatorSpec]) -> list[Value]:
     """The values of the chart, in the order of its file."""
     specs = tuple(operators)
     further = _further_help(specs)
-    common = [*COMMON, *(shared.value for shared in SHARED), *OF_WEBHOOKS, *POD]
+    common = [*COMMON, *(_of_all(shared, specs) for shared in SHARED), *OF_WEBHOOKS, *POD]
     return [
         *(replace(value, help=f"{value.help} {further.get(value.path, '')}".strip()) for value in common),
         *(value for spec in specs for value in _of_operator(spec)),
     ]
+
+
+def _of_all(shared: Shared, operators: Iterable[OperatorSpec]) -> Value:
+    """A common value with the schema of the first setting that it sets and that knows what it accepts."""
+    rows = (row for spec in operators for process in spec.processes for _, row, _ in _options(process))
+    schemas = (accepted(row, otherwise={}) for row in rows if shared.sets(row.field) and not row.is_switch)
+    return replace(shared.value, schema=next(filter(None, schemas), shared.value.schema))
 
 
 def _further_help(operators: Sequence[OperatorSpec]) -> dict[str, str]:
@@ -230,9 +240,9 @@ def _option(row: Setting[Any], default: str) -> Value:
     if shared := _shared(row):
         otherwise = f", else {default}" if default else ""
         help = f"`--{row.flag}`: {row.help} Empty: `{shared.value.path}`{otherwise}."
-        return Value(f"options.{name}", "", SWITCH_OR_EMPTY if row.is_switch else SETTING, help)
+        return Value(f"options.{name}", "", SWITCH_OR_EMPTY if row.is_switch else accepted(row), help)
     shown: JsonValue = (default == "true") if row.is_switch else int(default) if default.isdecimal() else default
-    return Value(f"options.{name}", shown, SWITCH if row.is_switch else SETTING, f"`--{row.flag}`: {row.help}")
+    return Value(f"options.{name}", shown, SWITCH if row.is_switch else accepted(row), f"`--{row.flag}`: {row.help}")
 
 
 def _shared(row: Setting[Any]) -> Shared | None:
@@ -263,7 +273,10 @@ def _of_operator(spec: OperatorSpec) -> Iterator[Value]:
 
 
 def _of_process(spec: ProcessSpec) -> Iterator[Value]:
-    yield from spec.chart_part().values
+    part = spec.chart_part()
+    rows = {row.field: row for _, row, _ in _options(spec)}
+    for value in part.values:
+        yield _narrowed(value, rows[value.field], part) if value.field else value
     if spec.installation().webhooks is not None:
         yield from WEBHOOKS
     yield from (value for value, _, _ in _options(spec) if not value.field)
@@ -273,6 +286,18 @@ def _of_process(spec: ProcessSpec) -> Iterator[Value]:
         {"type": "array", "items": {"type": "string"}},
         f"Further flags of `stellwerk run {spec.name}`.",
     )
+
+
+def _narrowed(value: Value, row: Setting[Any], part: ChartPart) -> Value:
+    """A value with the schema of its setting, unless it has a narrower one, or the program forgives it.
+
+    A variable that cannot be read counts as the default, as with an original's chart, except one of some words: a
+    misspelled one would silently choose another manager of certificates.
+    """
+    is_forgiven = part.by_variable and not isinstance(row.read, parsers.Words)
+    if is_forgiven or value.file or value.schema not in (TEXT, SETTING):
+        return value
+    return replace(value, schema=accepted(row, otherwise=value.schema))
 
 
 def _described(spec: OperatorSpec) -> JsonObject:

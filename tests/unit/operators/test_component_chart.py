@@ -91,7 +91,11 @@ def _list(value: JsonValue) -> list[JsonValue]:
 
 async def test_the_image_of_the_original_is_ignored_with_its_tag_and_digest(chart: Chart) -> None:
     default = manager(await chart.render({"componentOperator": {"enabled": True}}))
-    image: JsonObject = {"repository": "ghcr.io/sap/component-operator", "tag": "v0.3.1", "digest": "sha256:0"}
+    image: JsonObject = {
+        "repository": "ghcr.io/sap/component-operator",
+        "tag": "v0.3.1",
+        "digest": f"sha256:{'0' * 64}",
+    }
     own = manager(await installed(chart, image={**image, "pullPolicy": "Always"}))
 
     assert dig(own, "image") == dig(default, "image")

@@ -205,8 +205,8 @@ async def test_false_and_zero_are_values(
 
 async def test_values_of_the_original_that_cannot_be_read_count_as_in_the_original(chart: Chart) -> None:
     controller: JsonObject = {
-        "certManager": "other",
-        "dnsManager": "other",
+        "certManager": "gardener",
+        "dnsManager": "gardener",
         "maxConcurrentReconciles": {"capTenant": "200", "domain": "many"},
         "versionMonitoring": {"metricsEvaluationInterval": "5", "promClientAcquireRetryDelay": "10min"},
         "rolloutDelay": "1d",
@@ -403,7 +403,11 @@ async def test_values_of_the_original_cap_operator_are_accepted_and_mean_what_th
 
 @pytest.mark.parametrize("place", ["capOperator", "webhook"])
 async def test_images_of_the_original_are_ignored_at_each_level_with_tag_and_digest(chart: Chart, place: str) -> None:
-    image: JsonObject = {"repository": "ghcr.io/sap/cap-operator/web-hooks", "tag": "v1", "digest": "sha256:0"}
+    image: JsonObject = {
+        "repository": "ghcr.io/sap/cap-operator/web-hooks",
+        "tag": "v1",
+        "digest": f"sha256:{'0' * 64}",
+    }
     values: JsonObject = {"image": image} if place == "capOperator" else {place: {"image": image}}
     objects = await chart.render({"capOperator": {**CAP, **values}})
 

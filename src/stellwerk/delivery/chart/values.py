@@ -3,15 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from stellwerk.kube.types import text_forms
 from stellwerk.kube.types.model import JsonObject, JsonValue
+from stellwerk.runtime.settings import parsers
+from stellwerk.runtime.settings.process_settings import PROCESS
+from stellwerk.runtime.settings.table import Setting
 
 TEXT: JsonObject = {"type": "string"}
 SWITCH: JsonObject = {"type": "boolean"}
 OBJECT: JsonObject = {"type": "object"}
 LIST: JsonObject = {"type": "array", "items": {"type": "object"}}
+QUANTITIES: JsonObject = {
+    "type": "object",
+    "additionalProperties": {
+        "type": ["string", "number", "null"],
+        "pattern": f"^$|{text_forms.QUANTITY.pattern}",
+    },
+}
+RESOURCES: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"requests": QUANTITIES, "limits": QUANTITIES, "claims": LIST},
+}
 TEXTS: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
-SHARE: JsonObject = {"type": ["string", "integer"]}
+COUNT: JsonObject = {"type": "integer", "minimum": 0}
+PORT: JsonObject = {"type": "integer", "minimum": 1, "maximum": 65535}
+SETTING: JsonObject = {"type": ["string", "integer", "boolean"]}
+SWITCH_OR_EMPTY: JsonObject = {"enum": [True, False, ""]}
+SHARE: JsonObject = {"type": ["string", "integer"], "minimum": 0, "pattern": "^([0-9]+%?)?$"}
+TAG: JsonObject = {"type": "string", "pattern": "^([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$"}
+DIGEST: JsonObject = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})?$"}
+NAME: JsonObject = {"type": "string", "pattern": f"^({parsers.name.pattern})?$"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +62,51 @@ class Value:
         return {**self.schema, "description": self.help} if self.help else self.schema
 
 
+def of_process(field: str) -> JsonObject:
+    """The schema of a value that every process gets as the setting with this field."""
+    (row,) = (row for row in PROCESS.rows if row.field == field)
+    return accepted(row, or_empty=False)
+
+
 def words(*allowed: str) -> JsonObject:
     """The schema of a value that is one of these."""
     return {"enum": [*allowed]}
 
 
-COUNT: JsonObject = {"type": "integer", "minimum": 0}
-PORT: JsonObject = {"type": "integer", "minimum": 1, "maximum": 65535}
-SETTING: JsonObject = {"type": ["string", "integer", "boolean"]}
-SWITCH_OR_EMPTY: JsonObject = {"enum": [True, False, ""]}
+def accepted(row: Setting[Any], *, otherwise: JsonObject = SETTING, or_empty: bool = True) -> JsonObject:
+    """The schema of what may be given for a setting: what its reader accepts, as text, number or switch.
+
+    `otherwise`: of a reader whose form is not known. `or_empty`: an empty text counts as nothing. Words have one
+    spelling here, also where the program reads any case.
+    """
+    read: object = row.read
+    known = tuple(read.meanings) if isinstance(read, parsers.Words) else row.choices
+    if known:
+        switches = [word == "true" for word in known if word in ("true", "false")]
+        return {"enum": [*known, *switches, *([""] if or_empty else [])]}
+    optional = "?" if or_empty else ""
+    if isinstance(read, parsers.Number):
+        bounds: JsonObject = {"minimum": read.lowest, "maximum": read.highest}
+        return {"type": ["string", "integer"], "pattern": f"^([0-9]{{1,9}}){optional}$", **bounds}
+    if isinstance(read, parsers.Formed):
+        return {**_numbers(read), "pattern": f"^({read.pattern}){optional}$"}
+    return otherwise
+
+
+def _numbers(read: parsers.Formed[Any]) -> JsonObject:
+    """Which texts may be written as a number: all, none, or 0 alone, as of a duration."""
+
+    def accepts(text: str) -> bool:
+        try:
+            read(text)
+        except ValueError:
+            return False
+        return True
+
+    zero, others = accepts("0"), accepts("1")
+    if not zero and not others:
+        return {"type": "string"}
+    return {"type": ["string", "integer"], "minimum": 0 if zero else 1, **({} if others else {"maximum": 0})}
 
 
 _BUDGET = (
@@ -61,8 +121,8 @@ POD = (
     Value("replicaCount", 2, COUNT, "One replica acts, the others wait for its Lease."),
     Value("image.registry", "", TEXT, "Registry of the image, in front of the repository."),
     Value("image.repository", "", TEXT, "The image that you built (`make image`); required."),
-    Value("image.tag", "", TEXT, "Tag of the image; empty: the appVersion of the chart."),
-    Value("image.digest", "", TEXT, "Digest such as `sha256:...`, instead of the tag."),
+    Value("image.tag", "", TAG, "Tag of the image; empty: the appVersion of the chart."),
+    Value("image.digest", "", DIGEST, "Digest such as `sha256:...`, instead of the tag."),
     Value("image.pullPolicy", "IfNotPresent", words("Always", "IfNotPresent", "Never", "")),
     Value("imagePullSecrets", [], LIST, "References to Secrets such as `{name: login}`."),
     Value("podLabels", {}, TEXTS),
@@ -98,7 +158,7 @@ POD = (
     Value(
         "resources",
         {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
-        OBJECT,
+        RESOURCES,
         "The limit includes the processes that render charts and kustomizations.",
     ),
     Value("volumes", [], LIST, "Further volumes of the pods."),
@@ -120,7 +180,7 @@ POD = (
         SWITCH,
         "Create the ServiceAccount of each process. False: it exists in the namespace of the release.",
     ),
-    Value("serviceAccount.name", "", TEXT, "Its name; empty: that of the process, such as `component-operator`."),
+    Value("serviceAccount.name", "", NAME, "Its name; empty: that of the process, such as `component-operator`."),
     Value("serviceAccount.annotations", {}, TEXTS, "Annotations of the ServiceAccounts that the chart creates."),
 )
 """Values of all operators, which each operator's key may replace for its own pods."""
@@ -189,7 +249,7 @@ COMMON = (
     Value(
         "networkPolicy.egressPorts",
         [80, 443, 6443, 8443, 9090, 16443],
-        {"type": "array", "items": {"type": "integer"}},
+        {"type": "array", "items": PORT},
         "TCP ports that the operators may call, besides DNS: API servers, HTTP servers, Flux's source-controller. They "
         "are those of pods and hosts, not of Services. Add that of a collector of traces, such as 4318, and that of "
         "your API server if it is another one. The port in the address of Prometheus for the monitoring of versions is "
@@ -211,8 +271,8 @@ COMMON = (
     Value("monitoring.dashboards", False, SWITCH, "Grafana dashboards as ConfigMaps."),
     Value("monitoring.dashboardLabels", {"grafana_dashboard": "1"}, TEXTS, "Labels by which Grafana finds them."),
     Value("monitoring.busola", False, SWITCH, "Pages of the kinds in the Kyma dashboard (namespace kube-public)."),
-    Value("log.level", "info", SHARE, "debug, info, warn, error, panic, or a number above 0."),
-    Value("log.format", "json", words("json", "console")),
+    Value("log.level", "info", of_process("zap_log_level"), "debug, info, warn, error, panic, or a number above 0."),
+    Value("log.format", "json", of_process("zap_encoder")),
     Value(
         "leaderElection",
         True,
@@ -290,7 +350,7 @@ SHARED = (
         Value(
             "egress.allowPrivate",
             "",
-            {"enum": [True, False, "true", "false", "auto", ""]},
+            SETTING,
             "Whether these may be in a private network. Empty or auto: unless tenancy is strict.",
         ),
         "egress_allow_private",

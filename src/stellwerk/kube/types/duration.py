@@ -20,6 +20,8 @@ _MICROSECONDS: dict[str, float] = {
     "h": 3_600_000_000,
 }
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+PATTERN = rf"[-+]?(0|({_PART.pattern})+)"
+"""The form of a duration as a regular expression of RE2, for the whole text."""
 _LONGEST = 100
 """Characters. A longer text is less than 292 years only with leading zeros, and would take long to search."""
 _LIMIT = timedelta(microseconds=2**63 // 1000 + 1)

@@ -83,6 +83,9 @@ class Settings:
 # ---- how each kind of value is read
 
 
+_NAMESPACE = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+
+
 def _namespace(text: str) -> str:
     if not name_validation.is_namespace(text):
         raise ValueError("expected the name of a namespace: at most 63 lower-case letters, digits and '-'")
@@ -93,44 +96,23 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(parsers.name(word) for word in parsers.words(text))
 
 
-def _name_or_none(text: str) -> str:
-    return parsers.name(text) if text.strip() else ""
-
-
 def _path(text: str) -> str:
     if "\0" in text:
         raise ValueError("expected a path")
     return text
 
 
-def _duration(expected: str, accepts: Callable[[timedelta], bool]) -> Callable[[str], timedelta]:
-    """A reader of the durations that are accepted."""
-
-    def read(text: str) -> timedelta:
-        value = duration.parse(text)
-        if not accepts(value):
-            raise ValueError(f"expected {expected}")
-        return value
-
-    return read
-
-
-_any_duration = _duration("a duration such as 1h", lambda value: True)
+_any_duration = parsers.of_duration("a duration such as 1h", lambda value: True)
 """Of settings that nothing reads: the original's value, whichever it is, must not stop the start."""
-_not_negative = _duration("a duration such as 1h, or 0", lambda value: value >= timedelta())
-_at_least_a_minute = _duration(
+_not_negative = parsers.of_duration("a duration such as 1h, or 0", lambda value: value >= timedelta())
+_at_least_a_minute = parsers.of_duration(
     "a duration of at least 1m, or 0", lambda value: value >= timedelta(minutes=1) or value == timedelta()
 )
-_boundary = _duration(
+_boundary = parsers.of_duration(
     "0 or a negative duration such as -168h: how long before its end a certificate is renewed",
     lambda value: value <= timedelta(),
 )
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("expected true or false")
-    return text.lower() == "true"
+_boolean = parsers.Words({"true": True, "false": False})
 
 
 def _setting(
@@ -153,7 +135,11 @@ def _time(
 TABLE = SettingsTable(
     Settings(),
     (
-        _text("ChartNamespace", "Namespace of the module and of the required Secret.", _namespace),
+        _text(
+            "ChartNamespace",
+            "Namespace of the module and of the required Secret.",
+            parsers.Formed(_NAMESPACE, _namespace),
+        ),
         _text("ChartPath", "Folder of the chart; its Chart.yaml names the module's version, also of resources.", _path),
         _text("ResourcesPath", "Folder with `apply` and `delete`: the module's manifests.", _path),
         _text("ManagerResourcesPath", "Folder with `network-policies`.", _path),
@@ -216,13 +202,13 @@ TABLE = SettingsTable(
         _setting(
             "ImagePullSecrets",
             "Secrets with which the operand's image is pulled, separated by commas.",
-            _names,
+            parsers.words_of(parsers.name.pattern, _names),
             ",".join,
         ),
         _text(
             "CustomCaCerts",
             "ConfigMap or Secret in ChartNamespace with PEM files of authorities that the operand trusts, too.",
-            _name_or_none,
+            parsers.name_or_none,
         ),
         _time(
             "CredentialCheckInterval",

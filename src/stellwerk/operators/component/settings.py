@@ -15,7 +15,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from stellwerk.kube.types import duration
 from stellwerk.kube.types.identifiers import SYSTEM_NAMESPACES
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.settings import parsers
@@ -126,10 +125,6 @@ class Settings:
 # ---- how each kind of value is read
 
 
-def _account(text: str) -> str:
-    return parsers.name(text.strip()) if text.strip() else ""
-
-
 def _folder(text: str) -> str:
     if text and (not text.startswith("/") or "\0" in text):
         raise ValueError("expected the absolute path of a folder such as /var/cache/stellwerk")
@@ -149,9 +144,12 @@ def _namespaces(text: str) -> tuple[str, ...]:
     return tuple(parsers.name(word) for word in parsers.words(text))
 
 
+_HOST = r"(\*\.)?[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?"
+
+
 def _hosts(text: str) -> tuple[str, ...]:
     for host in parsers.words(text):
-        if not re.fullmatch(r"(\*\.)?[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?", host):
+        if not re.fullmatch(_HOST, host):
             raise ValueError("expected host names or patterns such as *.example.com, separated by commas")
     return parsers.words(text)
 
@@ -167,19 +165,16 @@ def _networks(text: str) -> tuple[Network, ...]:
         raise ValueError("expected networks such as 10.0.0.0/8, separated by commas") from None
 
 
-def _positive(text: str) -> timedelta:
-    value = duration.parse(text)
-    if value < timedelta(seconds=1):
-        raise ValueError("expected a duration of at least one second such as 30s")
-    return value
-
+_positive = parsers.of_duration(
+    "a duration of at least one second such as 30s", lambda value: value >= timedelta(seconds=1)
+)
 
 TABLE = SettingsTable(
     Settings(),
     (
         Setting(
             "default_service_account",
-            _account,
+            parsers.name_or_none,
             "ServiceAccount, in the Component's namespace, that Components without serviceAccountName act as.",
         ),
         Setting(
@@ -197,7 +192,7 @@ TABLE = SettingsTable(
         ),
         Setting(
             "refused_target_namespaces",
-            _namespaces,
+            parsers.words_of(parsers.name.pattern, _namespaces),
             "Namespaces that spec.namespace must not name. auto: those of the system where tenancy is strict, "
             "else none. none: none.",
         ),
@@ -219,25 +214,25 @@ TABLE = SettingsTable(
         Setting("http_repository_interval", _positive, "How often each httpRepository is looked at."),
         Setting(
             "egress_allow_hosts",
-            _hosts,
+            parsers.words_of(_HOST, _hosts),
             "Hosts that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by "
             "commas. None named: any.",
         ),
         Setting(
             "egress_allow_ports",
-            _ports,
+            parsers.words_of("[0-9]{1,5}", _ports),
             "Ports that an httpRepository, or where tenancy is strict a kubeconfig, may name, separated by "
             "commas. None named: any.",
         ),
         Setting(
             "egress_allow_networks",
-            _networks,
+            parsers.words_of("[0-9A-Fa-f:./]+", _networks),
             "Networks that an httpRepository, or where tenancy is strict a kubeconfig, may name although they are "
             "loopback, link-local or private.",
         ),
         Setting(
             "egress_refuse_networks",
-            _networks,
+            parsers.words_of("[0-9A-Fa-f:./]+", _networks),
             "Networks that an httpRepository, or where tenancy is strict a kubeconfig, must not name although "
             "they are public or allowed, such as those of the cluster's pods and Services.",
         ),

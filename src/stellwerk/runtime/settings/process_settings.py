@@ -33,11 +33,11 @@ class ProcessSettings:
     cache_memory_mib: int = 0
 
 
-_LOG_LEVEL = re.compile(r"debug|info|warn|error|panic|[1-9][0-9]{0,2}")
+_LOG_LEVEL = "debug|info|warn|error|panic|[1-9][0-9]{0,2}"
 
 
 def _log_level(text: str) -> str:
-    if not _LOG_LEVEL.fullmatch(text):
+    if not re.fullmatch(_LOG_LEVEL, text):
         raise ValueError("expected debug, info, warn, error, panic, or a number above 0")
     return text
 
@@ -77,7 +77,7 @@ PROCESS = SettingsTable(
         _text("kubeconfig", "The kubeconfig to use; else $KUBECONFIG, ~/.kube/config, or the pod's own account."),
         Setting(
             field="zap_log_level",
-            read=_log_level,
+            read=parsers.Formed(_LOG_LEVEL, _log_level),
             help="debug, info, warn, error, panic, or a number above 0 for more detail.",
         ),
         _text("zap_encoder", "json or console.", ("json", "console")),

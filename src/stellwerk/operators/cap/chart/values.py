@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from stellwerk.delivery.chart.part import ChartPart, OperatorChart
-from stellwerk.delivery.chart.values import COUNT, OBJECT, PORT, SETTING, SWITCH, TEXT, TEXTS, Value, words
+from stellwerk.delivery.chart.values import COUNT, PORT, RESOURCES, SETTING, SWITCH, TEXT, TEXTS, Value, words
 from stellwerk.kube.types.model import JsonObject
 
 _DETECTED = "Empty: what the cluster serves."
@@ -28,7 +28,11 @@ def _process(
     return ChartPart(
         key=key,
         suffix=name,
-        values=(Value("replicas", replicas, COUNT, "Number of pods."), Value("resources", resources, OBJECT), *values),
+        values=(
+            Value("replicas", replicas, COUNT, "Number of pods."),
+            Value("resources", resources, RESOURCES),
+            *values,
+        ),
         by_variable=by_variable,
         labels={f"{prefix}/app": "{name}", f"{prefix}/category": name, f"{prefix}/release": "{release}"},
         local_settings=local_settings,
