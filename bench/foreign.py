@@ -21,7 +21,7 @@ from bench.measuring import family, resident_bytes, resident_bytes_together, sec
 from stellwerk.api.apiextensions import CustomResourceDefinition
 from stellwerk.api.core import Namespace, Secret
 from stellwerk.assembly import OPERATORS
-from stellwerk.cli.local.operator_processes import process_name
+from stellwerk.cli.objects.served_addresses import process_name
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import JsonObject

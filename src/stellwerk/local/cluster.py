@@ -162,6 +162,10 @@ class LocalCluster:
         """A component or companion by name (see `components`), for signals and logs."""
         return self._inside.process(name)
 
+    def companion(self, name: str) -> ProcessStatus | None:
+        """A process that was started besides the control plane, running or not; None where it never was."""
+        return next((_status_of(each) for each in self._inside.processes() if each.name == name), None)
+
     def status(self) -> ClusterStatus:
         """What runs, and whether the API server is ready."""
         expected = [self.process(name) for name in self.options.components]

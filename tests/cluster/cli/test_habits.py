@@ -147,7 +147,7 @@ def test_where_nobody_reacts_the_lease_of_the_operator_is_told(given: Given, pla
         told = next((line for line in waiting.stderr if "has not been looked at for 10 s" in line), "")
         code, _ = interrupted(waiting)
     assert told.startswith(f"  BtpOperator {place}/cr has not been looked at for 10 s; no operator seems to be running")
-    assert "(no process holds the Lease" in told
+    assert "no operator seems to be running: no process holds the Lease" in told
     assert code == 130
 
 

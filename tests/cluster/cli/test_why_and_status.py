@@ -10,14 +10,22 @@ import yaml
 
 from stellwerk.api.apps import Deployment
 from stellwerk.api.btp import ServiceBinding, ServiceInstance
+from stellwerk.api.coordination import Lease
 from stellwerk.api.core import Secret
+from stellwerk.api.discovery import SERVICE_NAME_LABEL, EndpointSlice
 from stellwerk.api.events import Event
+from stellwerk.cli.objects import webhook_calls
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import Resource
+from stellwerk.kube.types.model import JsonObject, JsonValue, Unstructured
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.operators import btp
-from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, parsed
+from stellwerk.operators.btp.installation import INSTALLATION
+from tests.cluster.cli.conftest import BTP, Given, Started, Stellwerk, btp_status, parsed
 
 KYMA = "kyma-system"
+SERVICE = Resource("", "v1", "Service", "services", namespaced=True)
 
 
 @pytest.fixture
@@ -87,6 +95,58 @@ def a_deployment(priority_class: str) -> dict[str, object]:
     labels = {"app": "operand"}
     template = {"metadata": {"labels": labels}, "spec": pod}
     return {"selector": {"matchLabels": labels}, "template": template}
+
+
+def test_an_operator_that_does_not_answer_is_the_cause_of_what_it_has_not_looked_at(
+    stellwerk: Stellwerk, given: Given, place: str
+) -> None:
+    given.put(BTP, place, "cr")
+    stale = {"holderIdentity": "one", "renewTime": "2026-05-01T12:00:00.000000Z", "leaseDurationSeconds": 15}
+    labels = {"app": "operator"}
+    pod = {"containers": [{"name": "manager", "image": "any", "command": ["stellwerk", "run", "btp"]}]}
+    template = {"metadata": {"labels": labels}, "spec": {**pod, "priorityClassName": "not-there"}}
+    given.put(Lease.resource, place, INSTALLATION.lease, spec=stale)
+    given.put(Deployment.resource, place, "operator", spec={"selector": {"matchLabels": labels}, "template": template})
+    try:
+        (root,) = roots(stellwerk("why", "btp/cr", "-n", place).stdout)
+        assert root.startswith(
+            f"no answer from the BTP Manager: one has not renewed the Lease {place}/{INSTALLATION.lease}"
+        )
+        assert f"Deployment {place}/operator: 0 of 1 replicas available" in root
+        look = f"kubectl get pods -n {place} -l app=operator && kubectl logs deployment/operator -n {place}"
+        assert f"Next: {look}" in stellwerk("why", "-A").stdout
+        checked = stellwerk("check", "btp", "--no-rights")
+        assert checked.returncode == 1
+        assert checked.stdout.count(f"Fix: {look}") == 2, "of the installation and of the Lease"
+        given.status(BTP, place, "cr", btp_status("MissingSecret", "Warning", "no Secret"))
+        remark = next(line for line in stellwerk("why", "btp/cr", "-n", place).stdout.splitlines() if "Remark:" in line)
+        assert "so that what is shown may be old" in remark
+        assert look in remark
+    finally:
+        given.gone(Deployment.resource, place, "operator")
+        given.gone(Lease.resource, place, INSTALLATION.lease)
+
+
+async def test_a_webhook_behind_a_service_is_asked_by_the_api_server(
+    given: Given, place: str, command_line_cluster: LocalCluster
+) -> None:
+    service: JsonObject = {"namespace": place, "name": "hooks", "path": "/validate", "port": 443}
+    webhooks: list[JsonValue] = [{"name": "w", "clientConfig": {"service": service}}]
+    kind = "ValidatingWebhookConfiguration"
+    asked = Unstructured.of({"apiVersion": "v1", "kind": kind, "metadata": {"name": "c"}, "webhooks": webhooks})
+    async with Client.connect(ClusterConfig.load(command_line_cluster.kubeconfig)) as client:
+        without_pods = await webhook_calls.silence(client, asked)
+        assert without_pods == f"{kind} c: Service {place}/hooks does not answer: no pod of it is ready"
+        labels, address = {SERVICE_NAME_LABEL: "hooks"}, "192.0.2.7"
+        ready = [{"addresses": [address], "conditions": {"ready": True}}]
+        given.put(
+            EndpointSlice.resource, place, "hooks", metadata={"labels": labels}, addressType="IPv4", endpoints=ready
+        )
+        assert 'services "hooks" not found' in await webhook_calls.silence(client, asked)
+        given.put(SERVICE, place, "hooks", spec={"ports": [{"port": 443}]})
+        subsets = [{"addresses": [{"ip": address}], "ports": [{"name": "other", "port": 1}]}]
+        given.put(Resource("", "v1", "Endpoints", "endpoints", namespaced=True), place, "hooks", subsets=subsets)
+        assert "no endpoints available for service" in await webhook_calls.silence(client, asked)
 
 
 def test_why_names_what_it_may_not_read(

@@ -52,7 +52,7 @@ def lease(namespace: str, seconds_ago: int, holder: str = "one") -> Unstructured
         ([], "unsure", "no process holds the Lease"),
         ([lease("a", 1, holder="")], "unsure", "no process holds the Lease"),
         ([lease("a", 5)], "good", "one, renewed 5s ago"),
-        ([lease("a", 120)], "warning", "one has not renewed the Lease for 2m"),
+        ([lease("a", 120)], "warning", "one has not renewed the Lease a/l for 2m"),
         ([lease("a", 1), lease("b", 1)], "warning", "a, b"),
     ],
 )
@@ -349,7 +349,8 @@ def test_an_installation_is_as_good_as_its_pods(replicas: int, available: int, v
     (found,) = check_rules.of_deployments(check_rules.deployments_of("btp", "", [body]), {})
     assert found.verdict == verdict
     assert f"{available} of {replicas} replicas available" in found.detail
-    assert (found.fix == "kubectl describe deployment it -n n") == (verdict in ("warning", "bad"))
+    look = "kubectl get pods -n n && kubectl logs deployment/it -n n --all-containers"
+    assert (found.fix == look) == (verdict in ("warning", "bad"))
 
 
 def test_an_installation_that_is_not_available_has_the_cause_that_its_pods_show() -> None:

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from stellwerk import assembly
-from stellwerk.cli.local import operator_processes, system, up
+from stellwerk.cli.local import system, up
 from stellwerk.cli.local.system import StartStep, StepResult, done_line, part_of, status_lines
+from stellwerk.cli.objects import served_addresses
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.cli.shell.text import Style
 from stellwerk.cli.verbs import local, look
@@ -99,7 +100,7 @@ def test_the_ports_of_servers_and_webhooks_are_shown() -> None:
         probes = "--health-probe-bind-address=127.0.0.1:20001"
         ports = process.installation().ports
         flags = [f"--{port.flag}={20_002 + number}" for number, port in enumerate(ports)]
-        served = operator_processes.served(["stellwerk", "run", probes, *flags])
+        served = served_addresses.served(["stellwerk", "run", probes, *flags])
         assert served is not None
         assert len(served.addresses) == 1 + len(ports), f"each port of {process.name} has a purpose"
     flags = ["--webhook-port=20002", "--health-probe-bind-address=127.0.0.1:20001"]

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from urllib.request import ProxyHandler, build_opener
 
 import stellwerk
+from stellwerk.cli.objects import served_addresses
+from stellwerk.cli.objects.served_addresses import METRICS, PROBES
 from stellwerk.cli.shell.errors import Failure
 from stellwerk.local.cluster import LocalCluster, command_line
 from stellwerk.local.host.ports import HOST, free_port
@@ -25,11 +26,6 @@ from stellwerk.local.host.processes import Process
 
 START_SECONDS = 30.0
 _POLL_SECONDS = 0.05
-_PROBES = "--health-probe-bind-address"
-_METRICS = "--metrics-bind-address"
-_ADDRESSES = {_PROBES: "probes", _METRICS: "metrics"}
-_SERVERS = {"--port": "requests", "--webhook-port": "webhooks"}
-"""The flags of further ports, which are all served on loopback here, and what comes in there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +45,6 @@ class Companion:
     flags: Callable[[], Sequence[str]]
     ports: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-
-
-def process_name(program: str) -> str:
-    """The name of a program's process in the folder of the local system."""
-    return f"operator-{program}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +102,8 @@ def _arguments(cluster: LocalCluster, one: Companion, ports: Ports) -> list[str]
     return [
         *(sys.executable, "-m", *((one.module,) if one.module else ("stellwerk.cli.main", "run")), one.program),
         f"--kubeconfig={cluster.kubeconfig_of_account(*one.account)}",
-        f"{_PROBES}={HOST}:{ports.choose()}",
-        f"{_METRICS}={HOST}:{ports.choose()}",
+        f"{PROBES}={HOST}:{ports.choose()}",
+        f"{METRICS}={HOST}:{ports.choose()}",
         "--zap-encoder=console",
         *(f"--{flag}={ports.choose()}" for flag in one.ports),
         *one.flags(),
@@ -140,26 +131,6 @@ def _files(folder: str | Path) -> Iterator[os.DirEntry[str]]:
                 yield entry
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The addresses that a running operator serves, host and port each, by purpose."""
-
-    addresses: Mapping[str, str]
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether its readiness probe succeeds now."""
-        return "probes" in self.addresses and _answers(f"http://{self.addresses['probes']}/readyz")
-
-
-def served(arguments: Sequence[str]) -> Served | None:
-    """The addresses that a process with these arguments serves; None where it is no operator."""
-    flags = dict(word.split("=", 1) for word in arguments if "=" in word)
-    found = {purpose: flags[flag] for flag, purpose in _ADDRESSES.items() if flag in flags}
-    servers = {purpose: f"{HOST}:{flags[flag]}" for flag, purpose in _SERVERS.items() if flag in flags}
-    return Served(servers | found) if found else None
-
-
 def port(process: Process, flag: str) -> int:
     """The port that a running process was given by a flag. Raises Failure when it has none, or has ended."""
     start = f"--{flag}="
@@ -170,15 +141,5 @@ def port(process: Process, flag: str) -> int:
 
 
 def _is_ready(process: Process) -> bool:
-    operator = served(process.arguments())
+    operator = served_addresses.served(process.arguments())
     return operator is not None and operator.is_ready
-
-
-def _answers(url: str) -> bool:
-    # Without this a proxy that the environment names would be asked for an address of this machine.
-    direct = build_opener(ProxyHandler({}))
-    try:
-        with direct.open(url, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False

@@ -17,7 +17,7 @@ from stellwerk.cli import kinds
 from stellwerk.cli.local import operator_processes, run_local
 from stellwerk.cli.local.operator_processes import Companion
 from stellwerk.cli.local.system import StartStep, StepResult
-from stellwerk.cli.objects import health, wait_for
+from stellwerk.cli.objects import health, served_addresses, wait_for
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure
@@ -87,7 +87,7 @@ def _companion(cluster: LocalCluster, spec: ProcessSpec) -> Companion:
     installation = spec.installation()
     return Companion(
         title=spec.title,
-        process=operator_processes.process_name(spec.name),
+        process=served_addresses.process_name(spec.name),
         program=spec.name,
         module=run_local.__name__ if spec.local is not None else "",
         account=(installation.namespace, installation.account),
@@ -104,7 +104,7 @@ def _register_webhooks(cluster: LocalCluster, spec: ProcessSpec) -> None:
     if webhooks is None:
         return
     (flag,) = (port.flag for port in installation.ports if port.name == webhooks.port)
-    port = operator_processes.port(cluster.process(operator_processes.process_name(spec.name)), flag)
+    port = operator_processes.port(cluster.process(served_addresses.process_name(spec.name)), flag)
 
     async def register(client: Client) -> list[str]:
         secret = await client.get(Secret, webhooks.secret, namespace)

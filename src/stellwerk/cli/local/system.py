@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from stellwerk.cli.local import operator_processes
+from stellwerk.cli.objects import served_addresses
 from stellwerk.cli.shell import output, settings
 from stellwerk.cli.shell.text import Style
 from stellwerk.kube.types.model import JsonObject
@@ -94,7 +94,7 @@ def part_of(component: ProcessStatus) -> SystemProcess:
         return SystemProcess(component, False, f"runs in another container or on another machine, see {component.log}")
     if component.pid is None:
         return SystemProcess(component, False, f"not running, see {component.log}")
-    operator = operator_processes.served(component.arguments)
+    operator = served_addresses.served(component.arguments)
     if operator is None:
         return SystemProcess(component, True, f"process {component.pid}")
     ports = ", ".join(f"{purpose} on {address}" for purpose, address in operator.addresses.items())

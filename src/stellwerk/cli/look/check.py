@@ -10,7 +10,8 @@ from stellwerk import assembly
 from stellwerk.api.core import Secret
 from stellwerk.apply.objects import json_edit
 from stellwerk.cli import kinds
-from stellwerk.cli.objects import check_rules, health, installations
+from stellwerk.cli.local.operators import SAMPLE_LABEL, WAITING
+from stellwerk.cli.objects import check_rules, health, installations, operator_liveness, webhook_calls
 from stellwerk.cli.objects.check_rules import Found, OperatorDeployment
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell.errors import Exit
@@ -42,8 +43,14 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
         seen += [] if no_rights else await _rights(reader, spec, installed)
         seen += _other_projects(spec, {resource.group for resource in await cluster.client.mapper.all()})
         seen += [] if pre else await _webhooks(reader, unnoted, spec, installed)
-        if not pre and (leader := await installations.leader(reader, spec)) is not None:
-            seen.append(leader)
+        local = [] if pre else _local(cluster, spec)
+        seen += local
+        if (
+            not pre
+            and not local
+            and (led := await installations.leader(reader, spec, installed[spec.name])) is not None
+        ):
+            seen.append(led)
         seen += [] if pre or no_objects else await _objects(reader, operator, _watched(spec, installed))
         seen += check_rules.of_unread(reader.hidden)
         seen += check_rules.of_unreadable(reader.unreadable)
@@ -51,6 +58,13 @@ async def check(cluster: ClusterSession, operators: Sequence[str], pre: bool, no
     print_result(lambda style: check_rules.shown(found, style), lambda: check_rules.as_json(found))
     verdicts = {one.verdict for one in found}
     return Exit.FAILED if "bad" in verdicts else Exit.DIFFERENT if "warning" in verdicts else Exit.DONE
+
+
+def _local(cluster: ClusterSession, spec: OperatorSpec) -> list[Found]:
+    """Whether the processes of an operator answer that the local system has started. These need no Lease."""
+    now = datetime.now(UTC)
+    states = ((each, operator_liveness.local_state(cluster, each, now)) for each in spec.processes)
+    return [replace(state, subject=f"process {each.name}") for each, state in states if state is not None]
 
 
 async def _server(cluster: ClusterSession) -> Found:
@@ -108,7 +122,10 @@ async def _webhooks(
                 served = await _served(unnoted, process.name, webhooks, live, ours) if ours else ""
                 logs = f"kubectl logs deployment/{ours.body.key.name} -n {namespace}" if ours else "stellwerk logs"
                 fix = f"see why the webhook server does not renew it: {logs}"
-                found.append(check_rules.of_webhooks(live, served, datetime.now(UTC), fix))
+                judged = check_rules.of_webhooks(live, served, datetime.now(UTC), fix)
+                found.append(judged)
+                if judged.verdict == "good" and (silence := await webhook_calls.silence(reader.client, live)):
+                    found[-1] = Found("webhooks", "bad", silence, ours.look if ours else "stellwerk logs")
             elif ours is not None and ours.replicas and not is_hidden:
                 detail = f"not there: {Unstructured.of(body).ref}"
                 found.append(Found("webhooks", "warning", detail, ours.upgrade(spec.name)))
@@ -270,13 +287,18 @@ async def _live(reader: ClusterReader, body: JsonObject) -> tuple[Unstructured |
     return live, live is None and reader.may_not_see(resource, wanted.key.namespace)
 
 
+def _is_example(obj: Unstructured) -> bool:
+    """Whether it is the sample of the local system that shows an object which waits."""
+    return obj.metadata.labels.get(SAMPLE_LABEL) == WAITING
+
+
 async def _objects(reader: ClusterReader, operator: str, watched: Sequence[str]) -> list[Found]:
     found = list[Found]()
     for row in kinds.OWN:
         objects = await reader.list(row.resource) if row.operator.name == operator else []
         if row.operator.name == operator and not reader.may_not_see(row.resource, ""):
             seen = [obj for obj in objects if not (watched and obj.key.namespace) or obj.key.namespace in watched]
-            unready = [str(obj.ref) for obj in seen if health.of(obj).needs_attention]
+            unready = [str(obj.ref) for obj in seen if health.of(obj).needs_attention and not _is_example(obj)]
             found.append(check_rules.of_objects(row.resource.kind, unready, len(seen)))
             found += check_rules.of_unwatched(row.resource.kind, [obj.key.namespace for obj in objects], watched)
     return found

@@ -21,8 +21,7 @@ import msgspec
 from stellwerk import assembly
 from stellwerk.api.core import Pod
 from stellwerk.cli.arguments.object_argument import ObjectArgument
-from stellwerk.cli.local import operator_processes
-from stellwerk.cli.objects import installations
+from stellwerk.cli.objects import installations, served_addresses
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure
@@ -218,11 +217,15 @@ async def _sources(cluster: ClusterSession) -> Sequence[File | LoggedPod]:
 
 
 def _local_files(server: str) -> list[Path]:
-    """The log files of the operators of a local system, where `server` is its API server."""
+    """The log files of the operators of a local system, also of ended ones, where `server` is its API server."""
     if (system := at_address(server)) is None:
         return []
-    components = system.status().components
-    return [component.log for component in components if operator_processes.served(component.arguments) is not None]
+    ours = {served_addresses.process_name(program) for program in assembly.PROCESSES}
+    return [
+        component.log
+        for component in system.status().components
+        if component.name in ours or served_addresses.served(component.arguments) is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True)

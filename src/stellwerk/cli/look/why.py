@@ -12,6 +12,7 @@ from stellwerk.cli.look.object_list import ObjectQuery
 from stellwerk.cli.objects import findings, object_summary
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.objects.object_summary import ObjectSummary
+from stellwerk.cli.objects.operator_liveness import OperatorProcesses
 from stellwerk.cli.releases import releasing
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.output import print_result, print_values
@@ -43,7 +44,8 @@ async def _explain_all(cluster: ClusterSession) -> None:
     resources = await object_list.resources(cluster, _EVERYTHING)
     everything = await object_list.read(cluster, resources)
     objects = object_list.selected(everything, _EVERYTHING)
-    summaries = await together(objects[:_MOST], lambda obj: object_summary.reached(cluster, obj), _AT_ONCE)
+    processes = OperatorProcesses(cluster)
+    summaries = await together(objects[:_MOST], lambda obj: object_summary.reached(cluster, obj, processes), _AT_ONCE)
     if cluster.settings.output.is_table:
         for position, summary in enumerate(without_causes(summaries)):
             settings.show([*([""] if position else []), *findings.told(summary, cluster.settings.style())])

@@ -25,7 +25,7 @@ from stellwerk.lazy_imports import lazy_imports
 from stellwerk.runtime.conditions import first_of
 
 with lazy_imports(__name__):  # for `check` alone: the verbs that wait use these rules, too
-    from stellwerk.delivery import grants
+    from stellwerk.delivery import grants, workloads
     from stellwerk.runtime.certificates import certs
 
 if TYPE_CHECKING:
@@ -205,6 +205,13 @@ class OperatorDeployment:
         return count if isinstance(count, int) else 0
 
     @property
+    def look(self) -> str:
+        """The command that shows its pods, and the one that shows what they log."""
+        key, labels = self.body.key, workloads.selector(self.body)
+        pods = f"kubectl get pods -n {key.namespace}{f' -l {labels}' if labels else ''}"
+        return f"{pods} && kubectl logs deployment/{key.name} -n {key.namespace} --all-containers"
+
+    @property
     def release(self) -> str:
         """The Helm release that it is of; empty where Helm did not install it."""
         return self.body.metadata.annotations.get("meta.helm.sh/release-name", "")
@@ -260,7 +267,7 @@ def _of_deployment(deployment: OperatorDeployment, cause: str) -> Found:
         return Found("installation", "good" if deployment.replicas else "unsure", detail)
     verdict: Verdict = "warning" if available else "bad"
     why = f"; {cause}" if cause else ""
-    return Found("installation", verdict, detail + why, f"kubectl describe deployment {key.name} -n {key.namespace}")
+    return Found("installation", verdict, detail + why, deployment.look)
 
 
 def of_webhooks(configuration: Unstructured, served: str, now: datetime, fix: str) -> Found:
@@ -312,12 +319,12 @@ def _ends(encoded: str) -> Iterator[datetime]:
             yield end
 
 
-def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
-    """Which process leads, and whether it renews its Lease."""
+def of_leases(leases: Sequence[Unstructured], now: datetime, look: str = SEE_OPERATOR) -> Found:
+    """Which process leads, and whether it renews its Lease. `look`: how the user sees whether it runs."""
     held = [lease for lease in leases if lease.at("spec", "holderIdentity")]
     if not held:
         detail = "no process holds the Lease: the operator does not run, or runs without --leader-elect"
-        return Found("leader", "unsure", detail, SEE_OPERATOR)
+        return Found("leader", "unsure", detail, look)
     lease = held[0]
     holder, renewed = lease.at("spec", "holderIdentity"), _moment(lease.at("spec", "renewTime"))
     seconds = lease.at("spec", "leaseDurationSeconds")
@@ -327,7 +334,7 @@ def of_leases(leases: Sequence[Unstructured], now: datetime) -> Found:
         return Found("leader", "warning", f"Leases are held in {places}", "run one operator for a cluster")
     if renewed is None or now - renewed > 2 * lasts:
         since = text.age(renewed, now)
-        return Found("leader", "warning", f"{holder} has not renewed the Lease for {since}", SEE_OPERATOR)
+        return Found("leader", "warning", f"{holder} has not renewed the Lease {lease.key} for {since}", look)
     return Found("leader", "good", f"{holder}, renewed {text.age(renewed, now)} ago")
 
 

@@ -22,6 +22,7 @@ from stellwerk.kube.types.model import JsonObject, Unstructured, dig, metadata_o
 from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 _DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments", namespaced=True)
+_LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 _MANAGED_BY, _NAME = "app.kubernetes.io/managed-by", "app.kubernetes.io/name"
 _SELECTOR = f"{_MANAGED_BY}={INSTALLER},app.kubernetes.io/part-of={INSTALLER}"
 _KINDS = (
@@ -68,11 +69,16 @@ async def in_sight(cluster: ClusterSession, resource: Resource, *, labels: str =
     return (await cluster.client.list(view, cluster.namespace, labels=labels, skip_unreadable=True)).items
 
 
-async def leader(reader: ClusterReader, operator: OperatorSpec) -> Found | None:
-    """What the Lease of an operator shows; None where the user may not read Leases."""
-    leases = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
-    held = await reader.list(leases, fields=f"metadata.name={operator.installation().lease}")
-    return None if reader.may_not_see(leases, "") else check_rules.of_leases(held, datetime.now(UTC))
+async def leases(reader: ClusterReader, operator: OperatorSpec) -> list[Unstructured]:
+    """The Leases of an operator in all namespaces; none where the user may not read Leases."""
+    return await reader.list(_LEASES, fields=f"metadata.name={operator.installation().lease}")
+
+
+async def leader(reader: ClusterReader, operator: OperatorSpec, among: Sequence[OperatorDeployment]) -> Found | None:
+    """What the Lease of an operator shows; None where the user may not read Leases. `among`: its Deployments."""
+    held = await leases(reader, operator)
+    look = among[0].look if among else check_rules.SEE_OPERATOR
+    return None if reader.may_not_see(_LEASES, "") else check_rules.of_leases(held, datetime.now(UTC), look)
 
 
 def by_process(operator: OperatorSpec, among: Sequence[Unstructured]) -> dict[str, list[OperatorDeployment]]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from stellwerk.cli import kinds
-from stellwerk.cli.objects import health
+from stellwerk.cli.objects import health, operator_liveness
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
+from stellwerk.cli.objects.operator_liveness import OperatorProcesses
 from stellwerk.cli.objects.unreadable import NEXT_STEP, REASON, MetadataOnlyObject
 from stellwerk.cli.shell import text
 from stellwerk.cli.shell.text import Style
@@ -30,8 +31,13 @@ class ObjectSummary:
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
 
 
-async def reached(cluster: ClusterSession, obj: Unstructured) -> ObjectSummary:
-    """Judge an object: by itself, and by what its operator reads around it."""
+async def reached(
+    cluster: ClusterSession, obj: Unstructured, processes: OperatorProcesses | None = None
+) -> ObjectSummary:
+    """Judge an object: by itself, by what its operator reads around it, and by whether its operator answers.
+
+    `processes`: those that other objects of this call have asked about.
+    """
     if isinstance(obj, MetadataOnlyObject):
         finding = Finding(obj.message, REASON, is_root_cause=True)
         return ObjectSummary(obj.ref, health.of(obj), Diagnosis((finding,), NEXT_STEP, YOURS))
@@ -41,7 +47,11 @@ async def reached(cluster: ClusterSession, obj: Unstructured) -> ObjectSummary:
         return ObjectSummary(obj.ref, health.of(obj), held)
     expert = expert_for(obj)
     diagnosis = await expert.diagnose(cluster.client, obj) if expert else Diagnosis()
-    return ObjectSummary(obj.ref, health.of(obj), diagnosis)
+    seen = health.of(obj)
+    if row is not None and seen.state != "Suspended":
+        operator = await (processes or OperatorProcesses(cluster)).of(row.operator)
+        diagnosis = operator_liveness.with_silence(diagnosis, seen.reason, seen.message, operator)
+    return ObjectSummary(obj.ref, seen, diagnosis)
 
 
 def expert_for(obj: Unstructured) -> Diagnostician | None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stellwerk.cli import kinds
-from stellwerk.cli.objects import findings, health, installations, object_summary, wait_result
+from stellwerk.cli.objects import findings, health, object_summary, operator_liveness, wait_result
 from stellwerk.cli.objects.check_rules import Found
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
@@ -27,7 +27,6 @@ from stellwerk.kube.types.identifiers import ObjectKey, Resource
 from stellwerk.kube.types.model import Unstructured, dig, unstructured
 from stellwerk.kube.watch.watch import Watcher
 from stellwerk.kube.watch.watch_states import Changed, Removed, Synced
-from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 Holds = Callable[[Unstructured | None], bool]
 """Whether the object is as wanted; None: it is gone."""
@@ -35,12 +34,11 @@ Holds = Callable[[Unstructured | None], bool]
 
 SILENT_SECONDS = 10.0
 """After this time without a reaction, a message reports the state of the operator."""
-_UNSEEN = ("NotSeenYet", "ChangeNotSeenYet", "DeletionRequested")
 
 
 def was_seen(seen: Unstructured | None) -> bool:
     """Whether an operator has looked at the object as it is."""
-    return seen is None or health.of(seen).reason not in _UNSEEN
+    return seen is None or health.of(seen).reason not in operator_liveness.UNSEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,8 @@ async def until(
             if holds(seen):
                 return seen
     ignored = not was_noticed(seen) and patience.seconds >= SILENT_SECONDS
-    leader = await _leader_of_ignored(cluster, obj) if ignored else None
-    raise await _too_late(cluster, obj, seen, wanted, patience.seconds, leader)
+    operator = await _operator_of_ignored(cluster, obj) if ignored else None
+    raise await _too_late(cluster, obj, seen, wanted, patience.seconds, operator)
 
 
 async def states(cluster: ClusterSession, resource: Resource, key: ObjectKey) -> AsyncIterator[Unstructured | None]:
@@ -132,28 +130,20 @@ async def _beside(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 
 async def _silence(cluster: ClusterSession, obj: Unstructured) -> str:
-    """The message about an operator that has not reacted, from its Lease."""
+    """The message about an operator that has not reacted, and whether it runs."""
     head = f"  {escaped(str(obj.ref))} has not been looked at for {SILENT_SECONDS:g} s"
-    leader = await _leader(cluster, obj)
-    if leader is None:
+    operator = await _operator(cluster, obj)
+    if operator is None:
         return head
-    if leader.verdict == "good":
-        return f"{head}; its operator runs ({escaped(leader.detail)}) and may be busy"
-    if leader == _HIDDEN:
-        return f"{head}; {leader.detail}"
-    return f"{head}; {_NO_OPERATOR} ({escaped(leader.detail)}). See: stellwerk check"
+    if operator.verdict == "good":
+        return f"{head}; its operator runs ({escaped(operator.detail)}) and may be busy"
+    return f"{head}; {escaped('. Fix: '.join(filter(None, (operator.detail, operator.fix))))}"
 
 
-_NO_OPERATOR = "no operator seems to be running"
-_HIDDEN = Found("leader", "unsure", "whether its operator runs is not known, because you may not read Leases")
-
-
-async def _leader(cluster: ClusterSession, obj: Unstructured) -> Found | None:
-    """What the Lease of the object's operator shows; None for an object that none of ours looks after."""
+async def _operator(cluster: ClusterSession, obj: Unstructured) -> Found | None:
+    """Whether the object's operator answers; None for an object that none of ours looks after."""
     row = kinds.by_gvk(obj.gvk)
-    if row is None:
-        return None
-    return await installations.leader(ClusterReader(cluster.client), row.operator) or _HIDDEN
+    return await operator_liveness.state_of(cluster, row.operator) if row is not None else None
 
 
 async def all_of(
@@ -199,12 +189,12 @@ def progress(seen: Unstructured) -> str:
     return escaped(f"{seen.ref}: {' '.join(filter(None, words))}")
 
 
-async def _leader_of_ignored(cluster: ClusterSession, obj: Unstructured) -> Found | None:
-    """What the Lease shows of an operator that has not looked at an object; None where it seems to run."""
+async def _operator_of_ignored(cluster: ClusterSession, obj: Unstructured) -> Found | None:
+    """The operator that has not looked at an object; None where it seems to run, or nothing is known of it."""
     with contextlib.suppress(ApiError, TimeoutError):
         async with asyncio.timeout(wait_result.LOOK_SECONDS):
-            leader = await _leader(cluster, obj)
-            return None if leader in (None, _HIDDEN) or leader.verdict == "good" else leader
+            operator = await _operator(cluster, obj)
+            return operator if operator is not None and operator.verdict != "good" and operator.fix else None
     return None
 
 
@@ -220,7 +210,7 @@ async def _too_late(
     says = health.of(seen) if seen is not None else ObjectHealth("-", "gone")
     end = await wait_result.of(object_summary.reached(cluster, seen)) if seen is not None else Ending()
     if absent is not None:
-        end = Ending(f"{_NO_OPERATOR}: {absent.detail}", absent.fix)
+        end = Ending(absent.detail, absent.fix)
     if says.is_well:  # its reason and message are about a success, and no cause
         cause = ": ".join(filter(None, (says.state, end.cause)))
     else:
