@@ -162,6 +162,7 @@ async def works(client: Client, namespace: str) -> AsyncIterator[Works]:
             clock=manager.clock,
             border=Border(manager.metrics, manager.clock),
             field_manager="engine-test",
+            on_trouble=RemoteSources.note,
         )
         loads = Loads(client, manager.clock, sources.wakes)
         logic = RemoteLampLogic()
@@ -268,6 +269,22 @@ async def test_a_failing_cluster_is_unknown_and_not_empty(works: Works, namespac
         assert not await works.is_gone()
         assert list(proxy.history.writes()) == []
     await eventually(works.is_gone, within=90)
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [(AnswerInstead(401), "the fault proxy refuses it"), (CutConnection(), "closed the connection")],
+    ids=["refused", "cut"],
+)
+async def test_a_cluster_that_is_of_no_use_names_the_cause_and_is_used_again(
+    works: Works, namespace: str, proxy: FaultProxy, fault: Any, cause: str
+) -> None:
+    await works.log_in(proxy.kubeconfig.read_bytes())
+    with proxy.on_requests(requests(), fault):
+        await works.client.create(Lamp, lamp("hall", namespace))
+        await works.shows("Unknown", message=f"the cluster of Secret {namespace}/{LOGIN}: ")
+        await works.shows("Unknown", message=cause)
+    await works.shows("Switched")
 
 
 async def _touch(client: Client, request: RecordedRequest) -> None:

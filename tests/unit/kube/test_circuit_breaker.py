@@ -19,6 +19,7 @@ from stellwerk.kube.types.errors import (
     ServerFault,
     Status,
     StatusError,
+    Unauthorized,
     Unreachable,
 )
 from stellwerk.testing.clock import FakeClock, SimulatedLoop
@@ -63,6 +64,18 @@ async def test_after_some_calls_without_an_answer_none_is_made_and_each_has_the_
     with pytest.raises(NotConnected, match="no answer in time"):
         await made.call()
     assert made.said == [True]
+
+
+async def test_a_refused_login_is_trouble_until_another_answer_and_no_call_is_held_back(made: Breaker) -> None:
+    refusal = Unauthorized(Status(code=401, reason="Unauthorized", message="Unauthorized"), "list pods")
+    await made.fails(2, refusal)
+    assert "Unauthorized" in made.breaker.trouble
+    await made.fails()
+    assert made.breaker.trouble == "no answer in time"
+    await made.clock.advance(1.0)
+    await made.call()
+    assert made.breaker.trouble == ""
+    assert len(made.said) == 2, "it is told when trouble begins and when it ends"
 
 
 async def test_each_call_that_tries_in_vain_doubles_the_pause_up_to_half_a_minute(made: Breaker) -> None:

@@ -360,3 +360,8 @@ def _built_in() -> Iterable[Resource]:
 
 
 _BUILT_IN = {resource.gvk: resource for resource in _built_in()}
+
+
+def built_in(gvk: GroupVersionKind) -> Resource | None:
+    """Where every cluster serves a kind of Kubernetes itself; None for other kinds."""
+    return _BUILT_IN.get(gvk)

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from stellwerk.kube.http.messages import NotConnected
-from stellwerk.kube.types.errors import AddressForbidden, ApiError, LoginFailed, Unreachable
+from stellwerk.kube.types.errors import AddressForbidden, ApiError, LoginFailed, Unauthorized, Unreachable
 
 FAILURES = 3
 """Calls in a row. Each has been repeated already, where that was safe."""
@@ -37,7 +37,7 @@ class CircuitBreaker:
     def __init__(
         self, monotonic: Callable[[], float], *, on_change: Callable[[CircuitBreaker], None] = lambda breaker: None
     ) -> None:
-        """`on_change` is called when the server is left alone from now on, and when it answers again."""
+        """`on_change` is called when `trouble` begins and ends."""
         self._monotonic = monotonic
         self._on_change = on_change
         self._failures = 0
@@ -50,6 +50,12 @@ class CircuitBreaker:
         self._last_at = monotonic()
         self.cause = ""
         """Why the last call failed that was not answered."""
+        self._refused_login = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why no call has an effect now: the server is left alone, or refuses the login. Empty: there is no trouble."""
+        return self.cause if self.is_open else self._refused_login
 
     @property
     def is_open(self) -> bool:
@@ -73,8 +79,8 @@ class CircuitBreaker:
         except Unreachable as error:
             self._note_failure(error.cause, is_trial=trial is not None)
             raise
-        except ApiError:
-            self._note_answer()
+        except ApiError as error:
+            self._note_answer(str(error) if isinstance(error, Unauthorized) else "")
             raise
         else:
             self._note_answer()
@@ -112,10 +118,11 @@ class CircuitBreaker:
         if self.is_open:
             pause = FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - FAILURES, 10)
             self._again_at = self._monotonic() + min(pause, LONGEST_PAUSE_SECONDS) * random.uniform(0.75, 1.0)
-        if self.is_open and not was_open:
+        if self.is_open and not was_open and not self._refused_login:
             self._on_change(self)
 
-    def _note_answer(self) -> None:
-        was_open, self._failures = self.is_open, 0
-        if was_open:
+    def _note_answer(self, refused_login: str = "") -> None:
+        was_troubled, self._failures = bool(self.trouble), 0
+        self._refused_login = self._refused_login if self._refused_login and refused_login else refused_login
+        if was_troubled is not bool(self.trouble):
             self._on_change(self)

@@ -141,13 +141,16 @@ class RemoteClusters(Generic[V]):
         restrict: Callable[[ClusterConfig], ClusterConfig] = lambda config: config,
         weight: Callable[[V], int] = lambda _: 0,
         wake: Callable[[ObjectKey], None] = lambda _: None,
+        on_trouble: Callable[[V, str], None] = lambda view, why: None,
         on_count: Callable[[], None] = lambda: None,
         on_gone: Callable[[str], None] = lambda host: None,
     ) -> None:
         """`connect` opens a client whose writes pass the leader's fence; `restrict` changes or refuses a login.
 
         `build` gets the cluster and the Secret of its first user. `weight` returns the bytes of a view. `wake` is
-        called for each user of a cluster whose caches are filled or that answers again, and by `wake_users`. `on_count`
+        called for each user of a cluster whose caches are filled or that answers again, and by `wake_users`. `on_trouble`
+        is called with a view when its cluster does not answer or refuses the login, and why, and with no reason when
+        that is over. `on_count`
         is called when the number of kubeconfigs changed, `on_gone` with the host and port of a server that no cluster
         uses any more.
         """
@@ -161,6 +164,7 @@ class RemoteClusters(Generic[V]):
         self._restrict = restrict
         self._weight = weight
         self._wake = wake
+        self._on_trouble = on_trouble
         self._on_count = on_count
         self._on_gone = on_gone
         self._remotes: dict[str, _Remote[V]] = {}
@@ -304,9 +308,12 @@ class RemoteClusters(Generic[V]):
         return _Opened(cluster, self._build(cluster, kubeconfig.secret), self._tasks.start(running, name), breaker)
 
     def _note(self, cluster: Cluster, breaker: CircuitBreaker) -> None:
-        """The cluster does not answer and is left alone, or answers again."""
-        if breaker.is_open:
-            _log.warning("%s does not answer and is left alone, tried now and then: %s", cluster.name, breaker.cause)
+        """The cluster does not answer, or refuses the login, or answers again."""
+        remote = self._of_cluster.get(cluster)
+        if remote is not None and remote.opened is not None:
+            self._on_trouble(remote.opened.view, breaker.trouble)
+        if breaker.trouble:
+            _log.warning("%s is left alone, and tried now and then: %s", cluster.name, breaker.trouble)
         else:
             _log.info("%s answers again", cluster.name)
             self.wake_users(cluster)

@@ -19,7 +19,7 @@ import msgspec
 
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.errors import Busy, LoginFailed, Status
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.cache.clusters import Cluster
@@ -35,9 +35,17 @@ from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.control.step import Again, Failure, Gone, Place, Released, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown
-from stellwerk.runtime.reading.loads import LoadSource, PlainLoads
-from stellwerk.runtime.reading.questions import Asker, Collection, InformerSource, NamespacedSource, Source, Wakes
-from stellwerk.runtime.reading.view import NoClusters, Overlay, Sources, View
+from stellwerk.runtime.reading.loads import Load, LoadSource, PlainLoads, ServedKind
+from stellwerk.runtime.reading.questions import (
+    Asker,
+    Collection,
+    InformerSource,
+    NamespacedSource,
+    Question,
+    Source,
+    Wakes,
+)
+from stellwerk.runtime.reading.view import NoClusters, OtherSources, Overlay, Sources, View
 from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError
 
 K = TypeVar("K", bound=Kind)
@@ -100,10 +108,11 @@ class InformerSources:
         declared: Sequence[Collection[Any]],
         *,
         release: Callable[[Informer[Any]], None] | None = None,
+        is_declared: Callable[[Collection[Any]], bool] = lambda _: False,
     ) -> None:
-        """`declared`: all that the operator reads or writes. `release` ends a watch with its last question; without it
-        watches stay."""
-        self._release = release
+        """`declared`: all that the operator reads or writes; `is_declared` knows further ones, whose kinds are found
+        out. `release` ends a watch with its last question; without it watches stay."""
+        self._release, self._is_declared = release, is_declared
         self._maker = maker
         self._declared = {*declared}
         self._sources: dict[Collection[Any], InformerSource[Any]] = {}
@@ -124,7 +133,7 @@ class InformerSources:
 
     def _source(self, collection: Collection[Any]) -> InformerSource[Any]:
         if collection not in self._sources:
-            if collection not in self._declared:
+            if collection not in self._declared and not self._is_declared(collection):
                 raise KeyError(f"{collection.resource.kind} is not declared")
             made = self._maker.informer(
                 collection.target, labels=collection.labels, fields=collection.fields, optional=collection.optional
@@ -139,12 +148,43 @@ class InformerSources:
 
 class RemoteSources:
     """The collections of another cluster, for its users. A watch ends with its last question, so that a cluster that is
-    left alone becomes idle."""
+    left alone becomes idle.
 
-    def __init__(self, cluster: Cluster, declared: Sequence[Collection[Any]]) -> None:
-        """`declared`: all that the operator reads or writes there."""
+    `RemoteClusters` tells by `note` whether the cluster is of use.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        declared: Sequence[Collection[Any]],
+        is_declared: Callable[[Collection[Any]], bool] = lambda _: False,
+    ) -> None:
+        """`declared` and `is_declared`: all that the operator reads or writes there."""
         self.cluster = cluster
-        self.sources = InformerSources(cluster, declared, release=cluster.release)
+        self.sources = InformerSources(cluster, declared, release=cluster.release, is_declared=is_declared)
+        self.state = Question(self)
+        self._trouble = ""
+
+    def of(self, collection: Collection[T]) -> Source[T]:
+        """As `Sources.of`."""
+        return self.sources.of(collection)
+
+    def kind(self, gvk: GroupVersionKind) -> Load[Resource]:
+        """As `OtherSources.kind`."""
+        return ServedKind(self.cluster.client.config.server, gvk, self.cluster.client.mapper)
+
+    @property
+    def trouble(self) -> str:
+        """As `OtherSources.trouble`. Without a watch nothing tries the cluster, so what was known may be long over."""
+        return self._trouble if self.cluster.informers else ""
+
+    def note(self, trouble: str) -> None:
+        """The cluster does not answer, refuses the login, or is of use again (an empty text)."""
+        self._trouble = trouble
+        self.sources.wakes.wake(self.state)
+
+    def drop(self, question: Question) -> None:
+        """As `Answering.drop`: there is nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +194,9 @@ class _OtherClusters:
     user: ObjectKey
     clusters: RemoteClusters[RemoteSources]
 
-    def on(self, cluster: Kubeconfig) -> Sources:
+    def on(self, cluster: Kubeconfig) -> OtherSources:
         """As `Clusters.on`."""
-        return self.opened(cluster).sources
+        return self.opened(cluster)
 
     def opened(self, cluster: Kubeconfig) -> RemoteSources:
         """The cluster. Raises NotKnown: it cannot be opened."""
@@ -243,11 +283,15 @@ class Deciding(Generic[K, S]):
     def leave(self, key: ObjectKey) -> None:
         """The object under a key needs no other cluster any more."""
         if self.clusters is not None:
-            self.clusters.leave(key)
+            self.clusters.leave(self._user(key))
 
     def others(self, key: ObjectKey) -> _OtherClusters | None:
         """The other clusters that the object under a key may look at."""
-        return _OtherClusters(key, self.clusters) if self.clusters is not None else None
+        return _OtherClusters(self._user(key), self.clusters) if self.clusters is not None else None
+
+    def _user(self, key: ObjectKey) -> ObjectKey:
+        """The object as a user of clusters, which those of other kinds use as well."""
+        return ObjectKey(key.namespace, f"{self.logic.collection.resource.kind}/{key.name}")
 
     def step(self, obj: K, overlay: Overlay, former: View | None = None) -> tuple[Step[S], View]:
         """The next step, and the view that it was decided by. Its questions wake the object from now on.

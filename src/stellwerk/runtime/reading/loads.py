@@ -12,7 +12,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.client.discovery import ResourceMapper
+from stellwerk.kube.types.errors import NotServed
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present
 from stellwerk.runtime.reading.questions import Question
 
@@ -112,3 +114,37 @@ class SecretData:
     def words(self, value: Secret) -> Iterable[str]:
         """As `Confidential.words`."""
         return [content.decode("utf-8", "replace") for content in value.decoded().values()]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedKind:
+    """Where a cluster serves objects of a kind. Asked anew as long as it serves none."""
+
+    cluster: str
+    """For messages and turns."""
+    gvk: GroupVersionKind
+    mapper: ResourceMapper | None = None
+    """Of the cluster; None: what is loaded is given."""
+
+    @property
+    def tenant(self) -> str:
+        """As `Load.tenant`."""
+        return self.cluster
+
+    @property
+    def about(self) -> str:
+        """As `Load.about`."""
+        return f"where {self.cluster} serves {self.gvk}"
+
+    async def fetch(self, client: Client) -> Resource | None:
+        """As `Load.fetch`; of the cluster itself, whatever `client` leads to."""
+        if self.mapper is None:
+            return None
+        try:
+            return await self.mapper.resource(self.gvk)
+        except NotServed as error:
+            raise NotKnown(self.about, str(error)) from None
+
+    def size(self, value: Resource) -> int:
+        """As `Load.size`. Names are shared by all clusters."""
+        return 128

@@ -15,12 +15,13 @@ from typing import Any, Protocol, TypeVar, cast, overload
 
 import msgspec
 
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.client import discovery
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, Resource
 from stellwerk.kube.types.model import HasMetadata, Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.reading.known import ABSENT, Known, Listing, NotKnown, Present, Unknown
-from stellwerk.runtime.reading.loads import Confidential, Load, LoadSource, PlainLoads
+from stellwerk.runtime.reading.loads import Confidential, Load, LoadSource, PlainLoads, ServedKind
 from stellwerk.runtime.reading.questions import Collection, Index, PlainSource, Question, Source
 
 T = TypeVar("T", bound=HasMetadata)
@@ -53,10 +54,28 @@ class Sources(Protocol):
     def of(self, collection: Collection[T]) -> Source[T]: ...
 
 
+class OtherSources(Sources, Protocol):
+    """The sources of another cluster than that of the operator."""
+
+    @property
+    def state(self) -> Question:
+        """Whether the cluster is of use."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be asked of the cluster now; empty: it answers."""
+        ...
+
+    def kind(self, gvk: GroupVersionKind) -> Load[Resource]:
+        """What finds out where objects of a kind are served."""
+        ...
+
+
 class Clusters(Protocol):
     """Other clusters than that of the operator."""
 
-    def on(self, cluster: Kubeconfig) -> Sources:
+    def on(self, cluster: Kubeconfig) -> OtherSources:
         """The sources of a cluster. Raises NotKnown: it cannot be opened."""
         ...
 
@@ -64,7 +83,7 @@ class Clusters(Protocol):
 class NoClusters:
     """There is no other cluster to look at."""
 
-    def on(self, cluster: Kubeconfig) -> Sources:
+    def on(self, cluster: Kubeconfig) -> OtherSources:
         """As `Clusters.on`: raises NotKnown."""
         raise NotKnown(f"the cluster of Secret {cluster.secret}", "no other cluster is looked at here")
 
@@ -118,6 +137,8 @@ class View:
     """Of a view of another cluster: the view of the pass, which has its deadlines and loads."""
     cluster: Kubeconfig | None = None
     """The other cluster that is looked at; None: that of the operator."""
+    others: OtherSources | None = None
+    """Its sources."""
     other: View | None = None
     """The view of the other cluster that was asked for."""
     is_abroad: bool = False
@@ -216,6 +237,12 @@ class View:
                 self.confidential[load.about] = partial(load.words, found.value)
         return cast("Known[A]", self._answers[load])
 
+    def kind(self, gvk: GroupVersionKind) -> Known[Resource]:
+        """Where another cluster serves objects of a kind; Unknown while it serves none."""
+        assert self.others is not None, "an operator knows the kinds of its own cluster"
+        built_in = discovery.built_in(gvk)
+        return Present(built_in) if built_in is not None else self.load(self.others.kind(gvk))
+
     def serves(self, collection: Collection[T]) -> bool:
         """Whether the kind is served."""
         source = self.sources.of(collection)
@@ -235,7 +262,8 @@ class View:
         """The same questions about another cluster: one for each object, which leaves a former one.
 
         While the cluster does not answer, what is not in its caches is Unknown. Raises NotKnown if it cannot be opened,
-        because its login is invalid or it showed too much; the object is awakened after a minute to try again.
+        because its login is invalid or it showed too much, and the object is awakened after a minute to try again; and
+        if it does not answer or refuses the login, and the object is awakened when that is over.
         """
         if self.other is not None and self.other.cluster == cluster:
             return self.other
@@ -247,8 +275,12 @@ class View:
         except NotKnown:
             self.is_past(self.now + REOPENED_AFTER)
             raise
+        self.asked.append(sources.state)
+        if sources.trouble:
+            raise NotKnown(f"the cluster of Secret {cluster.secret}", sources.trouble)
         self.other = View(
             sources=sources,
+            others=sources,
             now=self.now,
             settings=self.settings,
             overlay=self.overlay.on(cluster),
@@ -263,7 +295,10 @@ class View:
 class PlainSources:
     """Plain values as sources. A collection that was not added has no objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, trouble: str = "") -> None:
+        """`trouble`: of another cluster, why nothing can be asked of it."""
+        self.trouble = trouble
+        self.state = Question(self)
         self._sources: dict[Collection[Any], PlainSource[Any]] = {}
 
     def add(self, collection: Collection[T], source: PlainSource[T]) -> PlainSources:
@@ -275,14 +310,21 @@ class PlainSources:
         """As `Sources.of`; each collection counts as declared."""
         return cast("Source[T]", self._sources.setdefault(collection, PlainSource()))
 
+    def kind(self, gvk: GroupVersionKind) -> Load[Resource]:
+        """As `OtherSources.kind`: the resource is to be among the given loads."""
+        return ServedKind("", gvk)
+
+    def drop(self, question: Question) -> None:
+        """As `Answering.drop`: there is nothing to do."""
+
 
 class PlainClusters:
     """Other clusters as plain values: for tests. One that was not given cannot be opened."""
 
-    def __init__(self, clusters: Mapping[Kubeconfig, Sources]) -> None:
+    def __init__(self, clusters: Mapping[Kubeconfig, OtherSources]) -> None:
         self._clusters = clusters
 
-    def on(self, cluster: Kubeconfig) -> Sources:
+    def on(self, cluster: Kubeconfig) -> OtherSources:
         """As `Clusters.on`."""
         if cluster not in self._clusters:
             raise NotKnown(f"the cluster of Secret {cluster.secret}", "its login is invalid")

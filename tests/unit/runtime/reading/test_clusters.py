@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stellwerk.api.core import ConfigMap
-from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey
 from stellwerk.kube.types.object_meta import ObjectMeta, Record
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.control.executor import Uncovered, rehearse
 from stellwerk.runtime.control.step import Create, Failure, Step, Wait
-from stellwerk.runtime.reading.known import NotKnown
+from stellwerk.runtime.reading.known import ABSENT, NotKnown, Present
 from stellwerk.runtime.reading.loads import PlainLoads, SecretData
 from stellwerk.runtime.reading.questions import Collection, PlainSource
 from stellwerk.runtime.reading.view import REOPENED_AFTER, Overlay, PlainClusters, PlainSources, View
@@ -51,7 +51,7 @@ def test_each_cluster_answers_for_itself() -> None:
     assert far is not None
     assert (found.data["power"], far.data["power"]) == ("off", "on")
     assert view.on(FAR) is view.on(FAR)
-    assert len(view.asked) == 2, "questions about the other cluster wake as well"
+    assert len(view.asked) == 3, "questions about the other cluster wake as well, and whether it is of use"
 
 
 def test_what_was_written_is_laid_over_its_own_cluster() -> None:
@@ -133,3 +133,22 @@ def test_a_rehearsed_write_is_seen_in_its_own_cluster_alone() -> None:
     view = a_view(overlay)
     assert view.find(MAPS, other) is None
     assert view.on(FAR).find(MAPS, other) is not None
+
+
+def test_a_cluster_that_is_of_no_use_is_not_looked_at_and_wakes_when_it_is() -> None:
+    far = PlainSources(trouble="it does not answer")
+    view = View(sources=PlainSources(), now=NOW, clusters=PlainClusters({FAR: far}))
+    with pytest.raises(NotKnown, match="it does not answer"):
+        view.on(FAR)
+    assert view.asked == [far.state]
+
+
+def test_kinds_of_kubernetes_need_no_question_and_others_are_found_out() -> None:
+    far = PlainSources()
+    view = View(sources=PlainSources(), now=NOW, clusters=PlainClusters({FAR: far}))
+    asked = len(view.on(FAR).asked)
+    found = view.on(FAR).kind(GroupVersionKind("apps", "v1", "Deployment"))
+    assert isinstance(found, Present)
+    assert (found.value.plural, len(view.asked)) == ("deployments", asked)
+    assert view.on(FAR).kind(GroupVersionKind("a.b", "v1", "Kind")) == ABSENT
+    assert len(view.asked) == asked + 1
