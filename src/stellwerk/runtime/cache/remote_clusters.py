@@ -148,11 +148,10 @@ class RemoteClusters(Generic[V]):
         """`connect` opens a client whose writes pass the leader's fence; `restrict` changes or refuses a login.
 
         `build` gets the cluster and the Secret of its first user. `weight` returns the bytes of a view. `wake` is
-        called for each user of a cluster whose caches are filled or that answers again, and by `wake_users`. `on_trouble`
-        is called with a view when its cluster does not answer or refuses the login, and why, and with no reason when
-        that is over. `on_count`
-        is called when the number of kubeconfigs changed, `on_gone` with the host and port of a server that no cluster
-        uses any more.
+        called for each user of a cluster whose caches are filled or that answers again, and by `wake_users`.
+        `on_trouble` is called with a view when its cluster does not answer or refuses the login, and why, and with an
+        empty text when that is over. `on_count` is called when the number of kubeconfigs changed, `on_gone` with the
+        host and port of a server that no cluster uses any more.
         """
         self.home = home
         self._connect = connect

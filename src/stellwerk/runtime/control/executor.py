@@ -45,7 +45,7 @@ from stellwerk.runtime.reading.questions import (
     Source,
     Wakes,
 )
-from stellwerk.runtime.reading.view import NoClusters, OtherSources, Overlay, Sources, View
+from stellwerk.runtime.reading.view import NoClusters, OtherSources, Overlay, View
 from stellwerk.runtime.reconciler import Next, Notice, Pass, ReconcileError
 
 K = TypeVar("K", bound=Kind)
@@ -150,7 +150,7 @@ class RemoteSources:
     """The collections of another cluster, for its users. A watch ends with its last question, so that a cluster that is
     left alone becomes idle.
 
-    `RemoteClusters` tells by `note` whether the cluster is of use.
+    `RemoteClusters` reports by `note` whether the cluster is of use.
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class Deciding(Generic[K, S]):
         is_complete = False
         try:
             step = next_step(self.logic, obj, view)
-            is_complete = True
+            is_complete = not view.is_unknown
         finally:
             asked = [*former.asked, *view.asked] if former is not None else view.asked
             self.asker(obj.key).keep(asked, is_complete=is_complete)

@@ -118,7 +118,7 @@ class SecretData:
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """Where a cluster serves objects of a kind. Asked anew as long as it serves none."""
+    """Where a cluster serves objects of a kind. Asked again as long as it serves none."""
 
     cluster: str
     """For messages and turns."""
