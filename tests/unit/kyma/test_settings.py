@@ -50,7 +50,7 @@ skr-watcher-image-registry=europe-docker.pkg.dev/kyma-project/prod skr-watcher-i
 skr-webhook-memory-limits=200Mi skr-webhook-cpu-limits=0.1 purge-finalizer-timeout=5m0s skip-finalizer-purging-for=
 """
 DEFAULTS = ARGUMENTS.split()
-OURS = {"without-registry", "raw-manifest-links", "disable-watcher", "enable-purge-finalizer"}
+OURS = {"without-registry", "raw-manifest-links", "module-signatures", "disable-watcher", "enable-purge-finalizer"}
 
 
 def parsed(*arguments: str) -> tuple[Settings, ProcessSettings]:
@@ -100,6 +100,7 @@ def test_arguments_as_deployments_of_the_original_have_them_are_taken() -> None:
         "--skr-watcher-image-tag=2.1.0",
         "--log-level=3",
         "--raw-manifest-links=http",
+        "--module-signatures=kyma, partner",
         "--disable-watcher",
     )
 
@@ -117,6 +118,7 @@ def test_arguments_as_deployments_of_the_original_have_them_are_taken() -> None:
         skr_watcher_image_tag="2.1.0",
         log_level=3,
         raw_manifest_links=ManifestLinks.HTTP,
+        module_signatures=("kyma", "partner"),
         disable_watcher=True,
     )
     assert settings.watcher_image == "europe-docker.pkg.dev/kyma-project/prod/runtime-watcher:2.1.0"
@@ -130,6 +132,7 @@ def test_arguments_as_deployments_of_the_original_have_them_are_taken() -> None:
         ("manifest-requeue-jitter-percentage=1.1", "a number from 0 to 1"),
         ("manifest-requeue-jitter-percentage=-0.1", "a number from 0 to 1"),
         ("self-signed-cert-key-size=2048", "4096"),
+        ("module-signatures=a/b", "values of a label"),
         ("cert-management=vault", "cert-manager.io/v1, cert.gardener.cloud/v1alpha1"),
         ("restricted-default-modules=keda,,btp-operator", "names of modules"),
         ("restricted-default-modules=Keda", "names of modules"),

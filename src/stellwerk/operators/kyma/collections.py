@@ -23,9 +23,17 @@ ROUTES = Collection(VirtualService, optional=True)
 ACCESS_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=labels.KYMA_NAME_LABEL)
 """Their content, which is a login, is read when a cluster is opened, and not kept here."""
 
+SIGNATURE_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=labels.SIGNATURE_LABEL)
+"""Public keys of publishers of modules. The label has the name of the signature."""
+
 
 def _kyma_of(metadata: ObjectMeta) -> Iterable[str]:
     name = metadata.labels.get(labels.KYMA_NAME_LABEL)
+    return () if name is None else (f"{metadata.namespace}/{name}",)
+
+
+def _signature_of(metadata: ObjectMeta) -> Iterable[str]:
+    name = metadata.labels.get(labels.SIGNATURE_LABEL)
     return () if name is None else (f"{metadata.namespace}/{name}",)
 
 
@@ -39,6 +47,7 @@ MANDATORY_MANIFESTS_OF = Index(
     MANIFESTS, "mandatory module", lambda each: _mandatory_module_of(each.metadata), _mandatory_module_of
 )
 MANIFESTS_OF_KYMA = Index(MANIFESTS, "kyma", lambda each: _kyma_of(each.metadata), _kyma_of)
+SIGNATURE_SECRETS_OF = Index(SIGNATURE_SECRETS, "signature", lambda each: _signature_of(each.metadata), _signature_of)
 ACCESS_OF_KYMA = Index(ACCESS_SECRETS, "kyma", lambda each: _kyma_of(each.metadata), _kyma_of)
 TEMPLATES_IN = Index(TEMPLATES, "namespace", lambda each: (each.metadata.namespace,))
 GATEWAYS_IN = Index(GATEWAYS, "namespace", lambda each: (each.metadata.namespace,))

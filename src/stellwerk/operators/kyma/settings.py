@@ -99,6 +99,7 @@ class Settings:
     modules_repository_subpath: str = ""
     without_registry: bool = False
     raw_manifest_links: ManifestLinks = ManifestLinks.NONE
+    module_signatures: tuple[str, ...] = ()
     skr_image_pull_secret: str = ""
     restricted_default_modules: tuple[str, ...] = ()
     enable_webhooks: bool = False
@@ -216,6 +217,7 @@ def refuse_contradictions(settings: Settings) -> None:
 
 _MODULE = re.compile(text_forms.MODULE_NAME.pattern.removesuffix("$") + r"\Z")
 _QUANTITY = re.compile(text_forms.QUANTITY.pattern.removesuffix("$") + r"\Z")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PATH = re.compile(r"[A-Za-z0-9][-A-Za-z0-9._/]*")
 _PAIR = re.compile(r"([A-Za-z]+):(v[a-z0-9]+)")
 
@@ -242,6 +244,13 @@ def _path(text: str) -> str:
     if path and (not _PATH.fullmatch(path) or {"", ".", ".."} & {*path.split("/")}):
         raise ValueError("expected a path such as kyma/modules")
     return path
+
+
+def _signatures(text: str) -> tuple[str, ...]:
+    names = parsers.words(text)
+    if not all(_LABEL_VALUE.fullmatch(name) for name in names):
+        raise ValueError("expected names of signatures that can be values of a label, such as kyma,partner")
+    return names
 
 
 def _modules(text: str) -> tuple[str, ...]:
@@ -384,6 +393,12 @@ TABLE = SettingsTable(
             parsers.one_of(ManifestLinks),
             "Which links to a rawManifest of ModuleTemplates without a layer are followed: none, http, or file, which "
             "is http as well and for development only.",
+        ),
+        Setting(
+            "module_signatures",
+            _signatures,
+            "Names of signatures: only components that have a valid one of them are installed. Its public key is in a "
+            "Secret in kcp-system, under `key`, with the name in the label operator.kyma-project.io/signature.",
         ),
         Setting(
             "skr_image_pull_secret",
@@ -534,4 +549,5 @@ TABLE = SettingsTable(
 All of them are flags of `stellwerk run kyma`, or environment variables where a variable is given. Durations are written
 as in Go: `90s`, `5m`, `1440h`. Lists are separated by commas.""",
 )
-"""`without_registry`, `raw_manifest_links`, `disable_watcher` and `enable_purge_finalizer` are ours."""
+"""Those of ours are `without_registry`, `raw_manifest_links`, `module_signatures`, `disable_watcher` and
+`enable_purge_finalizer`."""

@@ -10,22 +10,26 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 import pytest
 from tests.unit.kube.scripted import serving
 from tests.unit.kyma.kyma.worlds import a_template
 from tests.unit.kyma.sources.components import MANIFEST, NAME, OBJECT, VERSION, blob, component, digest_of, image
 from tests.unit.kyma.sources.test_registry import DIGEST, FOLDER, HERE, PASSWORD, USER, Served, trusting
+from tests.unit.kyma.sources.test_signatures import a_component, key, public, signed
 from tests.unit.render.archives import tar_of
 
+from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonValue
+from stellwerk.kube.types.model import JsonValue, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma.api_manifest import InstallInfo, LayerType, Manifest, ManifestSpec
 from stellwerk.operators.kyma.api_module import ModuleTemplate
-from stellwerk.operators.kyma.collections import TEMPLATES
+from stellwerk.operators.kyma.collections import SIGNATURE_SECRETS, TEMPLATES
+from stellwerk.operators.kyma.labels import SIGNATURE_LABEL
 from stellwerk.operators.kyma.module.resolution import Component
 from stellwerk.operators.kyma.settings import ManifestLinks
 from stellwerk.operators.kyma.sources.descriptors import ModuleObjects
@@ -40,15 +44,17 @@ from stellwerk.operators.kyma.sources.loads import (
     Sources,
 )
 from stellwerk.operators.kyma.sources.registry import Repository
+from stellwerk.operators.kyma.sources.signatures import PublicKey, Trust
 from stellwerk.render.errors import SourceError
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.runtime.control.loads import Loads
-from stellwerk.runtime.reading.known import ABSENT, Known, Present, Unknown
-from stellwerk.runtime.reading.loads import Load, PlainLoads
-from stellwerk.runtime.reading.questions import Asker, Wakes
+from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Unknown
+from stellwerk.runtime.reading.loads import Load, PlainLoads, SecretData
+from stellwerk.runtime.reading.questions import Asker, PlainSource, Wakes
 from stellwerk.runtime.reading.view import PlainSources, View
 from stellwerk.testing.clock import FakeClock
 
+V = TypeVar("V")
 CLIENT = HttpClient(tls=None, user_agent="test", connect_seconds=5, silence_seconds=5)
 """Of what opens no connection."""
 NO_LINKS = Links(CLIENT, HERE)
@@ -352,3 +358,100 @@ def test_the_login_is_shown_only_to_the_registry_of_the_settings(repository: str
     alone = Sources(None, NO_LINKS).objects(installing(type="oci-dir", repo=f"http://{repository}", name=NAME, ref=""))
     assert isinstance(alone, ObjectsOf)
     assert not alone.registry.repository.is_plain, "no Manifest turns TLS off"
+
+
+# ---- signatures
+
+
+def keys_of(*secrets: tuple[str, str, bytes | None]) -> View:
+    """A view of Secrets with keys for the signature `kyma`: name, version, and content if it has been loaded."""
+    listed: list[PartialObjectMetadata] = []
+    loaded: dict[Load[Any], Secret] = {}
+    for name, version, pem in secrets:
+        metadata = ObjectMeta(
+            name=name, namespace="kcp-system", resource_version=version, labels={SIGNATURE_LABEL: "kyma"}
+        )
+        listed.append(PartialObjectMetadata(metadata=metadata))
+        if pem is not None:
+            loaded[SecretData(ObjectKey("kcp-system", name), version)] = Secret(
+                metadata=metadata, data={"key": base64.b64encode(pem).decode()} if pem else {}
+            )
+    sources = PlainSources().add(SIGNATURE_SECRETS, PlainSource(listed))
+    return View(sources=sources, now=NOW, loads=Awaited(loaded))
+
+
+class Awaited(PlainLoads):
+    """Loaded values; others are being loaded."""
+
+    def get(self, load: Load[V]) -> Known[V]:
+        """As `LoadSource.get`."""
+        found = super().get(load)
+        return found if isinstance(found, Present) else Unknown("it is being loaded")
+
+
+CHECKED = Sources(None, NO_LINKS, ("kyma",))
+INLINE = a_template("template-operator", VERSION, descriptor=signed(a_component()))
+
+
+def test_a_signed_component_is_taken_with_the_keys_of_the_secrets() -> None:
+    good, other = public(key("publisher")), public(key("stranger"))
+    found = CHECKED.component(keys_of(("a", "1", other), ("b", "7", good)), INLINE, "")
+    assert isinstance(found, Present)
+    assert found.value.install.source["ref"] == DIGEST
+    assert found.value.images[0].endswith("@sha256:" + "b" * 64)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "message"),
+    [
+        ((), "there is no key for the signature kyma. Create a Secret with the public key: kubectl create secret"),
+        ((("a", "1", public(key("stranger"))),), "no signature with the name kyma is valid: it was made with another"),
+        ((("a", "1", b""),), "Secret kcp-system/a has no public key"),
+    ],
+)
+def test_a_component_without_a_signature_that_is_asked_for_is_a_problem_of_the_module(
+    secrets: tuple[tuple[str, str, bytes]], message: str
+) -> None:
+    with pytest.raises(SourceError, match=message):
+        CHECKED.component(keys_of(*secrets), INLINE, "")
+
+
+def test_keys_that_are_being_loaded_are_unknown_and_none_is_left_out() -> None:
+    view = keys_of(("a", "1", public(key("publisher"))), ("b", "2", None))
+    assert CHECKED.component(view, INLINE, "") == Unknown("it is being loaded")
+
+
+def test_if_secrets_cannot_be_listed_no_component_is_judged() -> None:
+    sources = PlainSources().add(SIGNATURE_SECRETS, PlainSource(why="Secrets are forbidden"))
+    with pytest.raises(NotKnown):
+        CHECKED.component(View(sources=sources, now=NOW), INLINE, "")
+
+
+def test_a_linked_manifest_has_no_signature() -> None:
+    checked = Sources(None, Links(CLIENT, HERE, ManifestLinks.HTTP), ("kyma",))
+    linked = [{"name": "rawManifest", "link": LINK}]
+    template = a_template("template-operator", VERSION, resources=linked)
+    with pytest.raises(SourceError, match="has no signature, but --module-signatures is set"):
+        checked.component(keys_of(("a", "1", public(key("publisher")))), template, "")
+
+
+async def test_a_registry_cannot_answer_with_another_signed_version_or_component() -> None:
+    """Its owner could bring back an old version with a known hole."""
+    keys = Trust((PublicKey("kyma", KEY, public(key("publisher"))),))
+    async with passes() as seen:
+        seen.served.publish(signed(a_component()))
+        load = DescriptorOf(seen.registry, NAME, VERSION, keys)
+        found = await seen.load(load)
+        assert isinstance(found, Present)
+
+        seen.served.contents[f"{FOLDER}/manifests/2.0.0"] = seen.served.contents[f"{FOLDER}/manifests/{VERSION}"]
+        replayed = await seen.load(replace(load, version="2.0.0"))
+        assert isinstance(replayed, Unknown)
+        assert replayed.is_refused
+        assert replayed.why == f"the signed component is {NAME}:{VERSION}"
+
+        seen.served.publish(a_component())
+        unsigned = await seen.load(replace(load, trust=Trust((*keys.keys, *keys.keys))))
+        assert isinstance(unsigned, Unknown)
+        assert unsigned.is_refused
+        assert "has no signature with the name kyma" in unsigned.why

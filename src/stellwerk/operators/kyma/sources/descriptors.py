@@ -27,6 +27,7 @@ from stellwerk.kube import yaml
 from stellwerk.kube.types.model import JsonObject, JsonValue
 from stellwerk.kube.yaml import UnreadableYaml, YamlLimits
 from stellwerk.operators.kyma.api_manifest import InstallInfo, LayerType
+from stellwerk.operators.kyma.sources.signatures import NotTrusted, Trust, signed_digest
 from stellwerk.render.errors import BadArchive, SourceError, shown
 from stellwerk.render.files import archive, tar_reader
 from stellwerk.render.files.digests import is_verifiable
@@ -57,6 +58,8 @@ _IMAGES = frozenset(("ociArtifact", "ociArtifact/v1"))
 _OTHER_ARTIFACTS = ("ociRegistry", "ociImage")
 """How the types of accesses begin that earlier releases of OCM wrote for images. They are not localised."""
 _TAR = "application/x-tar"
+_BLOB_DIGEST, _ARTIFACT_DIGEST = "genericBlobDigest/v1", "ociArtifactDigest/v1"
+"""How the digests of layers and of images are computed that a signature covers."""
 _ONE_FILE = "tar archive has invalid structure, expected a single file"
 
 
@@ -136,32 +139,32 @@ class Descriptor:
     """Images that take the place of those with the same name and tag."""
 
     @classmethod
-    def packed(cls, layer: bytes) -> Descriptor:
-        """From the layer that holds it. Raises BadArchive, BadDescriptor. Call it from a thread."""
+    def packed(cls, layer: bytes, trust: Trust | None = None) -> Descriptor:
+        """From the layer that holds it. Raises BadArchive, BadDescriptor, NotTrusted. Call it from a thread."""
         for entry in _entries(layer, _DESCRIPTOR_LIMITS):
             if clean_path(entry.name) == DESCRIPTOR_FILE and entry.kind is EntryKind.FILE:
-                return cls.of(entry.content)
+                return cls.of(entry.content, trust)
         raise BadDescriptor(f"the layer of the descriptor has no file {DESCRIPTOR_FILE}")
 
     @classmethod
-    def of(cls, content: bytes) -> Descriptor:
-        """From its YAML. Raises BadDescriptor."""
+    def of(cls, content: bytes, trust: Trust | None = None) -> Descriptor:
+        """From its YAML. Raises BadDescriptor, NotTrusted."""
         if len(content) > MOST_DESCRIPTOR_BYTES:
             raise BadDescriptor(f"{DESCRIPTOR_FILE} is larger than {MOST_DESCRIPTOR_BYTES >> 10} KiB")
         try:
             value = yaml.read_value(content, file=DESCRIPTOR_FILE, limits=_YAML_LIMITS)
         except UnreadableYaml as error:
             raise BadDescriptor(str(error)) from error
-        return cls._of(_object(value, DESCRIPTOR_FILE))
+        return cls._of(_object(value, DESCRIPTOR_FILE), trust)
 
     @classmethod
-    def inline(cls, value: JsonObject) -> Descriptor | None:
-        """The one of a ModuleTemplate; None if there is no component in it. Raises BadDescriptor."""
-        return cls._of(value) if "component" in value or value.get("kind") == "ComponentVersion" else None
+    def inline(cls, value: JsonObject, trust: Trust | None = None) -> Descriptor | None:
+        """The one of a ModuleTemplate; None if there is no component in it. Raises BadDescriptor, NotTrusted."""
+        return cls._of(value, trust) if "component" in value or value.get("kind") == "ComponentVersion" else None
 
     @classmethod
-    def _of(cls, value: JsonObject) -> Descriptor:
-        """Both forms name the same parts, in different places."""
+    def _of(cls, value: JsonObject, trust: Trust | None) -> Descriptor:
+        """Both forms name the same parts, in different places. With `trust` only what is signed counts."""
         if "component" in value:
             schema = _text(_object(value.get("meta") or {}, "meta"), "schemaVersion", "meta") or "v2"
             if schema != "v2":
@@ -177,6 +180,9 @@ class Descriptor:
         if not name or not version:
             raise BadDescriptor("the component has no name or no version")
         resources = _objects(body.get("resources"), "resources")
+        if trust is not None:
+            trust.check(value)
+            resources = [_as_signed(each) for each in resources]
         accesses = [(_text(each, "name", "resources"), _object(each.get("access"), "access")) for each in resources]
         return cls(
             name, version, RepositoryContext.of(contexts), _manifest(accesses, version), tuple(_images(accesses))
@@ -262,6 +268,24 @@ def _entries(layer: bytes, limits: ArchiveLimits) -> Iterator[TarEntry]:
 
 
 # ---- the resources of a component
+
+
+def _as_signed(resource: JsonObject) -> JsonObject:
+    """A resource that leads to the content that was signed, wherever it is. Raises NotTrusted if it led elsewhere."""
+    access = _object(resource.get("access"), "access")
+    type_, name = _text(access, "type", "access"), _text(resource, "name", "resources")
+    if name == RAW_MANIFEST and type_ in _LAYERS:
+        digest = signed_digest(resource, _BLOB_DIGEST)
+        if (_text(access, "localReference", "access") or digest) != digest:
+            raise NotTrusted(f"the layer of the resource {RAW_MANIFEST!r} is not the signed one, which is {digest}")
+        return {**resource, "access": {**access, "localReference": digest}}
+    if type_ in _IMAGES and isinstance(image := access.get("imageReference"), str):
+        digest = signed_digest(resource, _ARTIFACT_DIGEST)
+        place, _, given = image.partition("@")
+        if (given or digest) != digest:
+            raise NotTrusted(f"the image of the resource {shown(name)!r} is not the signed one, which is {digest}")
+        return {**resource, "access": {**access, "imageReference": f"{place}@{digest}"}}
+    return resource
 
 
 def _manifest(accesses: Sequence[tuple[str, JsonObject]], version: str) -> tuple[str, LayerType] | None:

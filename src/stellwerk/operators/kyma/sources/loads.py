@@ -21,8 +21,10 @@ from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api_manifest import InstallInfo, LayerType, Manifest
 from stellwerk.operators.kyma.api_module import ModuleTemplate
+from stellwerk.operators.kyma.collections import SIGNATURE_SECRETS_OF
 from stellwerk.operators.kyma.kyma.catalog import module_of
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.resolution import Component
@@ -35,11 +37,12 @@ from stellwerk.operators.kyma.sources.descriptors import (
 )
 from stellwerk.operators.kyma.sources.links import Links
 from stellwerk.operators.kyma.sources.registry import Login, Pull, Repository
+from stellwerk.operators.kyma.sources.signatures import NotTrusted, PublicKey, Trust
 from stellwerk.render.errors import SourceError
 from stellwerk.render.sources.egress import EgressRules, shown_url
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.runtime.reading.known import ABSENT, Known, Present, Refused, Unknown
-from stellwerk.runtime.reading.loads import Load
+from stellwerk.runtime.reading.loads import Load, SecretData
 from stellwerk.runtime.reading.view import View
 
 V = TypeVar("V")
@@ -75,6 +78,8 @@ class DescriptorOf:
     registry: Registry
     component: str
     version: str
+    trust: Trust | None = None
+    """Whose signature it needs, if any."""
 
     @property
     def tenant(self) -> str:
@@ -89,9 +94,12 @@ class DescriptorOf:
     async def fetch(self, client: Client) -> Descriptor:
         """As `Load.fetch`. Raises Refused with the cause."""
         try:
-            return await (await self.registry.pull(client, self.component)).descriptor(self.version)
+            found = await (await self.registry.pull(client, self.component)).descriptor(self.version, self.trust)
+            if self.trust is not None and (found.name, found.version) != (self.component, self.version):
+                raise NotTrusted(f"the signed component is {found.name}:{found.version}")
         except SourceError as error:
             raise Refused(str(error)) from error
+        return found
 
     def size(self, value: Descriptor) -> int:
         """As `Load.size`."""
@@ -232,6 +240,8 @@ class Sources:
     registry: Registry | None
     """None if the process was started without one."""
     links: Links
+    signatures: tuple[str, ...] = ()
+    """Names of signatures of which each component must have one that is valid. Empty: none is asked for."""
 
     def objects(self, manifest: Manifest) -> ObjectsOf | LinkedObjects | InlineObjects:
         """What loads the objects of a Manifest; its `digest` names the content. Raises SourceError if nothing does."""
@@ -261,38 +271,72 @@ class Sources:
             return Registry(repository, self.registry.client, self.registry.rules)
         return replace(self.registry, repository=repository)
 
+    def _trust(self, view: View, namespace: str) -> Known[Trust | None]:
+        """The keys of the signatures that are asked for. Raises SourceError if there is none, or one has no content."""
+        keys: list[PublicKey] = []
+        for name in self.signatures:
+            for secret in view.all(SIGNATURE_SECRETS_OF, f"{namespace}/{name}"):
+                key = ObjectKey(namespace, secret.metadata.name)
+                found = _loaded(view, SecretData(key, secret.metadata.resource_version))
+                if isinstance(found, Unknown):
+                    return found
+                if isinstance(found, Present):
+                    keys.append(PublicKey(name, key, _public_key(key, found.value)))
+        if not keys:
+            raise NotTrusted(
+                f"there is no key for the signature {' or '.join(self.signatures)}. Create a Secret with the public "
+                f"key: kubectl create secret generic -n {namespace} NAME --from-file=key=FILE, and label it: kubectl "
+                f"label secret -n {namespace} NAME {labels.SIGNATURE_LABEL}={self.signatures[0]}"
+            )
+        return Present(Trust(tuple(keys)))
+
     def component(self, view: View, template: ModuleTemplate, name: str) -> Known[Component]:
         """The component of a template, for `Offers`: from the registry if `name` is its OCM name, else the inline one.
 
         If it has no layer with objects, the manifest that the template has a link to is installed. Absent if there is
         none of them. Raises SourceError if it cannot be used.
         """
-        registry = self.registry
-        if registry is not None and name:
-            found: Known[Descriptor] = _loaded(view, DescriptorOf(registry, name, version_of(template)))
-        else:
-            inline = Descriptor.inline(template.spec.descriptor)
-            found = Present(inline) if inline is not None else ABSENT
-        if isinstance(found, Unknown):
-            return found
-        descriptor = (
-            found.value if isinstance(found, Present) else Descriptor(name or module_of(template), version_of(template))
-        )
-        context = descriptor.context
-        own = Repository.of(context.base_url, context.sub_path)
-        install = descriptor.install(str(registry.repository if registry is not None else own))
-        link = next((each.link for each in template.spec.resources if each.name == _LINKED), "")
-        if install is None and link:
-            self.links.check(link)
-            digest = _loaded(view, DigestOfLink(self.links, link))
-            if not isinstance(digest, Present):
-                return digest
-            install = InstallInfo(name=RAW_MANIFEST, source={"type": "raw-url", "url": link, "ref": digest.value})
-        if install is None and not isinstance(found, Present):
-            return ABSENT
-        if install is None:
+        described = self._descriptor(view, template, name)
+        if isinstance(described, Unknown):
+            return described
+        without = Descriptor(name or module_of(template), version_of(template))
+        descriptor = described.value if isinstance(described, Present) else without
+        own = Repository.of(descriptor.context.base_url, descriptor.context.sub_path)
+        layer = descriptor.install(str(self.registry.repository if self.registry is not None else own))
+        install = Present(layer) if layer is not None else self._linked(view, template)
+        if isinstance(install, Present):
+            return Present(Component(descriptor.name, descriptor.version, install.value, descriptor.images))
+        if isinstance(described, Present) and not isinstance(install, Unknown):
             raise BadDescriptor(f"{descriptor.name}:{descriptor.version} has no layer {RAW_MANIFEST}")
-        return Present(Component(descriptor.name, descriptor.version, install, descriptor.images))
+        return install
+
+    def _descriptor(self, view: View, template: ModuleTemplate, name: str) -> Known[Descriptor]:
+        trust = self._trust(view, template.metadata.namespace) if self.signatures else Present(None)
+        if not isinstance(trust, Present):
+            return trust
+        if self.registry is not None and name:
+            return _loaded(view, DescriptorOf(self.registry, name, version_of(template), trust.value))
+        inline = Descriptor.inline(template.spec.descriptor, trust.value)
+        return Present(inline) if inline is not None else ABSENT
+
+    def _linked(self, view: View, template: ModuleTemplate) -> Known[InstallInfo]:
+        link = next((each.link for each in template.spec.resources if each.name == _LINKED), "")
+        if not link:
+            return ABSENT
+        self.links.check(link)
+        if self.signatures:
+            raise NotTrusted(f"the manifest at {shown_url(link)} has no signature, but --module-signatures is set")
+        digest = _loaded(view, DigestOfLink(self.links, link))
+        if not isinstance(digest, Present):
+            return digest
+        return Present(InstallInfo(name=RAW_MANIFEST, source={"type": "raw-url", "url": link, "ref": digest.value}))
+
+
+def _public_key(key: ObjectKey, secret: Secret) -> bytes:
+    try:
+        return secret.decoded().get("key", b"")
+    except ValueError:
+        raise NotTrusted(f"Secret {key} has content that is not base64") from None
 
 
 def _loaded(view: View, load: Load[V]) -> Known[V]:

@@ -35,6 +35,7 @@ from stellwerk.operators.kyma.sources.descriptors import (
     LayerReference,
     json_object,
 )
+from stellwerk.operators.kyma.sources.signatures import Trust
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable, shown
 from stellwerk.render.files.digests import Verifier
 from stellwerk.render.sources.egress import EgressRules, parsed, shown_url
@@ -196,15 +197,15 @@ class Pull:
         if login is not None:
             self._shown = replace(self._shown, tls=login.tls)
 
-    async def descriptor(self, version: str) -> Descriptor:
-        """The descriptor of a version. Raises SourceError."""
+    async def descriptor(self, version: str, trust: Trust | None = None) -> Descriptor:
+        """The descriptor of a version, signed with a key of `trust` if it is given. Raises SourceError."""
         if not _TAG.fullmatch(version):
             raise BadDescriptor(f"{shown(version)!r} is no version that a registry has")
         url = self._repository.url(self._component, "manifests", version)
         manifest = json_object(await self._get(url, _MOST_JSON_BYTES, accept=_MANIFESTS), "the image manifest")
         config = await self._blob(LayerReference.of(manifest.get("config"), "config"), _MOST_JSON_BYTES)
         layer = await self._blob(LayerReference.of_descriptor(config), MOST_DESCRIPTOR_LAYER_BYTES)
-        return await threads.run(lambda: Descriptor.packed(layer))
+        return await threads.run(lambda: Descriptor.packed(layer, trust))
 
     async def layer(self, digest: str) -> bytes:
         """A layer as it is there, whose content has the digest. Raises SourceError."""
