@@ -50,7 +50,10 @@ skr-watcher-image-registry=europe-docker.pkg.dev/kyma-project/prod skr-watcher-i
 skr-webhook-memory-limits=200Mi skr-webhook-cpu-limits=0.1 purge-finalizer-timeout=5m0s skip-finalizer-purging-for=
 """
 DEFAULTS = ARGUMENTS.split()
-OURS = {"without-registry", "raw-manifest-links", "module-signatures", "disable-watcher", "enable-purge-finalizer"}
+OURS = {
+    *("without-registry", "raw-manifest-links", "module-signatures", "disable-watcher", "enable-purge-finalizer"),
+    *("listener-client-authority", "listener-tls-folder", "listener-wakes-per-second"),
+}
 
 
 def parsed(*arguments: str) -> tuple[Settings, ProcessSettings]:

@@ -14,10 +14,13 @@ import pytest
 from cryptography import x509
 from tests.unit.sockets import accepted_at
 
-from stellwerk.runtime.certificates import store
+from stellwerk.runtime.certificates import certs, store
+from stellwerk.runtime.certificates.certs import KeyPair
 from stellwerk.runtime.certificates.store import CertificateStep, Profile
 from stellwerk.runtime.serving.health import HealthChecks
 from stellwerk.runtime.serving.http import CannotListen, ListenAddress, Server, ServerLimits
+from stellwerk.runtime.serving.http_messages import Request, Response, text
+from stellwerk.runtime.serving.routes import Route
 from stellwerk.runtime.serving.tls import Certified, MountedCertificates, SelfSigned
 from stellwerk.runtime.supervision.tasks import Border
 from stellwerk.runtime.telemetry.metrics import Metrics
@@ -181,4 +184,58 @@ async def test_a_handshake_has_a_deadline() -> None:
         assert await reader.read() == b""
     assert server.connections == 0
     writer.close()
+    await server.stop()
+
+
+def _authority(name: str) -> KeyPair:
+    return certs.new_authority(certs.Wish(common_name=name, names=(), lifetime=timedelta(days=1), now=NOW))
+
+
+def _client(authority: KeyPair, name: str = "runtime-1") -> ssl.SSLContext:
+    """TLS of a client with a certificate of this authority, which verifies nothing."""
+    wish = certs.Wish(common_name=name, names=(), lifetime=timedelta(days=1), now=NOW)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    certs.load_into(context, certs.issue(authority, wish))
+    return context
+
+
+async def _name_seen(server: Server, context: ssl.SSLContext) -> str:
+    """The common name that the server sees of a client; the failure if it sees none."""
+    request = b"GET /who HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+        writer.write(request)
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    except OSError:
+        return "refused"
+    return answer.rpartition(b"\r\n")[2].decode() or "refused"
+
+
+@pytest.mark.req("R-704")
+async def test_only_clients_of_the_authorities_as_the_folder_has_them_now_are_let_in(tmp_path: Path) -> None:
+    first, second = _authority("first"), _authority("second")
+    mounted = MountedCertificates(tmp_path, clients="ca.crt")
+    (tmp_path / "tls.crt").write_bytes(FRESH.leaf.certificate)
+    (tmp_path / "tls.key").write_bytes(FRESH.leaf.key)
+    assert not mounted.check(), "without an authority nobody could be let in"
+    (tmp_path / "ca.crt").write_bytes(first.certificate)
+    assert mounted.check()
+
+    async def who(request: Request) -> Response:
+        return text(certs.facts(KeyPair(ssl.DER_cert_to_PEM_cert(request.certificate).encode(), b"")).common_name)
+
+    server = Server("test", ListenAddress("127.0.0.1", 0), [Route("GET", "/who", who)], tls=mounted.context)
+    await server.start()
+    ours, others, nobody = _client(first), _client(second), ssl._create_unverified_context()
+    assert [await _name_seen(server, each) for each in (ours, others, nobody)] == ["runtime-1", "refused", "refused"]
+
+    (tmp_path / "ca.crt").write_bytes(second.certificate)
+    assert mounted.check()
+    assert [await _name_seen(server, each) for each in (ours, others)] == ["refused", "runtime-1"]
+    (tmp_path / "ca.crt").write_bytes(b"")
+    assert mounted.check()
+    assert [await _name_seen(server, each) for each in (ours, others)] == ["refused", "runtime-1"]
     await server.stop()

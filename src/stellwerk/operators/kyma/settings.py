@@ -48,6 +48,15 @@ class ManifestLinks(StrEnum):
     """Also files of the operator's own container. For development."""
 
 
+class ClientAuthority(StrEnum):
+    """Who vouches for the certificates in reports of remote clusters."""
+
+    GATEWAY = "gateway"
+    """The authorities by which the Gateway verifies clients."""
+    NONE = "none"
+    """None, as with the original: each client that reaches the port may report for any runtime."""
+
+
 class FipsMode(IntEnum):
     """What GODEBUG asks for, as the metric shows it."""
 
@@ -140,6 +149,9 @@ class Settings:
     self_signed_cert_issuer_namespace: str = labels.ISTIO_NAMESPACE
     additional_dns_names: tuple[str, ...] = ()
     listener_port_overwrite: str = ""
+    listener_client_authority: ClientAuthority = ClientAuthority.GATEWAY
+    listener_tls_folder: str = ""
+    listener_wakes_per_second: int = 2
     skr_watcher_image_name: str = "runtime-watcher"
     skr_watcher_image_registry: str = "europe-docker.pkg.dev/kyma-project/prod"
     skr_watcher_image_tag: str = ""
@@ -495,6 +507,25 @@ TABLE = SettingsTable(
         Setting(
             "listener_port_overwrite", _port, "Port of the Gateway for remote clusters, in the place of its own one."
         ),
+        Setting(
+            "listener_client_authority",
+            parsers.one_of(ClientAuthority),
+            "Who vouches for the certificates in reports of remote clusters: gateway, the authorities in the Secret of "
+            "the Gateway, or none, as with the original: then each client that reaches the port may report for any "
+            "runtime.",
+        ),
+        Setting(
+            "listener_tls_folder",
+            str,
+            "Folder with tls.crt, tls.key and ca.crt: reports are received by TLS from clients that ca.crt vouches "
+            "for, and headers about certificates do not count. The Gateway must pass TLS through.",
+        ),
+        Setting(
+            "listener_wakes_per_second",
+            parsers.number(0, 1_000),
+            "How often in a second reports of one runtime have its Kyma looked at; further reports count together. 0: "
+            "each one counts.",
+        ),
         Setting("skr_watcher_image_name", str, "Name of the image of the watcher."),
         Setting("skr_watcher_image_registry", str, "Registry of that image."),
         Setting("skr_watcher_image_tag", str, "Tag of that image; required, unless the watcher is disabled."),
@@ -549,5 +580,5 @@ TABLE = SettingsTable(
 All of them are flags of `stellwerk run kyma`, or environment variables where a variable is given. Durations are written
 as in Go: `90s`, `5m`, `1440h`. Lists are separated by commas.""",
 )
-"""Those of ours are `without_registry`, `raw_manifest_links`, `module_signatures`, `disable_watcher` and
-`enable_purge_finalizer`."""
+"""Those of ours are `without_registry`, `raw_manifest_links`, `module_signatures`, `disable_watcher`,
+`enable_purge_finalizer`, `listener_client_authority`, `listener_tls_folder` and `listener_wakes_per_second`."""

@@ -33,6 +33,7 @@ from stellwerk.runtime.cache.remote_clusters import (
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.control import secrecy
 from stellwerk.runtime.control.controller import Controller
+from stellwerk.runtime.control.queue import Priority
 from stellwerk.runtime.control.step import Again, Failure, Gone, Place, Released, Step, Wait, Write
 from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.loads import Load, LoadSource, PlainLoads, ServedKind
@@ -266,7 +267,7 @@ class Deciding(Generic[K, S]):
     def asker(self, key: ObjectKey) -> Asker:
         """Who asks in passes on a key."""
         if key not in self._askers:
-            self._askers[key] = Asker(key, self.logic.collection, self._wake)
+            self._askers[key] = Asker(key, self.logic.collection, self.wake)
         return self._askers[key]
 
     def view(self, key: ObjectKey, overlay: Overlay) -> View:
@@ -313,8 +314,9 @@ class Deciding(Generic[K, S]):
         self._waits[obj.key] = step.waits
         return step, view
 
-    def _wake(self, key: ObjectKey) -> None:
-        self.controller.queue.add(key)
+    def wake(self, key: ObjectKey, after_seconds: float = 0.0) -> None:
+        """Decide again about the object under a key: an answer, or something outside of all answers, has changed."""
+        self.controller.queue.add_after(key, after_seconds, Priority.CHANGE)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ import os
 import resource
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from weakref import WeakSet
@@ -91,7 +91,9 @@ class Server:
         tls: ssl.SSLContext | None = None,
         limits: ServerLimits | None = None,
         grace_seconds: float = 5.0,
+        on_answer: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`on_answer` is called with the status of each answer, also of a refusal that no handler has seen."""
         self.name = name
         self._address = address
         self._tls = tls
@@ -103,7 +105,7 @@ class Server:
         self._listeners: list[socket.socket] = []
         self._cannot_accept = False
         """Whether the process had too many open files for a connection that waited, and has not accepted all since."""
-        gate = _Gate(name, self._limits, metrics, self._crowd, Routes(routes))
+        gate = _Gate(name, self._limits, metrics, self._crowd, Routes(routes), on_answer)
         self._tasks: set[asyncio.Task[None]] = set()
         large = Crowd(self._limits.large_requests)
         unread = UnreadAnswers(self._limits.unread_bytes)
@@ -288,8 +290,17 @@ class Server:
 class _Gate:
     """What every request passes: the number at a time, its time, and the shape of a refusal."""
 
-    def __init__(self, name: str, limits: ServerLimits, metrics: Metrics | None, crowd: Crowd, routes: Routes) -> None:
+    def __init__(
+        self,
+        name: str,
+        limits: ServerLimits,
+        metrics: Metrics | None,
+        crowd: Crowd,
+        routes: Routes,
+        on_answer: Callable[[int], None],
+    ) -> None:
         self._name = name
+        self._on_answer = on_answer
         self._limits = limits
         self._metrics = metrics
         self._crowd = crowd
@@ -331,6 +342,7 @@ class _Gate:
         """The response, which its client gets now."""
         if self._metrics is not None:
             self._metrics.answered(self._name, response.status)
+        self._on_answer(response.status)
         return response
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -174,6 +175,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._remote = ""
+        self._certificate = b""
         self._peer = ""
         self._is_cut = False
         """By its server, perhaps before it was made."""
@@ -259,6 +261,9 @@ class HttpConnection(asyncio.Protocol):
         address = transport.get_extra_info("peername")
         self._remote = str(address[0]) if isinstance(address, tuple) and address else ""
         self._peer = peer_of(address)
+        handshake = transport.get_extra_info("ssl_object")
+        if isinstance(handshake, ssl.SSLObject) and handshake.context.verify_mode is ssl.CERT_REQUIRED:
+            self._certificate = handshake.getpeercert(binary_form=True) or b""
         self._expect(_HEAD_LATE)
         if self._arrival is not None:
             self._service.crowd.leave(self._arrival)
@@ -445,7 +450,14 @@ class HttpConnection(asyncio.Protocol):
         headers = Headers(arriving.headers or ())
         _check_host(headers, version)
         _check_framing(headers, version)
-        return Request(method=method, path=path, query=Fields(parameters), headers=headers, remote=self._remote)
+        return Request(
+            method=method,
+            path=path,
+            query=Fields(parameters),
+            headers=headers,
+            remote=self._remote,
+            certificate=self._certificate,
+        )
 
     def _too_large(self) -> Response:
         return refusal(413, f"the body is larger than {self._limits.body_bytes} bytes")

@@ -59,7 +59,8 @@ class Request:
     """A request that has arrived whole.
 
     `path` is as it was sent, with its percent signs; `found` has the parts of it that the route names, without them.
-    `remote` is the address of the peer, empty where the system does not report it.
+    `remote` is the address of the peer, empty where the system does not report it. `certificate` is that of the client,
+    as DER, which a server with TLS has verified; empty if it asks for none.
     """
 
     method: str
@@ -68,6 +69,7 @@ class Request:
     query: Fields = field(default_factory=lambda: Fields(()))
     body: bytes = field(default=b"", repr=False)
     remote: str = ""
+    certificate: bytes = field(default=b"", repr=False)
     found: Mapping[str, str] = field(default_factory=dict)
 
 

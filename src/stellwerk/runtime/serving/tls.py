@@ -33,20 +33,30 @@ class MountedCertificates:
         *,
         certificate: str = "tls.crt",
         key: str = "tls.key",
+        clients: str = "",
         check_seconds: float = 10.0,
         clock: Clock | None = None,
     ) -> None:
-        """`certificate` and `key` are files in the folder, or absolute paths."""
-        self.context: ssl.SSLContext = certs.server_context()
+        """`certificate`, `key` and `clients` are files in the folder, or absolute paths.
+
+        `clients`: the authorities of client certificates. With it, a client has to show one. All of it counts from the
+        next handshake on, also that an authority is gone: no session is resumed.
+        """
         self._certificate, self._key = folder / certificate, folder / key
+        self._clients = folder / clients if clients else None
+        self.context: ssl.SSLContext = certs.server_context()
+        if self._clients is not None:
+            self.context = _asking_clients(b"")
+            self.context.sni_callback = self._present
+        self._current = self.context
         self._check_seconds = check_seconds
         self._clock = clock or SystemClock()
-        self._presented: KeyPair | None = None
+        self._presented: tuple[KeyPair, bytes] | None = None
 
     async def ensure(self) -> None:
         """Return when the folder holds a certificate and its key."""
         while not self.check():
-            _log.warning("no serving certificate yet: %s and %s are expected", self._certificate, self._key)
+            _log.warning("no serving certificate yet: %s are expected", " and ".join(map(str, self._files)))
             await self._clock.sleep(_RETRY_SECONDS)
 
     async def run(self) -> None:
@@ -58,14 +68,38 @@ class MountedCertificates:
     def check(self) -> bool:
         """Load the files if they have changed. Returns whether there is a certificate to present."""
         try:
-            pair = KeyPair(self._certificate.read_bytes(), self._key.read_bytes())
+            certificate, key, *clients = (each.read_bytes() for each in self._files)
         except OSError:
             return self._presented is not None
-        # While a volume is being swapped the two may not fit; the old pair is kept until they do.
-        if pair != self._presented and certs.key_fits(pair):
-            certs.load_into(self.context, pair)
-            self._presented = pair
+        found = KeyPair(certificate, key), b"".join(b"".join(certs.split(each)) for each in clients)
+        # While a volume is being swapped the two may not fit; the old pair is kept until they do. Nor does a file
+        # without a certificate replace authorities.
+        is_whole = certs.key_fits(found[0]) and (self._clients is None or bool(found[1]))
+        if found != self._presented and is_whole:
+            if self._clients is not None:
+                self._current = _asking_clients(found[1])
+            certs.load_into(self._current, found[0])
+            self._presented = found
         return self._presented is not None
+
+    @property
+    def _files(self) -> tuple[Path, ...]:
+        return (self._certificate, self._key, *((self._clients,) if self._clients is not None else ()))
+
+    def _present(self, handshake: ssl.SSLSocket | ssl.SSLObject, *_: object) -> None:
+        """Authorities cannot be taken out of a context, so each handshake gets the newest one."""
+        handshake.context = self._current
+
+
+def _asking_clients(authorities: bytes) -> ssl.SSLContext:
+    """TLS that asks for a certificate of one of these, in each handshake: a session that is resumed shows none."""
+    context = certs.server_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0
+    context.verify_mode = ssl.CERT_REQUIRED
+    if authorities:
+        context.load_verify_locations(cadata=authorities.decode())
+    return context
 
 
 class SelfSigned:

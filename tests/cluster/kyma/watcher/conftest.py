@@ -17,7 +17,8 @@ from stellwerk.local.build import published_definitions
 from stellwerk.local.cluster import LocalCluster
 from stellwerk.local.components import Options
 from stellwerk.operators.kyma import labels
-from stellwerk.operators.kyma.api_watcher import WATCHERS as DEFINITION
+from stellwerk.operators.kyma.api import KYMAS
+from stellwerk.operators.kyma.api_watcher import WATCHERS
 
 DEFINITIONS = (
     "gateways.networking.istio.io",
@@ -28,12 +29,13 @@ DEFINITIONS = (
 
 
 async def prepare(cluster: LocalCluster) -> None:
-    """Have the cluster serve Watchers and what others define."""
+    """Have the cluster serve Kymas, Watchers and what others define."""
     async with Client.connect(ClusterConfig.load(cluster.kubeconfig), field_manager="tests") as client:
         target = unstructured(CustomResourceDefinition.resource)
         for body in published_definitions.definitions(DEFINITIONS):
             await client.apply(target, body)
-        await serve(client, DEFINITION)
+        for definition in (KYMAS, WATCHERS):
+            await serve(client, definition)
         for namespace in (labels.KCP_NAMESPACE, labels.ISTIO_NAMESPACE):
             await client.apply(Namespace, {"metadata": {"name": namespace}})
 

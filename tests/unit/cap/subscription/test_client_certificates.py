@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.unit.cap.subscription.client_certificates import ISSUER, NOW, SUBJECT, Authority, header
 
 from stellwerk.operators.cap.subscription.callers import client_certificates as certificates
-from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRefused, CertificateRules
+from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
+from stellwerk.runtime.certificates.client_certificates import CertificateRefused
 
 AUTHORITY = Authority()
 RULES = CertificateRules(ISSUER, SUBJECT)
@@ -115,7 +116,8 @@ def test_a_damaged_certificate_is_refused_and_nothing_worse(place: int, damage: 
 PROBE = """
 import sys
 from datetime import UTC, datetime
-from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRefused, verified
+from stellwerk.operators.cap.subscription.callers.client_certificates import verified
+from stellwerk.runtime.certificates.client_certificates import CertificateRefused
 try:
     verified(sys.argv[1], [], datetime.now(UTC))
 except CertificateRefused as refused:

@@ -15,15 +15,12 @@ from tests.unit.cap.subscription.issuer import DOMAIN, JKU
 
 from stellwerk.operators.cap.subscription import payloads, registries
 from stellwerk.operators.cap.subscription.callers import client_certificates, tokens
-from stellwerk.operators.cap.subscription.callers.client_certificates import (
-    MOST_HEADER_BYTES,
-    CertificateRefused,
-    CertificateRules,
-)
+from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRules
 from stellwerk.operators.cap.subscription.callers.tokens import Claims, TokenHeader, TokenRefused, TokenRules
 from stellwerk.operators.cap.subscription.payloads import PayloadInvalid
 from stellwerk.operators.cap.subscription.process import LIMITS
 from stellwerk.operators.cap.subscription.registries import Protocol
+from stellwerk.runtime.certificates.client_certificates import MOST_HEADER_BYTES, CertificateRefused
 from stellwerk.testing.checks.loop_stalls import LONGEST_STALL_SECONDS
 
 ROOM = LIMITS.body_bytes

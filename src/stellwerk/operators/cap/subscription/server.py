@@ -26,7 +26,7 @@ from stellwerk.operators.cap.subscription.callbacks.promise import Promise
 from stellwerk.operators.cap.subscription.callbacks.registry import CallbackInvalid, RegistryUnusable, callback_url
 from stellwerk.operators.cap.subscription.callers import tokens
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
-from stellwerk.operators.cap.subscription.callers.client_certificates import CertificateRefused, ClientCertificate
+from stellwerk.operators.cap.subscription.callers.client_certificates import ClientCertificate
 from stellwerk.operators.cap.subscription.callers.gateway import Gateway
 from stellwerk.operators.cap.subscription.callers.keys import IssuerKeys
 from stellwerk.operators.cap.subscription.callers.tokens import Claims, TokenRefused
@@ -38,6 +38,7 @@ from stellwerk.operators.cap.subscription.payloads import PayloadInvalid, Subscr
 from stellwerk.operators.cap.subscription.plan import Authorization
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.operators.cap.subscription.subscriptions import CannotSubscribe, Subscriptions
+from stellwerk.runtime.certificates.client_certificates import CertificateRefused
 from stellwerk.runtime.clock import Clock
 from stellwerk.runtime.serving.crowd import peer_of
 from stellwerk.runtime.serving.http_messages import JSON, Request, Response

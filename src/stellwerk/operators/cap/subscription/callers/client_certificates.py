@@ -1,8 +1,6 @@
-"""Client certificates of the Subscription Management Service: which are good, and for which application (pure).
+"""For which application a client certificate of the Subscription Management Service is (pure).
 
-The gateway ends TLS and hands the certificate on in a header, as PEM with URL escapes. A header proves nothing, so the
-certificate is verified as if it had come in a handshake: one certificate, issued by a configured authority, valid now,
-and made for clients. Then issuer and subject are compared with the credentials of the application.
+Issuer and subject of a good certificate are compared with the credentials of the application.
 """
 
 from __future__ import annotations
@@ -11,17 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import unquote_to_bytes
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
 
 from stellwerk.kube.types.model import UNREADABLE, JsonObject, JsonValue, decode_json
-from stellwerk.runtime.certificates import certs
+from stellwerk.runtime.certificates import client_certificates
 
-MOST_HEADER_BYTES = 16 * 1024
-_BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 _ATTRIBUTES = {
     "C": NameOID.COUNTRY_NAME,
     "O": NameOID.ORGANIZATION_NAME,
@@ -30,10 +24,6 @@ _ATTRIBUTES = {
 }
 _ANY = "*"
 _MOST_RULE_BYTES = 8 * 1024
-
-
-class CertificateRefused(Exception):
-    """A client certificate is not good. The message is for the log, and quotes nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,37 +43,9 @@ class ClientCertificate:
 
 
 def verified(header: str, authorities: Sequence[bytes], now: datetime) -> ClientCertificate:
-    """The certificate of a header that one of the authorities (PEM) has issued. Raises CertificateRefused."""
-    pem = _single_pem(header)
-    try:
-        certificate = x509.load_pem_x509_certificate(pem)
-        usage = _extended_usage(certificate)
-        names = ClientCertificate(certificate.issuer, certificate.subject)
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension):
-        raise CertificateRefused("the client certificate cannot be read") from None
-    if not any(certs.chain_holds(pem, authority, now) for authority in authorities):
-        raise CertificateRefused("no configured authority vouches for the client certificate now")
-    if usage and not usage & {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}:
-        raise CertificateRefused("the client certificate is not made for clients")
-    return names
-
-
-def _single_pem(header: str) -> bytes:
-    if not header:
-        raise CertificateRefused("there is no client certificate")
-    if len(header) > MOST_HEADER_BYTES or not header.isascii():
-        raise CertificateRefused("the client certificate is too long, or no text")
-    pem = unquote_to_bytes(header).strip()
-    if pem.count(b"-----BEGIN") != 1 or not pem.startswith(_BEGIN) or not pem.endswith(_END):
-        raise CertificateRefused("the header has something else than one client certificate")
-    return pem + b"\n"
-
-
-def _extended_usage(certificate: x509.Certificate) -> set[x509.ObjectIdentifier]:
-    try:
-        return set(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
-    except x509.ExtensionNotFound:
-        return set()
+    """The names of the certificate of a header that is good. Raises CertificateRefused."""
+    certificate = client_certificates.verified(header, authorities, now)
+    return ClientCertificate(certificate.issuer, certificate.subject)
 
 
 def is_for(certificate: ClientCertificate, rules: CertificateRules) -> bool:
