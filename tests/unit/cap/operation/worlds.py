@@ -52,6 +52,7 @@ from stellwerk.runtime.reading.known import ABSENT, NotKnown, Present, Refused, 
 from stellwerk.runtime.reading.questions import PlainSource, Question
 from stellwerk.runtime.reading.view import Overlay, PlainSources, View
 from stellwerk.runtime.reconciler import Notice
+from stellwerk.testing import steps as kit
 from stellwerk.testing.clock import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -261,6 +262,23 @@ def a_status(some: random.Random, kind: str) -> OperationStatus:
         retry = RetryProgress(attempts=some.choice([2, 3]), job=some.choice(["uid-job-1", "uid-job-2", "", "x"]))
         status = msgspec.structs.replace(status, retry=msgspec.structs.replace(retry, next_attempt_time=due))
     return status
+
+
+def in_steps(some: random.Random) -> kit.World[CAPTenantOperation, OperationStatus]:
+    """A random world, for the properties of all kinds that decide by steps."""
+    world = a_world(some)
+    if some.random() < 0.2:
+        world = with_hidden(world, some)
+    secrets = [metadata_alone(each) for each in world.secrets]
+    return kit.World(
+        logic=OperationLogic(world.clock),
+        obj=world.operation,
+        objects={**world.objects, BINDINGS: secrets},
+        hidden=world.hidden,
+        settings=world.view().settings,
+        loads=cast(Any, WorldLoads(world)),
+        clock=world.clock,
+    )
 
 
 def a_world(some: random.Random) -> World:

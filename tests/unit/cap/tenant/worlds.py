@@ -44,7 +44,7 @@ from stellwerk.operators.cap.collections import (
 from stellwerk.operators.cap.hashed_objects import Written, is_written
 from stellwerk.operators.cap.kinds.application import CAPApplication
 from stellwerk.operators.cap.kinds.domain import ClusterDomain, Domain
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, TenantStatus
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.operators.cap.reasons import TenantReason
 from stellwerk.operators.cap.tenant.decide import TenantLogic
@@ -58,6 +58,7 @@ from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reading.questions import PlainSource
 from stellwerk.runtime.reading.view import Overlay, PlainSources, View
 from stellwerk.runtime.reconciler import Notice
+from stellwerk.testing import steps as kit
 from stellwerk.testing.clock import FakeClock
 
 HOME = "cap-system"
@@ -180,6 +181,19 @@ def a_route(some: random.Random, tenant: CAPTenant, name: str, hosts: list[str])
 
 def odd(kind: Any, name: str, **meta: Any) -> Unreadable:
     return Unreadable(kind.resource, ObjectMeta(name=name, namespace="shop", uid=f"uid-{name}", **meta), "spec: odd")
+
+
+def in_steps(some: random.Random) -> kit.World[CAPTenant, TenantStatus]:
+    """A random world, for the properties of all kinds that decide by steps."""
+    world, clock = a_world(some), FakeClock()
+    return kit.World(
+        logic=TenantLogic(clock),
+        obj=world.tenant,
+        objects=world.objects,
+        hidden=world.hidden,
+        settings=(TenantSettings(home=HOME),),
+        clock=clock,
+    )
 
 
 def a_world(some: random.Random) -> World:

@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.unit.kyma.kyma.worlds import DELETED, PREFIX, metadata
+from tests.unit.kyma.kyma.worlds import DELETED, PREFIX
+from tests.unit.kyma.watcher.worlds import OURS, a_gateway, a_route, a_watcher
 
 from stellwerk.api.istio import Gateway, VirtualService
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.operators.kyma.api_module import LabelSelector
 from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
-from stellwerk.operators.kyma.collections import GATEWAYS, ROUTES, WATCHERS
+from stellwerk.operators.kyma.collections import GATEWAYS, ROUTES
 from stellwerk.operators.kyma.watcher import decide as deciding
 from stellwerk.operators.kyma.watcher.decide import WatcherLogic, WatcherSettings
 from stellwerk.runtime.clock import SystemClock
@@ -24,53 +23,10 @@ from stellwerk.runtime.control.executor import Course, rehearse
 from stellwerk.runtime.control.step import Create, Delete, Failure, Patch, RemoveFinalizer, Step
 from stellwerk.runtime.reading.known import NotKnown
 from stellwerk.runtime.reading.questions import PlainSource
-from stellwerk.runtime.reading.view import Overlay, PlainSources, View
+from stellwerk.runtime.reading.view import PlainSources, View
 
-OURS = f"{PREFIX}/watcher"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = datetime(2026, 2, 1, tzinfo=UTC)
-GATEWAY_LABELS = {f"{PREFIX}/watcher-gateway": "default"}
-
-
-def a_watcher(name: str = "kyma", *, status: Any = None, spec: Any = None, **fields: Any) -> Watcher:
-    """One with our finalizer."""
-    wanted = {
-        "serviceInfo": {"name": "events", "namespace": "kcp-system", "port": 8082},
-        "manager": "lifecycle-manager",
-        "labelsToWatch": {f"{PREFIX}/watched-by": "kyma"},
-        "resourceToWatch": {"group": PREFIX, "version": "*", "resource": "kymas"},
-        "field": "spec",
-        "gateway": {"selector": {"matchLabels": GATEWAY_LABELS}},
-        **(spec or {}),
-    }
-    body = {"metadata": metadata(name, **{"finalizers": [OURS], **fields}), "spec": wanted, "status": status or {}}
-    return msgspec.convert(body, Watcher)
-
-
-def a_gateway(name: str = "gate", *hosts: str, namespace: str = "kcp-system", labels: Any = None) -> Gateway:
-    servers = [{"port": {"number": 443, "protocol": "HTTPS", "name": "https"}, "hosts": list(hosts)}]
-    meta = metadata(name, namespace, labels=GATEWAY_LABELS if labels is None else labels)
-    return msgspec.convert({"metadata": meta, "spec": {"servers": servers}}, Gateway)
-
-
-def a_route(owner: str = "uid-of-kyma", **changed: Any) -> VirtualService:
-    """The route of the Watcher `kyma` through the Gateway `gate`."""
-    spec = {
-        "hosts": ["listen.example.com"],
-        "gateways": ["kcp-system/gate"],
-        "http": [
-            {
-                "name": "kcp-system/kyma",
-                "match": [{"uri": {"prefix": "/v2/lifecycle-manager/event"}}],
-                "route": [{"destination": {"host": "events.kcp-system.svc.cluster.local", "port": {"number": 8082}}}],
-            }
-        ],
-        **changed.pop("spec", {}),
-    }
-    owners = [{"apiVersion": f"{PREFIX}/v1beta2", "kind": "Watcher", "name": "kyma", "uid": owner, "controller": True}]
-    return msgspec.convert(
-        {"metadata": metadata("kyma", ownerReferences=owners, **changed), "spec": spec}, VirtualService
-    )
 
 
 GATE = a_gateway("gate", "listen.example.com")
@@ -228,39 +184,3 @@ def test_a_refused_write_is_shown_with_its_cause() -> None:
 )
 def test_labels_are_selected_as_by_kubernetes(selector: Any, labels: dict[str, str], expected: bool) -> None:
     assert msgspec.convert(selector, LabelSelector).matches(labels) is expected
-
-
-@given(
-    watcher=st.sampled_from(
-        [
-            a_watcher(),
-            a_watcher(finalizers=[]),
-            a_watcher(spec={"manager": ""}),
-            a_watcher(deletionTimestamp=DELETED),
-            a_watcher(deletionTimestamp=DELETED, finalizers=["others/one"]),
-        ]
-    ),
-    gateways=st.lists(st.sampled_from([GATE, a_gateway("a", "b"), a_gateway("none")]), unique_by=lambda each: each.key),
-    routes=st.lists(st.sampled_from([a_route(), a_route("other"), a_route(spec={"hosts": []})]), max_size=1),
-)
-def test_a_pass_after_a_pass_changes_nothing(
-    watcher: Watcher, gateways: list[Gateway], routes: list[VirtualService]
-) -> None:
-    """A crash after any write converges as well: each step is decided from what is there."""
-    seen = Overlay()
-    world, settings, logic = sources(gateways, routes), (WatcherSettings(),), WatcherLogic(SystemClock())
-
-    def view(laid: Overlay) -> View:
-        nonlocal seen
-        seen = laid
-        return View(sources=world, now=NOW, settings=settings, overlay=laid)
-
-    first = rehearse(logic, watcher, view)
-    if any(isinstance(write, RemoveFinalizer) for write in first.writes):
-        return
-    after = seen.of(WATCHERS).get(watcher.key) or watcher
-    routed = seen.of(ROUTES).get(watcher.key, routes[0] if routes else None)
-    settled = msgspec.structs.replace(after, status=first.status)
-    again = course(settled, sources(gateways, [routed] if routed is not None else []), LATER)
-    assert again.writes == []
-    assert again.status == first.status

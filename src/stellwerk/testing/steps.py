@@ -1,0 +1,333 @@
+"""What holds for each kind that decides by steps, in worlds of plain values: without a cluster, by the thousand.
+
+A world is an object and what is around it. `World.rehearsed` is a pass without an effect; `World.passed` leaves in the
+world what the API server would have after the pass, or after its death behind one of its effects. `Watched` is a world
+in the caches of a process: it counts the passes that a change asks for.
+
+    world = a_world(random.Random(7))
+    assert_rests(world)
+    assert_crashes_converge(world)
+    assert_waits_wake(world)
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.login.config import ClusterConfig
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import Kind, Unreadable, Unstructured
+from stellwerk.kube.types.object_meta import ObjectMeta, Record
+from stellwerk.kube.watch.watch_states import Change, Odd, Removed, Synced
+from stellwerk.runtime.cache.informer import Informer
+from stellwerk.runtime.control.executor import Course, Deciding, InformerSources, Logic, Maker, rehearse
+from stellwerk.runtime.control.step import Released, Step
+from stellwerk.runtime.process.manager import Manager
+from stellwerk.runtime.reading.loads import LoadSource, PlainLoads
+from stellwerk.runtime.reading.questions import Collection, PlainSource
+from stellwerk.runtime.reading.view import Overlay, PlainSources, View
+from stellwerk.testing.clock import FakeClock
+
+K = TypeVar("K", bound=Kind)
+S = TypeVar("S", bound=Record)
+
+MOST_PASSES = 20
+"""Within so many passes each world rests."""
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(kw_only=True)
+class World(Generic[K, S]):
+    """An object of a kind that decides by steps, and what is around it."""
+
+    logic: Logic[K, S]
+    obj: K
+    objects: dict[Collection[Any], list[Any]] = field(default_factory=dict)
+    """Without the object itself, which each view shows."""
+    hidden: dict[Collection[Any], list[Unreadable]] = field(default_factory=dict)
+    """Objects that cannot be read."""
+    settings: tuple[object, ...] = ()
+    loads: LoadSource = field(default_factory=PlainLoads)
+    clock: FakeClock = field(default_factory=lambda: FakeClock(NOW))
+    is_released: bool = False
+    """Whether the finalizer of the object is removed."""
+    made: int = 0
+    """How many objects have got a uid here."""
+
+    def all_of(self, collection: Collection[Any]) -> Sequence[Any]:
+        """The objects of a collection."""
+        around = self.objects.get(collection, ())
+        if collection is not self.logic.collection:
+            return [*around]
+        return [*(each for each in around if each.key != self.obj.key), self.obj]
+
+    def sources(self) -> PlainSources:
+        """What a view reads."""
+        found = PlainSources()
+        for collection in {**self.objects, **self.hidden, self.logic.collection: None}:
+            found.add(collection, PlainSource(self.all_of(collection), self.hidden.get(collection, ())))
+        return found
+
+    def view(self, overlay: Overlay | None = None) -> View:
+        """What a step of the object sees."""
+        return View(
+            sources=self.sources(),
+            now=self.clock.now(),
+            settings=self.settings,
+            overlay=overlay or Overlay(),
+            loads=self.loads,
+        )
+
+    def rehearsed(self) -> Course[S]:
+        """What a pass would do. Raises Uncovered."""
+        return rehearse(self.logic, self.obj, self.view)
+
+    def passed(self, effects: int | None = None) -> Course[S]:
+        """A pass, of which the API server has the first so many effects: each write is one, and each status that is
+        saved, which is before a later step writes and at the end."""
+        course, done = self.rehearsed(), 0
+        draft: Record | None = None
+
+        def save() -> bool:
+            """Whether the process is still alive."""
+            nonlocal done, draft
+            if draft is not None:
+                if done == effects:
+                    return False
+                self.obj = msgspec.structs.replace(self.obj, status=draft)
+                draft, done = None, done + 1
+            return True
+
+        for step in course.steps:
+            if step.failure is not None:
+                draft = course.status if course.status != _status(self.obj) else None
+                break
+            if step.writes and not save():
+                return course
+            for write in step.writes:
+                if done == effects:
+                    return course
+                self._do(write)
+                done += 1
+            if step.status is not None and step.status != (draft or _status(self.obj)):
+                draft = step.status
+        if not self.is_released:
+            save()
+        return course
+
+    def settled(self) -> Sequence[Step[S]]:
+        """Passes until one changes nothing, and their steps. Raises AssertionError: the object does not rest."""
+        steps: list[Step[S]] = []
+        for _ in range(MOST_PASSES):
+            before = self.shown()
+            steps += self.passed().steps
+            if self.is_released or self.shown() == before:
+                return steps
+        raise AssertionError(f"{self.obj.ref} does not rest in {MOST_PASSES} passes")
+
+    def shown(self) -> Mapping[str, object]:
+        """All objects, without what the API server makes up."""
+        found: dict[str, object] = {"the object": _plain(self.obj), "released": self.is_released}
+        for collection in self.objects:
+            for each in self.all_of(collection):
+                found[f"{collection.resource.kind} {each.key}"] = _plain(each)
+        return found
+
+    def copied(self) -> World[K, S]:
+        """The same world, which may become another one."""
+        other = copy.copy(self)
+        other.objects = {each: [*found] for each, found in self.objects.items()}
+        return other
+
+    def _do(self, write: Any) -> None:
+        """Have an object be as a write leaves it."""
+        overlay = Overlay()
+        try:
+            write.rehearse(overlay, self.clock.now())
+        except Released:
+            self.is_released = True
+            return
+        for collection in overlay.answers:
+            for key, found in overlay.of(collection).items():
+                self._put(collection, key, found)
+
+    def _put(self, collection: Collection[Any], key: ObjectKey, found: Any) -> None:
+        if collection is self.logic.collection and key == self.obj.key:
+            self.obj = msgspec.structs.replace(found, status=_status(self.obj))
+            return
+        kept = [each for each in self.objects.get(collection, ()) if each.key != key]
+        self.objects[collection] = kept if found is None else [*kept, self._stored(found)]
+
+    def _stored(self, obj: Any) -> Any:
+        """The object as a watch delivers it."""
+        if not isinstance(obj, Unstructured):
+            obj = msgspec.json.decode(msgspec.json.encode(obj), type=type(obj))
+        if obj.metadata.uid:
+            return obj
+        self.made += 1
+        metadata = msgspec.structs.replace(
+            obj.metadata, uid=f"made-{self.made}", resource_version=str(1000 + self.made)
+        )
+        if isinstance(obj, Unstructured):
+            return Unstructured(obj.body, metadata)
+        return msgspec.structs.replace(obj, metadata=metadata)
+
+
+def _status(obj: Any) -> Record:
+    return cast("Record", obj.status)
+
+
+_MADE_UP = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation", "managedFields")
+
+
+def _plain(obj: Any) -> object:
+    body = {**obj.body, "metadata": msgspec.to_builtins(obj.metadata)} if isinstance(obj, Unstructured) else obj
+    plain: Any = msgspec.to_builtins(body)
+    metadata = {name: value for name, value in plain["metadata"].items() if name not in _MADE_UP}
+    metadata["leaves"] = obj.metadata.is_terminating
+    return _lasting({**plain, "metadata": metadata})
+
+
+def _lasting(value: object) -> object:
+    """Without times, and without the words of conditions: they tell how an object came to where it is."""
+    if isinstance(value, dict):
+        is_condition = "type" in value and "status" in value
+        left_out = ("reason", "message") if is_condition else ()
+        kept = {name: each for name, each in value.items() if not name.lower().endswith("time")}
+        return {name: _lasting(each) for name, each in kept.items() if name not in left_out}
+    return [_lasting(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+# ---- caches
+
+
+@dataclass(slots=True)
+class HandFed(Maker):
+    """Makes caches that show what a test gives them."""
+
+    manager: Manager = field(
+        default_factory=lambda: Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
+    )
+
+    def informer(self, target: Any, *, labels: str = "", optional: bool = False) -> Informer[Any]:
+        """As `Maker.informer`."""
+        return self.manager.informer(target, labels=labels, optional=optional)
+
+
+class Watched(Generic[K, S]):
+    """Objects of a kind that a process decides about by its caches. Notes the keys for which a pass is asked for."""
+
+    def __init__(
+        self,
+        logic: Logic[K, S],
+        sources: InformerSources,
+        *,
+        settings: tuple[object, ...] = (),
+        loads: LoadSource | None = None,
+        clock: FakeClock | None = None,
+    ) -> None:
+        self.sources = sources
+        self.deciding: Deciding[K, S] = Deciding(
+            logic=logic,
+            sources=sources,
+            client=cast("Any", None),
+            clock=clock or FakeClock(NOW),
+            settings=settings,
+            loads=loads or PlainLoads(),
+        )
+        self.woken: list[str] = []
+        queue = SimpleNamespace(add=lambda key: self.woken.append(key.name))
+        self.deciding.serve(cast("Any", SimpleNamespace(queue=queue)))
+
+    @staticmethod
+    def of(world: World[K, S]) -> Watched[K, S]:
+        """A process whose caches show a world, and that has decided about its object."""
+        declared = [*{**world.objects, **world.hidden, world.logic.collection: None}]
+        sources = InformerSources(HandFed(), declared)
+        watched = Watched(world.logic, sources, settings=world.settings, loads=world.loads, clock=world.clock)
+        for collection in declared:
+            watched.take(collection, Synced(tuple(world.all_of(collection)), "1"))
+            for each in world.hidden.get(collection, ()):
+                watched.take(collection, Odd(each))
+        watched.decide(world.obj)
+        return watched
+
+    def take(self, collection: Collection[Any], change: Change[Any]) -> None:
+        """Have the cache of a collection see a change."""
+        self.sources.informer(collection).take(change)
+
+    def decide(self, *objects: K) -> Sequence[Step[S]]:
+        """The first step of a pass on each object. What it asks for wakes the object from now on."""
+        steps = [self.deciding.step(each, Overlay())[0] for each in objects]
+        self.woken.clear()
+        return steps
+
+    def passes_after(self, collection: Collection[Any], change: Change[Any]) -> list[str]:
+        """The names of the objects for which a change asks for a pass."""
+        self.woken.clear()
+        self.take(collection, change)
+        return sorted(self.woken)
+
+
+# ---- properties
+
+
+def assert_rests(world: World[Any, Any]) -> None:
+    """A world that rests is left alone: another pass has no write, no Event, and the same status."""
+    world = world.copied()
+    world.settled()
+    if world.is_released:
+        return
+    again, before = world.rehearsed(), _status(world.obj)
+    assert not again.writes, f"{world.obj.ref} is written to again: {[each.about for each in again.writes]}"
+    assert again.status == before, f"{world.obj.ref} has another status with its own status"
+    news = [each for step in again.steps if step.failure is None for each in step.events]
+    assert not news, f"{world.obj.ref} sends Events without a change: {news}"
+
+
+def assert_crashes_converge(world: World[Any, Any]) -> None:
+    """Wherever a process dies in its first pass, the next one comes to the same end."""
+    whole = world.copied()
+    effects = effects_of(whole.passed())
+    whole.settled()
+    for count in range(effects):
+        cut = world.copied()
+        cut.passed(count)
+        cut.settled()
+        assert cut.shown() == whole.shown(), f"{world.obj.ref} ends otherwise after a crash behind {count} effects"
+
+
+def effects_of(course: Course[Any]) -> int:
+    """How many effects a pass has at most."""
+    return len(course.writes) + sum(step.status is not None for step in course.steps)
+
+
+def assert_waits_wake(world: World[Any, Any]) -> int:
+    """What a world at rest waits for is asked for: if it changes, exactly one pass follows. Returns how many waits."""
+    world = world.copied()
+    world.settled()
+    if world.is_released:
+        return 0
+    awaited = {wait.on for step in world.rehearsed().steps[-1:] for wait in step.waits if isinstance(wait.on, tuple)}
+    for collection, key in awaited:
+        watched = Watched.of(world)
+        present = next((each for each in world.all_of(collection) if each.key == key), None)
+        hidden = next((each for each in world.hidden.get(collection, ()) if each.key == key), None)
+        gone = present or hidden
+        if gone is not None:
+            woken = watched.passes_after(collection, Removed(gone))
+        else:
+            came = Unreadable(
+                collection.resource, ObjectMeta(name=key.name, namespace=key.namespace, uid="came"), "odd"
+            )
+            woken = watched.passes_after(collection, Odd(came))
+        assert woken == [world.obj.metadata.name], f"{world.obj.ref} waits for {key}, whose change asks for {woken}"
+    return len(awaited)
