@@ -95,6 +95,7 @@ async def test_a_fight_over_an_object_is_throttled_and_the_other_one_is_named(
         )
         fought = time.monotonic() - began
         assert len(restored) <= 1 + fought // FIGHT_SECONDS, [f"{one.verb} {one.path}" for one in restored]
+    await running.clock.skip(seconds=FIGHT_SECONDS)
     await then.becomes(
         DEPLOYMENTS,
         OPERAND,
@@ -115,12 +116,15 @@ async def test_what_is_deleted_again_at_once_comes_back_after_the_pause(
         await then.shows("Warning", "ServiceInstancesAndBindingsNotCleaned")
         await running.is_idle()
 
-    for _ in range(2):
-        old = await given.client.get(SERVICES, SERVICE, "kyma-system")
-        await given.client.delete(SERVICES, SERVICE, "kyma-system", uid=old.metadata.uid)
-        await then.becomes(SERVICES, SERVICE, partial(is_another, old), "be made again")
-
+    await then.becomes(SERVICES, SERVICE, partial(is_another, await deleted(given)), "be made again")
+    old = await deleted(given)
     await then.event("ChangedByOthers", saying=[SERVICE, "restored every", "audit log"])
+    await running.is_idle()
+    await then.absent(Service, SERVICE)
+
+    await running.clock.skip(seconds=FIGHT_SECONDS)
+
+    await then.becomes(SERVICES, SERVICE, partial(is_another, old), "be made again")
 
 
 @pytest.mark.req("R-110")
@@ -133,7 +137,17 @@ async def test_a_fight_over_an_object_hides_not_that_the_operand_does_not_become
 
     async with stranger(given.client):
         await given.btp_operator()
+        await then.event("ChangedByOthers", saying=[OPERAND])
+        await running.clock.skip(seconds=FIGHT_SECONDS)
+        await running.clock.skip(seconds=2)
         await then.shows("Error", "ProvisioningFailed", saying=["timed out", OPERAND])
+
+
+async def deleted(given: Given) -> Unstructured:
+    """The Service of the module, which is deleted now."""
+    old = await given.client.get(SERVICES, SERVICE, "kyma-system")
+    await given.client.delete(SERVICES, SERVICE, "kyma-system", uid=old.metadata.uid)
+    return old
 
 
 def is_another(old: Unstructured, seen: Unstructured | None) -> bool:

@@ -143,6 +143,17 @@ class Shop:
         patch = MergePatch({"metadata": {"annotations": {FATE: None}}})
         await self.client.patch(metadata_of(Pod), pod, self.namespace, patch)
 
+    async def fail_hanging_jobs(self) -> None:
+        """Have the pods that hang end with an error, as soon as there are any."""
+
+        async def hanging() -> list[str]:
+            listed = await self.client.list(metadata_of(Pod), self.namespace)
+            return [each.metadata.name for each in listed.items if each.metadata.annotations.get(FATE) == "hang"]
+
+        for name in await eventually(hanging, within=30, describe="a pod hangs"):
+            patch = MergePatch({"metadata": {"annotations": {FATE: "fail"}}})
+            await self.client.patch(metadata_of(Pod), name, self.namespace, patch)
+
     async def version_shows(self, reason: str, number: str = "1", *, state: str = "Ready") -> CAPApplicationVersion:
         """Return the version when it has this state for this reason."""
         found: list[CAPApplicationVersion] = []

@@ -13,6 +13,7 @@ from stellwerk.api.apps import Deployment
 from stellwerk.api.core import ConfigMap, Pod, Secret, Service
 from stellwerk.api.events import Event
 from stellwerk.api.rbac import ClusterRole, ClusterRoleBinding
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of, unstructured
@@ -127,6 +128,8 @@ async def test_an_object_that_another_client_changes_or_deletes_is_restored(scen
         found = await scene.client.find(metadata_of(Deployment), f"{NAME}-controller", scene.namespace)
         return found is not None and found.metadata.uid != before.metadata.uid
 
+    await eventually(lambda: running.sample("stellwerk_drift_throttled_total", {}), describe="the pause has begun")
+    await running.clock.skip(seconds=FIGHT_SECONDS)
     await eventually(back)
     await scene.shows("Ready")
 

@@ -45,6 +45,14 @@ async def chart() -> AsyncIterator[Chart]:
         yield chart
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def noted(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Chart]:
+    """The chart, with its notes as an object."""
+    folder = helm_charts.write_chart(tmp_path_factory.mktemp("chart"), OPERATORS.values())
+    async with helm_charts.chart(helm_charts.with_notes(folder)) as chart:
+        yield chart
+
+
 def settings(spec: ProcessSpec, deployment: JsonObject) -> tuple[Any, ProcessSettings]:
     """What `stellwerk run` reads from the arguments and variables of a Deployment."""
     parsed: list[tuple[Any, ProcessSettings]] = []
@@ -297,16 +305,14 @@ async def test_a_value_that_cannot_be_meant_is_refused_by_name(chart: Chart, val
         await chart.render(values)
 
 
-async def test_every_binding_in_the_whole_cluster_is_stated_by_the_notes(tmp_path: Path) -> None:
+async def test_every_binding_in_the_whole_cluster_is_stated_by_the_notes(noted: Chart) -> None:
     """No operator can be limited to namespaces, so each has a ClusterRoleBinding."""
-    folder = helm_charts.write_chart(tmp_path, OPERATORS.values())
-    async with helm_charts.chart(helm_charts.with_notes(folder)) as chart:
-        for spec in OPERATORS.values():
-            own = helm_chart.key(spec)
-            objects = await chart.render({own: ALL[own]})
-            assert [name for kind, name in objects if kind == "ClusterRoleBinding"]
-            text = str(dig(objects["ConfigMap", "notes"], "data", "text"))
-            assert f"The {spec.title} is installed. It works on all namespaces." in text
+    for spec in OPERATORS.values():
+        own = helm_chart.key(spec)
+        objects = await noted.render({"crds": {"install": False}, own: ALL[own]})
+        assert [name for kind, name in objects if kind == "ClusterRoleBinding"]
+        text = str(dig(objects["ConfigMap", "notes"], "data", "text"))
+        assert f"The {spec.title} is installed. It works on all namespaces." in text
 
 
 @pytest.mark.parametrize(
@@ -314,10 +320,8 @@ async def test_every_binding_in_the_whole_cluster_is_stated_by_the_notes(tmp_pat
     [ALL, {**ALL, "webhooks": {"enabled": False}}, {"componentOperator": COMPONENT, "capOperator": CAP}],
     ids=["all", "fewer", "two"],
 )
-async def test_the_notes_name_each_deployment_and_the_next_commands(tmp_path: Path, values: JsonObject) -> None:
-    folder = helm_charts.write_chart(tmp_path, OPERATORS.values())
-    async with helm_charts.chart(helm_charts.with_notes(folder)) as chart:
-        objects = await chart.render(values)
+async def test_the_notes_name_each_deployment_and_the_next_commands(noted: Chart, values: JsonObject) -> None:
+    objects = await noted.render({"crds": {"install": False}, **values})
     lines = [line.strip() for line in str(dig(objects["ConfigMap", "notes"], "data", "text")).splitlines()]
 
     rollouts = {line for line in lines if line.startswith("kubectl rollout status")}
@@ -332,10 +336,8 @@ async def test_the_notes_name_each_deployment_and_the_next_commands(tmp_path: Pa
     )
 
 
-async def test_the_notes_of_a_release_without_operators_name_the_switches(tmp_path: Path) -> None:
-    folder = helm_charts.write_chart(tmp_path, OPERATORS.values())
-    async with helm_charts.chart(helm_charts.with_notes(folder)) as chart:
-        objects = await chart.render({})
+async def test_the_notes_of_a_release_without_operators_name_the_switches(noted: Chart) -> None:
+    objects = await noted.render({})
     text = str(dig(objects["ConfigMap", "notes"], "data", "text"))
 
     assert "stellwerk check" not in text

@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.heavy, pytest.mark.req("R-962")]
 LIMITS = ServerLimits(arrival_seconds=2, connections=4_096, requests=4_096)
 AT_ONCE = 64
 """With 160 of them, complete ones waited on a busy machine until their time was over."""
+BUSY_SECONDS = 0.5
+"""After so long a connection waits for what does not come, and costs nothing: another one takes its turn."""
 HOST = b"Host: a\r\n"
 END = b"GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 """What follows each input on its connection."""
@@ -292,7 +294,15 @@ def as_seen(asked: h11.Request, body: bytes) -> Seen:
     return Seen(asked.method.decode(), path, tuple(headers), body)
 
 
-async def send(port: int, data: bytes, client: str) -> None:
+async def send(port: int, data: bytes, client: str, turn: asyncio.Semaphore) -> None:
+    """Send these bytes and the end behind them, in a turn, and wait until the connection is closed."""
+    async with turn:
+        reading = asyncio.create_task(sent(port, data, client))
+        await asyncio.wait([reading], timeout=BUSY_SECONDS)
+    await reading
+
+
+async def sent(port: int, data: bytes, client: str) -> None:
     """Send these bytes and the end behind them, and wait until the connection is closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(client, 0))
     with contextlib.suppress(ConnectionError):
@@ -310,14 +320,10 @@ async def judged(inputs: Mapping[str, bytes]) -> Mapping[str, tuple[list[Seen], 
     seen = [{client: list[Seen]() for client in clients.values()} for _ in range(2)]
     turn = asyncio.Semaphore(AT_ONCE)
 
-    async def ask(port: int, name: str, data: bytes) -> None:
-        async with turn:
-            await send(port, data, clients[name])
-
     async with ours(seen[0]) as our_port, well_kept(seen[1]) as other_port, asyncio.TaskGroup() as tasks:
         for name, data in inputs.items():
-            tasks.create_task(ask(our_port, name, data))
-            tasks.create_task(ask(other_port, name, data))
+            tasks.create_task(send(our_port, data, clients[name], turn))
+            tasks.create_task(send(other_port, data, clients[name], turn))
     return {name: (seen[0][client], seen[1][client]) for name, client in clients.items()}
 
 

@@ -171,6 +171,14 @@ def test_a_fault_at_each_kind_meets_the_first_write_of_each_and_a_kind_that_it_n
     }
 
 
+def test_in_as_many_turns_as_there_are_parts_a_fault_meets_each_kind_once() -> None:
+    points = points_of([str(each) for each in (*CLEAN, understand("DELETE", "/api/v1/namespaces/here/configmaps/a"))])
+    at = AtEachKind(reply_cut)
+    parts = [at.part(turn).of(points) for turn in range(PARTS)]
+    assert set.union(*parts) == at.of(points)
+    assert sum(map(len, parts)) == len(at.of(points))
+
+
 def test_a_kind_of_write_that_a_life_has_by_chance_is_not_required() -> None:
     points = points_of(["patch things.example.com/status here/one", "update things.example.com/status here/one"])
     assert {point.kind for point in AtEachKind(reply_cut).of(points)} == {"update things.example.com/status"}

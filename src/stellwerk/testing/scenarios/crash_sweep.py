@@ -33,7 +33,7 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence, Set
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stellwerk.kube.client.client import Client
 from stellwerk.testing import sweeps
@@ -95,7 +95,9 @@ class At:
 
 @dataclass(frozen=True, slots=True)
 class AtEachKind(At):
-    """A fault, and the first write of each kind in each part. It has to meet half of the kinds at least.
+    """A fault, and the first write of each kind in each part, of every `step`-th kind from that with number `first`.
+
+    It has to meet half of these kinds at least.
 
     `verbs`: those of the writes that the fault can happen to.
     """
@@ -108,11 +110,11 @@ class AtEachKind(At):
         for point in points:
             if point.verb in self.verbs and not point.is_chance:
                 firsts.setdefault(point.kind, point)
-        return {*firsts.values()}
+        return {*[*firsts.values()][self.first :: self.step]}
 
     def part(self, turn: int) -> At:
-        """The same on each day: kinds are few."""
-        return self
+        """The fault at one of `PARTS` parts of the kinds."""
+        return replace(self, first=self.first + self.step * (turn % PARTS), step=self.step * PARTS)
 
     def never_met(self, clean: Sequence[Sequence[Point]], left: Sequence[Set[Point]]) -> set[str]:
         """The kinds of all parts of which every point is left."""

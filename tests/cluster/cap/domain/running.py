@@ -16,6 +16,7 @@ from stellwerk.render.worker.renderer import Renderer
 from stellwerk.runtime.control.controller import Controller
 from stellwerk.runtime.supervision.tasks import Closing
 from stellwerk.testing.scenarios.harness import OperatorHarness
+from stellwerk.testing.scenarios.skipping_clock import SkippingClock
 
 OPERATOR = "cap-operator"
 """The user that the controllers are, with their rights and nothing more."""
@@ -27,6 +28,8 @@ class RunningDomains(OperatorHarness):
 
     namespace: str
     """The operator's own."""
+    clock: SkippingClock = field(default_factory=SkippingClock)
+    """A test may skip what the controllers wait for."""
     _domains: Sequence[Controller[Any, Any]] = field(default=(), init=False)
 
     async def start(self, **settings: Any) -> None:
@@ -37,7 +40,7 @@ class RunningDomains(OperatorHarness):
             user_agent=names.OPERATOR_NAME,
             on_request=self.saboteur.requested,
         )
-        manager = self._begin(client, component="cap-controller.sme.sap.com", grace_seconds=6.0)
+        manager = self._begin(client, component="cap-controller.sme.sap.com", grace_seconds=6.0, clock=self.clock)
         renderer = Renderer()
         manager.add_server("renderer", Closing(renderer.close))
         self._domains = controllers.install(

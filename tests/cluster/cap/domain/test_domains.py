@@ -13,6 +13,7 @@ from stellwerk.api.core import Namespace, Secret
 from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
+from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig, metadata_of, unstructured
@@ -406,6 +407,7 @@ async def test_an_object_that_another_client_deletes_again_and_again_is_counted_
 
     await then.becomes(domain, "Error", "ProcessingError", "again and again")
     assert running.sample("stellwerk_drift_throttled_total", {}) != 0
+    await running.clock.skip(seconds=FIGHT_SECONDS)
     await given.is_ready(domain)
 
 

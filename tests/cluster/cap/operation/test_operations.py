@@ -228,13 +228,14 @@ async def test_a_failed_step_runs_again_by_itself_as_often_as_the_application_as
 
 
 async def test_a_deletion_waits_for_the_end_of_the_operation(running: Running, shop: Shop) -> None:
-    await shop.open(job("mtxs", fate="hang", activeDeadlineSeconds=5), follows=False)
+    await shop.open(job("mtxs", fate="hang"), follows=False)
     await shop.operate("deprovisioning")
     await shop.shows("StepInitiated")
     await shop.client.delete(metadata_of(CAPTenantOperation), "acme-op", shop.namespace)
     await running.settled(shop.client)
     operation = await shop.client.get(CAPTenantOperation, "acme-op", shop.namespace)
     assert operation.metadata.finalizers == (names.OPERATION_FINALIZER,)
+    await shop.fail_hanging_jobs()
     await shop.is_gone(CAPTenantOperation, "acme-op")
 
 

@@ -15,6 +15,8 @@ from stellwerk.api.istio import VirtualService
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.operators.cap import names
+from stellwerk.operators.cap.kinds.application import CAPApplication
+from stellwerk.operators.cap.kinds.domain import Domain
 from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.runtime import conditions
@@ -306,13 +308,16 @@ async def test_a_provider_that_never_follows_and_whose_upgrade_fails_keeps_no_ot
     await shop.apply(provider={"subDomain": "provider", "tenantId": "provider-id"})
     await shop.release("1")
     await shop.shows_application("VersionExists", state="Consistent")
-    await shop.release("2", job("mtxs", fate="hang", activeDeadlineSeconds=5), router())
+    await shop.release("2", job("mtxs", fate="hang"), router())
     await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading", name="shop-provider")
     pinned = MergePatch({"spec": {"versionUpgradeStrategy": "never"}})
     await shop.client.patch(metadata_of(CAPTenant), "shop-provider", shop.namespace, pinned)
+    await running.settled(shop.client)
+    await shop.fail_hanging_jobs()
     await shop.tenant_shows("UpgradeFailed", state="UpgradeError", name="shop-provider")
 
     await shop.subscribe()
+    await shop.fail_hanging_jobs()
     await shop.release("3")
 
     await shop.version_shows("WorkloadsReady", "3")
@@ -327,10 +332,12 @@ async def test_a_tenant_that_leaves_an_upgrade_while_its_job_runs_follows_to_the
 ) -> None:
     await shop.open()
     await shop.tenant_shows("ProvisioningCompleted")
-    await shop.release("2", job("mtxs", fate="hang", activeDeadlineSeconds=5), router())
+    await shop.release("2", job("mtxs", fate="hang"), router())
     await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
     upgrade = await shop.upgrade()
     await shop.set_version("1.0.0")
+    await running.settled(shop.client)
+    await shop.fail_hanging_jobs()
     await shop.ends(upgrade.metadata.name)
 
     await shop.release("3")
@@ -448,14 +455,17 @@ async def test_a_deleted_version_goes_when_the_upgrade_that_its_tenant_has_left_
 ) -> None:
     await shop.open()
     await shop.tenant_shows("ProvisioningCompleted")
-    await shop.release("2", job("mtxs", fate="hang", activeDeadlineSeconds=5), router())
+    await shop.release("2", job("mtxs", fate="hang"), router())
     await shop.tenant_shows("UpgradeOperationCreated", state="Upgrading")
     await shop.set_version("1.0.0")
     version = metadata_of(CAPApplicationVersion)
     await shop.client.delete(version, "shop-v2", shop.namespace)
+    await running.settled(shop.client)
+    await shop.client.get(version, "shop-v2", shop.namespace)
+    await shop.fail_hanging_jobs()
     await shop.is_gone(CAPApplicationVersion, "shop-v2", within=60)
     upgrade = await shop.upgrade()
-    assert "DeadlineExceeded" in ready(upgrade)[1], "its Job ended while the version was there"
+    assert "BackoffLimitExceeded" in ready(upgrade)[1], "its Job ended while the version was there"
 
 
 @pytest.mark.req("CAP-40")
@@ -530,9 +540,10 @@ async def test_a_tenant_whose_namespace_is_deleted_shows_what_keeps_it(running: 
     await shop.client.patch(metadata_of(CAPTenant), "acme", shop.namespace, free)
 
     async def gone() -> bool:
-        return await shop.client.find(metadata_of(Namespace), shop.namespace) is None
+        kinds = (CAPApplication, CAPApplicationVersion, CAPTenant, CAPTenantOperation, Domain)
+        return not any([(await shop.client.list(metadata_of(kind), shop.namespace)).items for kind in kinds])
 
-    await eventually(gone, within=90, describe="the namespace is gone")
+    await eventually(gone, within=90, describe="nothing of ours keeps the namespace")
 
 
 @pytest.mark.req("CAP-45")
