@@ -197,7 +197,7 @@ def _plain(obj: Any) -> object:
 
 
 def _lasting(value: object) -> object:
-    """Without times, and without the words of conditions: they tell how an object came to where it is."""
+    """Without times, and without the words of conditions, which show how an object came to where it is."""
     if isinstance(value, dict):
         is_condition = "type" in value and "status" in value
         left_out = ("reason", "message") if is_condition else ()
@@ -217,9 +217,9 @@ class HandFed(Maker):
         default_factory=lambda: Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
     )
 
-    def informer(self, target: Any, *, labels: str = "", optional: bool = False) -> Informer[Any]:
+    def informer(self, target: Any, *, labels: str = "", fields: str = "", optional: bool = False) -> Informer[Any]:
         """As `Maker.informer`."""
-        return self.manager.informer(target, labels=labels, optional=optional)
+        return self.manager.informer(target, labels=labels, fields=fields, optional=optional)
 
 
 class Watched(Generic[K, S]):
