@@ -187,6 +187,26 @@ def test_a_deletion_that_the_operator_has_not_seen_makes_readiness_unknown() -> 
     assert (seen.ready, seen.state, seen.reason) == ("Unknown", "Deleting", "DeletionRequested")
 
 
+@pytest.mark.req("R-510")
+@pytest.mark.parametrize(
+    ("kind", "state", "words"),
+    [
+        (BTP, "Warning", "is being deleted, and its deletion is blocked"),
+        (BTP, "Error", "is being deleted, and its deletion is blocked"),
+        (BTP, "Deleting", "is being deleted"),
+        (BTP, "Processing", "is being deleted"),
+        ({"apiVersion": "v1", "kind": "PersistentVolumeClaim"}, "", "is being deleted"),
+    ],
+)
+def test_an_object_that_is_being_deleted_says_so_and_whether_that_is_blocked(
+    kind: Mapping[str, JsonValue], state: str, words: str
+) -> None:
+    status: JsonObject = {"conditions": [condition("Ready", "False", "Any")], **({"state": state} if state else {})}
+    seen = an_object(kind, status=status)
+    metadata: JsonObject = {"name": "x", "namespace": "n", "deletionTimestamp": "2026-05-01T12:00:00Z"}
+    assert object_summary.in_words(health.of(Unstructured.of({**seen.body, "metadata": metadata})))[2] == words
+
+
 def test_a_suspended_object_needs_no_attention() -> None:
     suspended = an_object(BTP, spec={"suspend": True})
     noted: JsonObject = {"annotations": {"example.com/suspend-reason": "change freeze"}}

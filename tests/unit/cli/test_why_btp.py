@@ -88,7 +88,7 @@ def test_a_missing_secret_is_the_root_cause_and_the_next_step_names_its_keys() -
         ✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)
         └─ sap-btp-manager Secret in kyma-system namespace not found   MissingSecret
            └─ Secret kyma-system/sap-btp-manager does not exist        <- root cause
-        Next: create it with the keys clientid, clientsecret, sm_url, tokenurl, cluster_id and the label app.kubernetes.io/managed-by=kcp-kyma-environment-broker (stellwerk explain MissingSecret)
+        Next: create it from files with the names of its keys, and label it: kubectl create secret generic sap-btp-manager -n kyma-system --from-file=clientid --from-file=clientsecret --from-file=sm_url --from-file=tokenurl --from-file=cluster_id && kubectl label secret sap-btp-manager -n kyma-system app.kubernetes.io/managed-by=kcp-kyma-environment-broker (stellwerk explain MissingSecret)
         """  # noqa: E501  # a line as it is printed
     )
 
@@ -181,7 +181,7 @@ def test_a_blocked_deletion_names_what_is_left_bindings_first() -> None:
     )
     assert told(graph) == look(
         """
-        ✗ BtpOperator kyma-system/btpoperator is not ready (for 4m)
+        ✗ BtpOperator kyma-system/btpoperator is being deleted, and its deletion is blocked (for 4m)
         └─ All must be removed                                      ServiceInstancesAndBindingsNotCleaned
            └─ 1 ServiceInstance and 2 ServiceBindings still exist   <- root cause
               ├─ ServiceBinding shop/key is being deleted, held by finalizer services.cloud.sap.com/sap-btp-finalizer

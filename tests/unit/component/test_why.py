@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import msgspec
+import pytest
 
 from stellwerk.delivery.sets.unsettled_objects import UnsettledObject
 from stellwerk.kube.types.model import JsonObject, Unstructured
@@ -20,14 +21,18 @@ def component(ready: str, cause: str, message: str) -> Component:
     ]
     body = {
         "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {},
+        "spec": {
+            "kubeConfig": {"secretRef": {"name": "there"}},
+            "valuesFrom": [{"name": "values"}, {"kind": "ConfigMap", "name": "more", "key": "prod.yaml"}],
+            "postBuild": {"substituteFrom": [{"name": "vars"}]},
+        },
         "status": {"observedGeneration": 0, "conditions": conditions},
     }
     return msgspec.convert(body, Component)
 
 
-def next_step(ready: str, cause: str) -> str:
-    seen = component(ready, cause, "something is in the way")
+def next_step(ready: str, cause: str, message: str = "something is in the way") -> str:
+    seen = component(ready, cause, message)
     return why.explain(why.ComponentSurroundings(component=seen, now=datetime(2026, 1, 1, tzinfo=UTC))).next_step
 
 
@@ -39,6 +44,67 @@ def test_the_next_step_is_the_first_way_to_mend_it_and_names_the_page() -> None:
 
 def test_a_command_in_it_is_for_this_very_component() -> None:
     assert next_step("Suspended", "Suspended").startswith("resume it: stellwerk resume comp/web -n shop (")
+
+
+@pytest.mark.req("R-510")
+@pytest.mark.parametrize(
+    ("cause", "message", "expected"),
+    [
+        (
+            "InvalidObjects",
+            "error reconciling dependent resources: ConfigMap shop/one: owner conflict; the object is owned by "
+            "5f3c-1/other/first",
+            "remove the object from the source of this Component or of Component other/first, or have this one take it "
+            """over: kubectl -n shop patch component web --type merge -p '{"spec":{"adoptionPolicy":"Always"}}'""",
+        ),
+        (
+            "ReferenceNotFound",
+            "error resolving references: /valuesFrom/0: error loading secret shop/values: not found; /valuesFrom/1: x",
+            "create Secret shop/values: kubectl -n shop create secret generic values --from-file=values=values.yaml",
+        ),
+        (
+            "ReferenceNotFound",
+            "error resolving references: /valuesFrom/1: error loading configmap shop/more: not found",
+            "create ConfigMap shop/more: kubectl -n shop create configmap more --from-file=prod.yaml=values.yaml",
+        ),
+        (
+            "ReferenceNotFound",
+            "error resolving references: /kubeConfig/secretRef: error loading secret shop/there: not found",
+            "create Secret shop/there: kubectl -n shop create secret generic there --from-file=value=kubeconfig.yaml",
+        ),
+        (
+            "ReferenceNotFound",
+            "error resolving references: /postBuild/substituteFrom/0: error loading secret shop/vars: not found",
+            "create Secret shop/vars: kubectl -n shop create secret generic vars --from-env-file=variables.env",
+        ),
+        (
+            "ReferenceNotFound",
+            "error resolving references: /valuesFrom/1: key prod.yaml not found in configmap shop/more",
+            "add the key prod.yaml: kubectl -n shop edit configmap more",
+        ),
+        (
+            "ReferenceNotFound",
+            "error resolving references: /valuesFrom/0: no matching key found in secret shop/values (looked for "
+            "values, values.yaml, values.yml)",
+            "add the key values: kubectl -n shop edit secret values",
+        ),
+        (
+            "RenderingFailed",
+            "error reconciling dependent resources: error rendering manifests: no such file or directory: deploi. "
+            "Correct spec.path: the source has deploy, docs and 2 more",
+            """correct spec.path to a folder that exists: kubectl -n shop patch component web --type merge -p """
+            """'{"spec":{"path":"deploy"}}'""",
+        ),
+    ],
+)
+def test_what_a_message_asks_for_is_a_command_that_can_be_copied(cause: str, message: str, expected: str) -> None:
+    assert next_step("Error", cause, message) == f"{expected} (stellwerk explain {cause})"
+
+
+@pytest.mark.parametrize("folder", ["a'; reboot;'", "$(reboot)", "a b", "`reboot`"])
+def test_a_folder_with_letters_that_a_shell_reads_is_in_no_command(folder: str) -> None:
+    message = f"no such file or directory: x. Correct spec.path: the source has {folder}, b"
+    assert "kubectl" not in next_step("Error", "RenderingFailed", message)
 
 
 def test_where_only_waiting_helps_the_page_alone_is_named() -> None:

@@ -41,6 +41,8 @@ class ObjectHealth:
     since: datetime | None = None
     cause: str = ""
     """Which of kstatus' conditions is true, also for an object that is ready: Stalled, Reconciling or neither."""
+    is_terminating: bool = False
+    """Whether its deletion was requested."""
 
     @property
     def is_ready(self) -> bool:
@@ -56,6 +58,12 @@ class ObjectHealth:
     def is_stalled(self) -> bool:
         """Whether a user has to act."""
         return self.cause == conditions.STALLED
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the deletion of the object waits for a user."""
+        waits = self.is_stalled or self.state == "Warning" or self.state.endswith("Error")
+        return self.is_terminating and not self.is_ready and waits
 
     @property
     def is_well(self) -> bool:
@@ -75,6 +83,10 @@ class ObjectHealth:
 def of(obj: Unstructured | Kind) -> ObjectHealth:
     """The health of any object."""
     seen = Unstructured.of(to_json_object(obj)) if isinstance(obj, Kind) else obj
+    return replace(_of(seen), is_terminating=seen.metadata.is_terminating)
+
+
+def _of(seen: Unstructured) -> ObjectHealth:
     if isinstance(seen, MetadataOnlyObject):
         return ObjectHealth("False", "", REASON, seen.message)
     if seen.at("spec", "suspend") is True:

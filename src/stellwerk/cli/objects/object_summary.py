@@ -75,7 +75,9 @@ def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
     """Symbol, tone and words for the state of an object."""
     if seen.state == "Suspended":
         return "⏸", "dim", "is suspended"
-    if seen.state == "Deleting":
+    if seen.is_blocked:
+        return "✗", "bad", "is being deleted, and its deletion is blocked"
+    if seen.state == "Deleting" or (seen.is_terminating and not seen.is_ready):
         return "◌", "busy", "is being deleted"
     if seen.reason == conditions.SUPERSEDED:
         return "◌", "dim", "is superseded: nothing waits for it"

@@ -66,7 +66,10 @@ def prepared(obj: K, lacking: JsonObject) -> K:
 def removed_again(lacking: JsonObject) -> str:
     """What to report where the object lacks this still after `write` (pure)."""
     fields = " and ".join(f"metadata.{field}" for field in lacking)
-    return f"a mutating webhook removes what the operator writes to {fields}: correct the webhook"
+    return (
+        f"a mutating webhook removes what the operator writes to {fields}: correct it; "
+        "kubectl get mutatingwebhookconfigurations lists them"
+    )
 
 
 async def write(client: Client, obj: K, lacking: JsonObject, spec: JsonObject | None = None) -> K:

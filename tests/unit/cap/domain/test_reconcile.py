@@ -214,7 +214,7 @@ async def test_a_domain_whose_label_a_mutating_webhook_removes_says_so_and_is_tr
             return bare
 
     parts = replace(reconciler(FakeClock()), client=cast(Any, Webhook()))
-    with pytest.raises(NotWritten, match=r"a mutating webhook removes .* metadata\.labels") as raised:
+    with pytest.raises(NotWritten, match=r"removes .* metadata\.labels: .*kubectl get mutatingwebhook") as raised:
         await parts.begin(bare).run()
     assert raised.value.retry is Retry.BACKOFF
 

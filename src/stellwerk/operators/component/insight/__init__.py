@@ -1,6 +1,7 @@
 """What verbs of the command line ask about a Component.
 
 why                findings, down to the root cause
+remedies           the command that a message asks for
 related_objects    the Component of an object
 preview            what the next reconcile would change
 by_kind            what a user may request, and all of it by kind

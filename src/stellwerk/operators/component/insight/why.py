@@ -31,6 +31,7 @@ from stellwerk.operators.component.api import EVENT_REVISION_ANNOTATION, Compone
 from stellwerk.operators.component.api_status import NEW
 from stellwerk.operators.component.dependencies import dependencies as depending
 from stellwerk.operators.component.errors import source_fix_in
+from stellwerk.operators.component.insight import remedies
 from stellwerk.operators.component.insight.help_topics import CATALOGUE
 from stellwerk.operators.component.reasons import CHART_WARNING, OBJECTS_NOT_WATCHED, Cause, Reason
 from stellwerk.operators.component.sources import sources
@@ -383,7 +384,7 @@ def _own_step(seen: ComponentSurroundings) -> str:
     if word is None:
         return ""
     page = f"stellwerk explain {word}"
-    if advised := advice_in(seen.text) or source_fix_in(seen.text):
+    if advised := remedies.step(seen.component, seen.text) or advice_in(seen.text) or source_fix_in(seen.text):
         return f"{advised} ({page})"
     step = CATALOGUE.meanings[word].next_step(key)
     return f"{step} ({page})" if step else page
