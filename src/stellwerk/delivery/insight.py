@@ -40,6 +40,9 @@ class Reconcilable:
     """The patch for a request at a moment."""
     was_handled: Callable[[Unstructured, str], bool] = reconcile_request.was_handled
     """Whether the object shows that the request of that moment was handled."""
+    defers_drift: bool = False
+    """Whether what others have changed waits for a reapply interval, or for a forced request; else every pass puts it
+    back."""
     source: Callable[[Unstructured], tuple[Resource, ObjectKey] | None] = lambda _: None
     """The object of another controller from which the content comes, and which understands the same request."""
 

@@ -11,6 +11,8 @@ from tests.unit.component.given import ITEM, component
 
 from stellwerk.apply.set.model.inventory import Inventory
 from stellwerk.apply.set.model.policy import AdoptionPolicy, DeletePolicy, MissingNamespacesPolicy, UpdatePolicy
+from stellwerk.apply.set.object_set import SetProgress
+from stellwerk.delivery.reconcile_request import FORCE_AT_ANNOTATION, REQUESTED_AT_ANNOTATION
 from stellwerk.delivery.sets import set_status
 from stellwerk.delivery.sets.inventory_status import State
 from stellwerk.kube.types.model import JsonObject, JsonValue
@@ -265,3 +267,18 @@ def test_objects_that_cannot_be_watched_are_looked_at_as_often_as_the_original_l
         times[looks] = elapsed
     assert (times[5] < 2, 15 < times[20] < 18, 70 < times[50] < 80) == (True, True, True)
     assert [status_plan.polling_pause(seconds) for seconds in (0, 0.2, 5, 30, 3600)] == [0.05, 0.2, 1.0, 2.0, 10.0]
+
+
+@pytest.mark.parametrize(("handled", "expected"), [("", True), ("a", True), ("b", False)])
+def test_a_forced_request_holds_until_it_was_acted_on_to_its_end(handled: str, expected: bool) -> None:
+    annotations: JsonObject = {REQUESTED_AT_ANNOTATION: "b", FORCE_AT_ANNOTATION: "b"}
+    one = component(status={"lastHandledForceAt": handled}, annotations=annotations)
+    assert status_plan.is_forced(one) is expected
+    done = status_plan.with_drift(one, one.status, SetProgress(Inventory(), done=True))
+    assert (done.last_handled_force_at, done.drifted_objects) == ("b", 0)
+
+
+def test_a_component_without_a_forced_request_is_not_forced() -> None:
+    one = component(status={"lastHandledForceAt": "a"}, annotations={REQUESTED_AT_ANNOTATION: "b"})
+    assert not status_plan.is_forced(one)
+    assert status_plan.with_drift(one, one.status, SetProgress(Inventory())).last_handled_force_at == "a"

@@ -12,8 +12,8 @@ from stellwerk.cli.objects.object_actions import ActionTarget
 from stellwerk.cli.objects.wait_for import Holds
 from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Failure, NotReady
+from stellwerk.delivery import reconcile_request
 from stellwerk.delivery.insight import Reconcilable
-from stellwerk.delivery.reconcile_request import was_handled
 from stellwerk.kube.types.model import Unstructured, unstructured
 
 
@@ -22,19 +22,26 @@ def reconcile(
     is_all: bool,
     labels: str,
     with_source: bool,
+    force: bool,
     wait: bool,
     timeout: float,
     dry_run: bool,
 ) -> None:
     """Request a reconcile of the chosen objects. With `wait`, raise NotReady where one of them is not ready then."""
     chosen = object_argument.chosen(choice, is_all=is_all, labels=labels)
-    if not _request(chosen, with_source, wait and not dry_run, timeout, dry_run):
+    if not _request(chosen, with_source, force, wait and not dry_run, timeout, dry_run):
         raise NotReady
 
 
 @with_cluster
 async def _request(
-    cluster: ClusterSession, choice: ObjectSelection, with_source: bool, wait: bool, timeout: float, dry_run: bool
+    cluster: ClusterSession,
+    choice: ObjectSelection,
+    with_source: bool,
+    force: bool,
+    wait: bool,
+    timeout: float,
+    dry_run: bool,
 ) -> bool:
     targets = await object_actions.targets(cluster, choice, lambda of: of.reconcile, "reconciled on request")
     for one in targets if wait else ():
@@ -43,17 +50,19 @@ async def _request(
     for one in targets:
         if with_source:
             await _request_source(cluster, one, moment, dry_run)
-        await object_actions.patched(cluster, one.resource, one.obj, one.action.request(moment), dry_run=dry_run)
+        forces = force and one.action.defers_drift
+        patch = reconcile_request.forced(moment) if forces else one.action.request(moment)
+        await object_actions.patched(cluster, one.resource, one.obj, patch, dry_run=dry_run)
         if not wait:
             settings.show([f"{one.obj.ref} is asked to reconcile{' (dry run)' if dry_run else ''}"])
     if not wait:
         return True
-    ends = [(target, _is_settled(target, moment)) for target in targets]
+    ends = [(target, _is_settled(target, moment, force)) for target in targets]
     return await wait_for.all_of(
         cluster,
         ends,
         timeout_seconds=timeout,
-        was_noticed=lambda seen: seen is None or was_handled(seen, moment),
+        was_noticed=lambda seen: seen is None or reconcile_request.was_handled(seen, moment),
     )
 
 
@@ -69,11 +78,15 @@ def _check_not_suspended(obj: Unstructured) -> None:
         )
 
 
-def _is_settled(one: ActionTarget[Reconcilable], moment: str) -> Holds:
-    """Whether the request was handled and the object has come to an end."""
+def _is_settled(one: ActionTarget[Reconcilable], moment: str, force: bool) -> Holds:
+    """Whether the request was handled and the object has come to an end. Where it has failed, drift may remain."""
+    forces = force and one.action.defers_drift
 
     def holds(seen: Unstructured | None) -> bool:
-        return seen is None or (one.action.was_handled(seen, moment) and wait_for.has_ended(seen))
+        if seen is None:
+            return True
+        is_done = not forces or not health.of(seen).is_ready or reconcile_request.force_was_handled(seen, moment)
+        return is_done and one.action.was_handled(seen, moment) and wait_for.has_ended(seen)
 
     return holds
 

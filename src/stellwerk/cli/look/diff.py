@@ -21,11 +21,12 @@ from stellwerk.cli.arguments.object_argument import ObjectArgument
 from stellwerk.cli.objects import object_actions, previews
 from stellwerk.cli.objects.cluster import ClusterSession, with_cluster
 from stellwerk.cli.releases import dry_run
+from stellwerk.cli.shell import settings
 from stellwerk.cli.shell.errors import Exit, Failure
 from stellwerk.cli.shell.output import print_result
 from stellwerk.delivery.insight import Preview, Previewer, PreviewFailed, PreviewRequest
 from stellwerk.kube.types.errors import ApiError
-from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, unstructured
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, to_json_object, unstructured
 from stellwerk.local.cluster import at_address
 
 
@@ -61,6 +62,8 @@ async def _diff(
     compared.warn()
     lines = compared.lines
     print_result(lambda style: dry_run.shown(lines, unchanged, style), lambda: dry_run.as_json(lines, unchanged))
+    if file is None and any(line.waits for line in lines):
+        settings.say(object_actions.put_back_now(Unstructured.of(to_json_object(obj))))
     return Exit.DIFFERENT if compared.lines else Exit.DONE
 
 

@@ -43,6 +43,8 @@ class ObjectHealth:
     """Which of kstatus' conditions is true, also for an object that is ready: Stalled, Reconciling or neither."""
     is_terminating: bool = False
     """Whether its deletion was requested."""
+    drifted: int = 0
+    """How many of its objects others have changed, which its operator puts back later."""
 
     @property
     def is_ready(self) -> bool:
@@ -64,6 +66,11 @@ class ObjectHealth:
         """Whether the deletion of the object waits for a user."""
         waits = self.is_stalled or self.state == "Warning" or self.state.endswith("Error")
         return self.is_terminating and not self.is_ready and waits
+
+    @property
+    def has_drift(self) -> bool:
+        """Whether the object is ready, and others have changed objects of it that are not put back yet."""
+        return self.is_ready and self.drifted > 0
 
     @property
     def is_well(self) -> bool:
@@ -109,7 +116,9 @@ def _of(seen: Unstructured) -> ObjectHealth:
     ready: Readiness = "False" if state == "Failed" else _readiness(main.status)
     message = cause.message if cause is not None and main.is_true else main.message
     since, shown = _since(main, cause, state), cause.type if cause is not None else ""
-    return ObjectHealth(ready, state, _precise_reason(main, cause), message, since, shown)
+    drifted = seen.at("status", "driftedObjects")
+    drifted = drifted if isinstance(drifted, int) else 0
+    return ObjectHealth(ready, state, _precise_reason(main, cause), message, since, shown, drifted=drifted)
 
 
 def _of_deleted(seen: Unstructured, main: Condition) -> ObjectHealth:

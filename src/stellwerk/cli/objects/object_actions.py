@@ -86,6 +86,12 @@ def action(obj: Unstructured, of: Callable[[KindInsight], A | None], verb: str) 
     )
 
 
+def put_back_now(obj: Unstructured) -> str:
+    """How what others have changed is put back before its reapply interval."""
+    kind, key = obj.gvk.kind.lower(), obj.key
+    return f"Put it back now: stellwerk reconcile {kind}/{key.name} -n {key.namespace} --force"
+
+
 async def patched(
     cluster: ClusterSession, resource: Resource, obj: Unstructured, patch: JsonObject, *, dry_run: bool
 ) -> Unstructured:

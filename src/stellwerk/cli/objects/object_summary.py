@@ -87,6 +87,9 @@ def in_words(seen: ObjectHealth) -> tuple[str, text.Tone, str]:
         return "✗", "bad", f"works as before, but is in state {text.escaped(seen.state)}"
     if seen.is_changing:
         return "◌", "busy", "is ready, and is being changed"
+    if seen.has_drift:
+        objects = "one of its objects" if seen.drifted == 1 else f"{seen.drifted} of its objects"
+        return "◌", "busy", f"is ready, and others have changed {objects}"
     if seen.ready == "True":
         return "✔", "good", "is ready"
     if seen.ready == "False":

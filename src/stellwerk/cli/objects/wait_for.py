@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stellwerk.cli import kinds
-from stellwerk.cli.objects import findings, health, object_summary, operator_liveness, wait_result
+from stellwerk.cli.objects import findings, health, object_actions, object_summary, operator_liveness, wait_result
 from stellwerk.cli.objects.check_rules import Found
 from stellwerk.cli.objects.cluster import ClusterSession
 from stellwerk.cli.objects.health import ObjectHealth
@@ -161,6 +161,8 @@ async def all_of(
         )
         if seen is None or (health.of(seen).is_ready and not health.of(seen).needs_attention):
             settings.show([last_line(seen) if seen is not None else f"{one.obj.ref} is gone"])
+            if seen is not None and health.of(seen).has_drift:
+                settings.say(object_actions.put_back_now(seen))
             continue
         all_ready = False
         settings.show(findings.told(await object_summary.reached(cluster, seen), settings.current().style()))

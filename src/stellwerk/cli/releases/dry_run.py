@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from stellwerk.api.core import Pod, ServiceAccount
 from stellwerk.apply.concurrency import together
@@ -24,7 +24,7 @@ from stellwerk.apply.set.model.owner import mark
 from stellwerk.apply.set.model.policy import UpdatePolicy
 from stellwerk.apply.set.plan.plan_input import RECLAIMS
 from stellwerk.apply.set.plan.plan_object import goes_by_itself, is_alike, is_interval_over
-from stellwerk.cli.shell import field_diff, settings
+from stellwerk.cli.shell import field_diff, settings, text
 from stellwerk.cli.shell.errors import Exit
 from stellwerk.cli.shell.field_diff import Change
 from stellwerk.cli.shell.text import Style, Tone, escaped
@@ -44,8 +44,9 @@ class DiffLine:
     ref: str
     note: str = ""
     changes: tuple[Change, ...] = ()
-    waits: bool = False
-    """Whether it comes with the next reapply: the manifest is as it was applied, and others have changed the object."""
+    waits: str = ""
+    """Within which time it comes: with the next reapply, as the manifest is as it was applied, and others have changed
+    the object. Empty: with the next reconcile."""
     refusal: ApiError | None = None
     """Why the API server would refuse the object; None where the set may change that."""
 
@@ -183,6 +184,12 @@ class _Member:
         digest = _digest(live, prefix)
         return digest == self.wanted.digest == APPLIED_ONCE and not self._is_foreign(live, prefix)
 
+    @property
+    def within(self) -> str:
+        """The time until the next reapply at most."""
+        now = datetime.now(UTC)
+        return text.age(now, now + timedelta(seconds=self.wanted.directive.reapply_seconds))
+
     def waits(self, live: JsonObject, prefix: str) -> bool:
         """Whether a difference stays until the next reapply."""
         is_ours = _digest(live, prefix) == self.wanted.digest and not self._is_foreign(live, prefix)
@@ -263,7 +270,7 @@ async def _compared(client: Client, asked: _Asked) -> DiffLine | None:
     after = await _taken_over(client, asked, live, after)
     hidden = (f"{prefix}/digest", f"{prefix}/owner-id")
     found = field_diff.changes(live, after, secret=address.is_secret, ours=prefix, hidden=hidden)
-    waits = member is not None and member.waits(live, prefix)
+    waits = member.within if member is not None and member.waits(live, prefix) else ""
     return DiffLine("~", ref, changes=tuple(found), waits=waits) if found else None
 
 
@@ -341,7 +348,7 @@ def _rows(lines: Sequence[DiffLine]) -> Iterator[tuple[str, str, str]]:
     for line in lines:
         texts = [change for change in line.changes if _DESCRIPTION.search(change.path)]
         told = line.changes if len(texts) <= _FEW else [change for change in line.changes if change not in texts]
-        later = "at the next reapply: others have changed it" if line.waits else ""
+        later = f"at the next reapply, within {line.waits}: others have changed it" if line.waits else ""
         notes = [line.note, later, f"{len(texts)} descriptions in its schema differ" if len(texts) > _FEW else ""]
         note = "; ".join(escaped(one) for one in notes if one)
         yield line.mark, f" {escaped(line.ref)}", f"({note})" if note else ""

@@ -12,6 +12,7 @@ from stellwerk.cli.arguments.verb import verb
 @verb("reconcile", work="act.reconcile:reconcile")
 @object_argument.many
 @click.option("--with-source", is_flag=True, help="Reconcile its source, too.")
+@click.option("--force", is_flag=True, help="Put back now what others have changed in its objects.")
 @click.option("--wait", is_flag=True, help="Return when it was reconciled and is Ready, or failed.")
 @TIMEOUT
 @DRY_RUN

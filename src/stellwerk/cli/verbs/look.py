@@ -110,7 +110,8 @@ def trace() -> None:
 def diff() -> None:
     """Show what the next reconcile would change. Exits with 3 where something would.
 
-    What others have changed is put back at the next reapply, and marked as such.
+    What others have changed is put back at the next reapply, and marked as such. `stellwerk reconcile --force`
+    puts it back now.
     """
 
 

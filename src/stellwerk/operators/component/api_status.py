@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from stellwerk.apply.set.model.inventory_codec import Item
+from stellwerk.delivery.reconcile_request import FORCE_AT_ANNOTATION
 from stellwerk.delivery.sets.inventory_status import InventoryStatus, State, documented_conditions
 from stellwerk.kube.schema.crd import documented
 from stellwerk.kube.types.object_meta import Condition, Record
@@ -71,6 +72,16 @@ class ComponentStatus(InventoryStatus, frozen=True, kw_only=True):
             example="Ready",
         ),
     ] = None
+    last_handled_force_at: Annotated[
+        str, documented(f"Value of the annotation {FORCE_AT_ANNOTATION} that was last acted on to its end.")
+    ] = ""
+    drifted_objects: Annotated[
+        int,
+        documented(
+            "How many objects others have changed that are put back at their reapply interval; now with: "
+            "stellwerk reconcile --force",
+        ),
+    ] = 0
     inventory_summary: Annotated[str, documented("How many of the objects are ready.", example="12 of 14 ready")] = ""
     inventory: Annotated[tuple[Item, ...], documented("Every dependent object.")] = ()
 

@@ -11,7 +11,7 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api import flux
-from stellwerk.delivery.reconcile_request import REQUESTED_AT_ANNOTATION
+from stellwerk.delivery.reconcile_request import FORCE_AT_ANNOTATION, REQUESTED_AT_ANNOTATION
 from stellwerk.kube.types.model import metadata_of
 from stellwerk.operators.component.api import Component
 
@@ -41,6 +41,42 @@ async def test_a_component_is_reconciled_on_request_with_its_source_and_waited_f
     asked = found.metadata.annotations[REQUESTED_AT_ANNOTATION]
     assert found.status.last_handled_reconcile_at == asked
     assert source.metadata.annotations[REQUESTED_AT_ANNOTATION] == asked
+
+
+async def test_what_others_have_changed_is_no_success_of_a_reconcile_and_is_put_back_now_with_force(
+    given: Given, running: Running, then: Then, stellwerk: Stellwerk
+) -> None:
+    await given.source({"one.yaml": config_map("one"), "two.yaml": config_map("two")})
+    await running.start()
+    await given.component()
+    await then.ready()
+    await given.written_by("other", "one", a="changed")
+    await then.event("DriftDetected", about="comp", saying="one")
+
+    done = await stellwerk("reconcile", "comp/comp", "--wait")
+    assert done.returncode == 0, done
+    said = f"◌ Component {given.namespace}/comp is ready, and others have changed one of its objects"
+    assert done.stdout.startswith(said)
+    assert (
+        done.stderr.splitlines()[-1]
+        == f"Put it back now: stellwerk reconcile component/comp -n {given.namespace} --force"
+    )
+    assert (await then.config("one")).data == {"a": "changed"}
+
+    done = await stellwerk("reconcile", "comp/comp", "--force", "--wait")
+    assert done.returncode == 0, done
+    assert done.stdout.startswith(f"✔ Component {given.namespace}/comp is ready")
+    assert (await then.config("one")).data == {"a": "b"}
+    found = await given.client.get(Component, "comp", given.namespace)
+    assert (found.status.last_handled_force_at, found.status.drifted_objects) == (
+        found.metadata.annotations[FORCE_AT_ANNOTATION],
+        0,
+    )
+
+    await given.written_by("other", "two", a="changed")
+    await then.event("DriftDetected", about="comp", saying="two")
+    await running.rests()
+    assert (await then.config("two")).data == {"a": "changed"}, "a forced request is acted on once"
 
 
 async def test_a_reconcile_that_fails_ends_with_one_and_says_why(

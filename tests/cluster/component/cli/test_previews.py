@@ -186,11 +186,12 @@ async def test_diff_shows_what_others_added_and_tells_the_next_reapply_from_the_
 
     told = await stellwerk("diff", "comp", "comp")
     lines = [" ".join(line.split()) for line in told.stdout.splitlines()]
-    later = "(at the next reapply: others have changed it)"
+    later = "(at the next reapply, within 1h: others have changed it)"
     assert told.returncode == 3, told
     assert f"~ ConfigMap {given.namespace}/one {later}" in lines
     assert any(line.startswith("metadata.labels.team: x -> ") and "kubectl-label" in line for line in lines), lines
     assert lines[-1].startswith("2 objects differ, 1 unchanged")
+    assert told.stderr == f"Put it back now: stellwerk reconcile component/comp -n {given.namespace} --force\n"
 
     told = await stellwerk("diff", "comp/comp", "--path", str(tmp_path), "-o", "json")
     objects = parsed(told.stdout)["objects"]

@@ -191,6 +191,8 @@ class ComponentPass(SetPass[Component, ComponentStatus]):
         )
         seals = [self._sealed(signet, prepared.hooks)] if prepared.hooks is not None else []
         work, announces = prepared.work, content.is_restart
+        if status_plan.is_forced(component):
+            work = replace(work, options=replace(work.options, repairs_drift=True))
         if announces and not prepared.new and before.state is not State.Ready:
             if not await self.save_inventory(reason, work.known):
                 return await self.progressed(work, SetProgress(work.known, must_be_saved=True), reason)
@@ -203,7 +205,7 @@ class ComponentPass(SetPass[Component, ComponentStatus]):
         reports.chart_warns(self.component, reported, prepared.chart_warnings, revision)
         self.draft = status_plan.acted(before, self.draft, signet, progress)
         if progress.done:
-            self.draft = status_plan.sealed(self.draft, seals)
+            self.draft = status_plan.with_drift(component, status_plan.sealed(self.draft, seals), progress)
         return await self.progressed(work, progress, reason)
 
     async def _begin(self, resolved: Resolved, offer: SourceStatus) -> DeploymentContent:

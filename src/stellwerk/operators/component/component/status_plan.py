@@ -292,6 +292,18 @@ def with_content(status: ComponentStatus, inventory: Inventory, digest: str) -> 
     return msgspec.structs.replace(shown, processing_digest=digest, last_processing_digest=digest)
 
 
+def with_drift(component: Component, status: ComponentStatus, progress: SetProgress) -> ComponentStatus:
+    """The status with what others have changed, and, as all is applied, with the forced request that is done."""
+    handled = reconcile_request.force_asked(component.metadata) or status.last_handled_force_at
+    return msgspec.structs.replace(status, last_handled_force_at=handled, drifted_objects=len(progress.drifted))
+
+
+def is_forced(component: Component) -> bool:
+    """Whether a request to put back what others have changed is not done yet."""
+    asked = reconcile_request.force_asked(component.metadata)
+    return bool(asked) and asked != component.status.last_handled_force_at
+
+
 def finished(component: Component, status: ComponentStatus, now: datetime) -> ComponentStatus:
     """The status when everything is applied and ready."""
     shown = msgspec.structs.replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stellwerk.delivery import forced_deletion, reconcile_request
+from stellwerk.delivery import forced_deletion
 from stellwerk.delivery.insight import KindInsight, Reconcilable, Suspendable
 from stellwerk.kube.types import lenient
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
@@ -31,7 +31,7 @@ def _resumed() -> JsonObject:
     return {"metadata": {"annotations": {SUSPEND_REASON_ANNOTATION: None}}, "spec": {"suspend": False}}
 
 
-RECONCILE = Reconcilable(request=reconcile_request.request, was_handled=reconcile_request.was_handled, source=_source)
+RECONCILE = Reconcilable(defers_drift=True, source=_source)
 SUSPEND = Suspendable(suspend=_suspended, resume=_resumed)
 UNSTICK = forced_deletion.without(
     FINALIZER, consequence="its objects stay where they are, and no operator manages them any more"
