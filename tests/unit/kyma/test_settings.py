@@ -51,7 +51,8 @@ skr-webhook-memory-limits=200Mi skr-webhook-cpu-limits=0.1 purge-finalizer-timeo
 """
 DEFAULTS = ARGUMENTS.split()
 OURS = {
-    *("without-registry", "raw-manifest-links", "module-signatures", "disable-watcher", "enable-purge-finalizer"),
+    *("without-registry", "raw-manifest-links", "module-signatures", "layer-cache-dir", "layer-cache-mib"),
+    *("disable-watcher", "enable-purge-finalizer"),
     *("listener-client-authority", "listener-tls-folder", "listener-wakes-per-second"),
 }
 

@@ -109,6 +109,8 @@ class Settings:
     without_registry: bool = False
     raw_manifest_links: ManifestLinks = ManifestLinks.NONE
     module_signatures: tuple[str, ...] = ()
+    layer_cache_dir: str = ""
+    layer_cache_mib: int = 512
     skr_image_pull_secret: str = ""
     restricted_default_modules: tuple[str, ...] = ()
     enable_webhooks: bool = False
@@ -413,6 +415,13 @@ TABLE = SettingsTable(
             "Secret in kcp-system, under `key`, with the name in the label operator.kyma-project.io/signature.",
         ),
         Setting(
+            "layer_cache_dir",
+            str,
+            "Folder in which layers stay that need no login, so that a restart does not read them from the registry "
+            "again; empty: none.",
+        ),
+        Setting("layer_cache_mib", parsers.number(1, 1 << 20), "How much that folder may hold, in MiB."),
+        Setting(
             "skr_image_pull_secret",
             _name_or_none,
             "Secret in kcp-system that is copied to remote clusters, for the images of modules.",
@@ -580,5 +589,6 @@ TABLE = SettingsTable(
 All of them are flags of `stellwerk run kyma`, or environment variables where a variable is given. Durations are written
 as in Go: `90s`, `5m`, `1440h`. Lists are separated by commas.""",
 )
-"""Those of ours are `without_registry`, `raw_manifest_links`, `module_signatures`, `disable_watcher`,
-`enable_purge_finalizer`, `listener_client_authority`, `listener_tls_folder` and `listener_wakes_per_second`."""
+"""Those of ours are `without_registry`, `raw_manifest_links`, `module_signatures`, `layer_cache_dir`,
+`layer_cache_mib`, `disable_watcher`, `enable_purge_finalizer`, `listener_client_authority`, `listener_tls_folder` and
+`listener_wakes_per_second`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -31,7 +32,7 @@ from stellwerk.operators.kyma.api_module import ModuleTemplate
 from stellwerk.operators.kyma.collections import SIGNATURE_SECRETS, TEMPLATES
 from stellwerk.operators.kyma.labels import SIGNATURE_LABEL
 from stellwerk.operators.kyma.module.resolution import Component
-from stellwerk.operators.kyma.settings import ManifestLinks
+from stellwerk.operators.kyma.settings import ManifestLinks, Settings
 from stellwerk.operators.kyma.sources.descriptors import ModuleObjects
 from stellwerk.operators.kyma.sources.links import Links
 from stellwerk.operators.kyma.sources.loads import (
@@ -41,6 +42,7 @@ from stellwerk.operators.kyma.sources.loads import (
     LinkedObjects,
     ObjectsOf,
     Registry,
+    RegistryOf,
     Sources,
 )
 from stellwerk.operators.kyma.sources.registry import Repository
@@ -59,6 +61,7 @@ CLIENT = HttpClient(tls=None, user_agent="test", connect_seconds=5, silence_seco
 """Of what opens no connection."""
 NO_LINKS = Links(CLIENT, HERE)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NO_VIEW = View(sources=PlainSources(), now=NOW)
 KEY = ObjectKey("kcp-system", "registry-login")
 ABSENT_SECRET = json.dumps(
     {
@@ -292,7 +295,7 @@ async def test_a_linked_manifest_is_pinned_when_it_is_resolved_and_read_by_its_d
         seen.served.contents["/module.yaml"] = MANIFEST
         links = Links(seen.registry.client, HERE, ManifestLinks.HTTP)
         assert await seen.load(DigestOfLink(links, url)) == Present(DIGEST)
-        load = Sources(None, links).objects(installing(type="raw-url", url=url, ref=DIGEST))
+        load = Sources(None, links).objects(NO_VIEW, installing(type="raw-url", url=url, ref=DIGEST))
         found = await seen.load(load)
         assert isinstance(found, Present)
         assert isinstance(found.value, ModuleObjects)
@@ -309,12 +312,12 @@ async def test_a_linked_manifest_is_pinned_when_it_is_resolved_and_read_by_its_d
 async def test_a_manifest_that_is_written_in_the_spec_is_read() -> None:
     async with passes() as seen:
         sources = Sources(None, NO_LINKS)
-        load = sources.objects(installing(type="raw-inline", manifest=MANIFEST.decode()))
+        load = sources.objects(NO_VIEW, installing(type="raw-inline", manifest=MANIFEST.decode()))
         found = await seen.load(load)
         assert isinstance(found, Present)
         assert isinstance(found.value, ModuleObjects)
         assert [document.body for document in found.value] == [OBJECT]
-        assert load == sources.objects(installing(type="raw-inline", manifest=MANIFEST.decode()))
+        assert load == sources.objects(NO_VIEW, installing(type="raw-inline", manifest=MANIFEST.decode()))
         assert load.digest == DIGEST
         assert MANIFEST.decode() not in repr(load)
         broken = await seen.load(InlineObjects("kind: A\na: ["))
@@ -328,12 +331,12 @@ async def test_a_manifest_that_is_written_in_the_spec_is_read() -> None:
 def test_a_source_of_no_known_type_is_a_problem_of_the_manifest(source: dict[str, JsonValue]) -> None:
     message = r"could not determine render mode for kcp-system/a-module: render mode is invalid"
     with pytest.raises(SourceError, match=message):
-        Sources(None, NO_LINKS).objects(installing(**source))
+        Sources(None, NO_LINKS).objects(NO_VIEW, installing(**source))
 
 
 def test_links_of_a_manifest_are_followed_only_if_the_setting_says_so() -> None:
     with pytest.raises(SourceError, match="--raw-manifest-links=http"):
-        Sources(None, NO_LINKS).objects(installing(type="raw-url", url=LINK, ref=DIGEST))
+        Sources(None, NO_LINKS).objects(NO_VIEW, installing(type="raw-url", url=LINK, ref=DIGEST))
 
 
 @pytest.mark.parametrize(
@@ -351,13 +354,67 @@ def test_links_of_a_manifest_are_followed_only_if_the_setting_says_so() -> None:
 def test_the_login_is_shown_only_to_the_registry_of_the_settings(repository: str, is_shown: bool) -> None:
     registry = Registry(Repository("registry.example.com", "modules"), CLIENT, HERE, KEY, "1")
     manifest = installing(type="oci-ref", repo=repository, name=NAME, ref=DIGEST)
-    load = Sources(registry, NO_LINKS).objects(manifest)
+    load = Sources(registry, NO_LINKS).objects(NO_VIEW, manifest)
     assert isinstance(load, ObjectsOf)
     assert (load.component, load.digest, load.type) == (NAME, DIGEST, LayerType.OciRef)
     assert (load.registry.secret == KEY) == is_shown
-    alone = Sources(None, NO_LINKS).objects(installing(type="oci-dir", repo=f"http://{repository}", name=NAME, ref=""))
+    alone = Sources(None, NO_LINKS).objects(
+        NO_VIEW, installing(type="oci-dir", repo=f"http://{repository}", name=NAME, ref="")
+    )
     assert isinstance(alone, ObjectsOf)
     assert not alone.registry.repository.is_plain, "no Manifest turns TLS off"
+
+
+# ---- the registry of the settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (Settings(without_registry=True), None),
+        (
+            Settings(oci_registry_host="http://a.example.com:5000", modules_repository_subpath="b/c"),
+            Registry(Repository("a.example.com:5000", "b/c", is_plain=True), CLIENT, HERE),
+        ),
+        (
+            Settings(oci_registry_cred_secret="registry-login", modules_repository_subpath="b"),
+            RegistryOf(KEY, "b", CLIENT, HERE),
+        ),
+    ],
+)
+def test_the_settings_name_the_registry_or_the_secret_with_it(
+    settings: Settings, expected: Registry | RegistryOf | None
+) -> None:
+    settings = dataclasses.replace(settings, raw_manifest_links=ManifestLinks.HTTP, module_signatures=("a",))
+    found = Sources.of(settings, CLIENT, HERE)
+    assert found == Sources(expected, Links(CLIENT, HERE, ManifestLinks.HTTP), ("a",))
+
+
+async def test_the_registry_of_a_secret_is_its_one_entry() -> None:
+    async with passes(secrets=(a_secret(),)) as seen:
+        load = RegistryOf(KEY, "modules", CLIENT, HERE)
+        named = Registry(Repository("registry.example.com", "modules"), CLIENT, HERE, KEY)
+        assert await seen.load(load) == Present(named)
+        view = View(sources=PlainSources(), now=NOW, loads=seen.loads)
+        manifest = installing(type="oci-ref", repo="registry.example.com/modules", name=NAME, ref=DIGEST)
+        assert Sources(load, NO_LINKS).objects(view, manifest) == ObjectsOf(named, NAME, DIGEST, LayerType.OciRef)
+
+
+async def test_a_secret_with_the_registry_that_is_missing_is_named_by_kymas_and_manifests() -> None:
+    """Scenario 51."""
+    async with passes(secrets=(ABSENT_SECRET,)) as seen:
+        load = RegistryOf(KEY, "modules", CLIENT, HERE)
+        view = View(sources=PlainSources(), now=NOW, loads=seen.loads)
+        manifest = installing(type="oci-ref", repo="registry.example.com/modules", name=NAME, ref=DIGEST)
+        with pytest.raises(NotKnown, match="it is being loaded"):
+            Sources(load, NO_LINKS).objects(view, manifest)
+        await seen.load(load)
+        view = View(sources=PlainSources(), now=NOW, loads=seen.loads)
+        message = "no private oci registry auth secret found: kcp-system/registry-login"
+        with pytest.raises(SourceError, match=message):
+            Sources(load, NO_LINKS).objects(view, manifest)
+        with pytest.raises(SourceError, match=message):
+            Sources(load, NO_LINKS).component(view, a_template("template-operator", VERSION), NAME)
 
 
 # ---- signatures

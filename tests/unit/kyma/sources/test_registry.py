@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma.api_manifest import LayerType
 from stellwerk.operators.kyma.sources.registry import Login, LoginUnusable, Pull, Repository
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable, WrongDigest
+from stellwerk.render.sources.artifact_disk_cache import Shelf
 from stellwerk.render.sources.egress import EgressRules
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.testing.servers.tls_server import TlsServer
@@ -238,6 +240,59 @@ async def test_outages_pass_and_refusals_stay(
     with pytest.raises(Unavailable) as caught:
         await pull(client, registry, login(registry)).descriptor(VERSION)
     assert caught.value.transient == is_transient
+
+
+# ---- layers on disk
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path, most_bytes=2**20)
+
+
+@pytest.fixture
+async def anonymous(registry: Served) -> AsyncIterator[HttpClient]:
+    found = HttpClient(tls=trusting(registry), user_agent="test", connect_seconds=5, silence_seconds=5)
+    yield found
+    await found.close()
+
+
+async def test_a_layer_on_disk_is_not_read_from_the_registry_again(
+    registry: Served, anonymous: HttpClient, shelf: Shelf
+) -> None:
+    for _ in range(2):  # each as after a restart
+        assert await pull(anonymous, registry, None, shelf=shelf).layer(DIGEST) == MANIFEST
+    assert len(registry.seen) == 1
+    registry.contents.clear()
+    assert await pull(anonymous, registry, None, shelf=shelf).layer(DIGEST) == MANIFEST
+    other = Pull(anonymous, HERE, Repository.of(registry.server.url, "modules"), "other", shelf=shelf)
+    with pytest.raises(Unavailable, match="404"):
+        await other.layer(DIGEST)
+
+
+async def test_a_layer_that_was_changed_on_disk_is_read_again(
+    registry: Served, anonymous: HttpClient, shelf: Shelf, tmp_path: Path
+) -> None:
+    await pull(anonymous, registry, None, shelf=shelf).layer(DIGEST)
+    [file] = (tmp_path / "artifacts").iterdir()
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    assert await pull(anonymous, registry, None, shelf=shelf).layer(DIGEST) == MANIFEST
+    assert len(registry.seen) == 2
+
+
+async def test_a_layer_that_needs_a_login_is_not_kept_on_disk(
+    registry: Served, client: HttpClient, shelf: Shelf, tmp_path: Path
+) -> None:
+    assert await pull(client, registry, login(registry), shelf=shelf).layer(DIGEST) == MANIFEST
+    assert not (tmp_path / "artifacts").exists()
+
+
+async def test_a_layer_on_disk_obeys_the_rules(registry: Served, anonymous: HttpClient, shelf: Shelf) -> None:
+    await pull(anonymous, registry, None, shelf=shelf).layer(DIGEST)
+    rules = EgressRules(networks=HERE.networks, hosts=("registry.example.com",))
+    refused = Pull(anonymous, rules, Repository.of(registry.server.url, "modules"), NAME, shelf=shelf)
+    with pytest.raises(EgressRefused, match="not among the allowed ones"):
+        await refused.layer(DIGEST)
 
 
 # ---- login

@@ -1,8 +1,8 @@
 """Descriptors and objects as values that passes ask for: each is read once for all who ask, and kept by its content.
 
-    sources = Sources(registry, links)
+    sources = Sources.of(settings, client, rules)
     offers = Offers(component=partial(sources.component, view), ...)
-    view.load(sources.objects(manifest))
+    view.load(sources.objects(view, manifest))
 
 What a Manifest installs is a layer of a registry, the content of a link, or a text in the Manifest itself.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeVar
 
 from stellwerk.api.core import Secret
@@ -28,6 +29,7 @@ from stellwerk.operators.kyma.collections import SIGNATURE_SECRETS_OF
 from stellwerk.operators.kyma.kyma.catalog import module_of
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.resolution import Component
+from stellwerk.operators.kyma.settings import Settings
 from stellwerk.operators.kyma.sources.descriptors import (
     RAW_MANIFEST,
     BadDescriptor,
@@ -39,9 +41,10 @@ from stellwerk.operators.kyma.sources.links import Links
 from stellwerk.operators.kyma.sources.registry import Login, Pull, Repository
 from stellwerk.operators.kyma.sources.signatures import NotTrusted, PublicKey, Trust
 from stellwerk.render.errors import SourceError
+from stellwerk.render.sources.artifact_disk_cache import Shelf
 from stellwerk.render.sources.egress import EgressRules, shown_url
 from stellwerk.render.sources.http import HttpClient
-from stellwerk.runtime.reading.known import ABSENT, Known, Present, Refused, Unknown
+from stellwerk.runtime.reading.known import ABSENT, Absent, Known, NotKnown, Present, Refused, Unknown
 from stellwerk.runtime.reading.loads import Load, SecretData
 from stellwerk.runtime.reading.view import View
 
@@ -62,13 +65,48 @@ class Registry:
     """The Secret with the login, if it wants one."""
     secret_version: str = ""
     """That of the Secret as it was seen; empty if there is none."""
+    shelf: Shelf | None = field(default=None, compare=False, repr=False)
+    """Where layers are on disk, if anywhere."""
 
     async def pull(self, client: Client, component: str) -> Pull:
         """What reads a component. Raises SourceError, ApiError."""
         login = None
         if self.secret is not None:
             login = Login.of(self.secret, await client.find(Secret, self.secret.name, self.secret.namespace))
-        return Pull(self.client, self.rules, self.repository, component, login)
+        return Pull(self.client, self.rules, self.repository, component, login, shelf=self.shelf)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryOf:
+    """The registry that a Secret names with its login. As with the original, another one counts after a restart."""
+
+    secret: ObjectKey
+    path: str
+    """Below which the modules are."""
+    client: HttpClient = field(compare=False, repr=False)
+    rules: EgressRules = field(compare=False, repr=False)
+
+    @property
+    def tenant(self) -> str:
+        """As `Load.tenant`."""
+        return self.secret.namespace
+
+    @property
+    def about(self) -> str:
+        """As `Load.about`."""
+        return f"the registry in Secret {self.secret}"
+
+    async def fetch(self, client: Client) -> Registry:
+        """As `Load.fetch`. Raises Refused with the cause."""
+        try:
+            login = Login.of(self.secret, await client.find(Secret, self.secret.name, self.secret.namespace))
+        except SourceError as error:
+            raise Refused(str(error)) from error
+        return Registry(Repository.of(login.address, self.path), self.client, self.rules, self.secret)
+
+    def size(self, value: Registry) -> int:
+        """As `Load.size`."""
+        return 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,19 +275,38 @@ class InlineObjects:
 class Sources:
     """Where modules come from, by the settings of the process."""
 
-    registry: Registry | None
+    registry: Registry | RegistryOf | None
     """None if the process was started without one."""
     links: Links
     signatures: tuple[str, ...] = ()
     """Names of signatures of which each component must have one that is valid. Empty: none is asked for."""
 
-    def objects(self, manifest: Manifest) -> ObjectsOf | LinkedObjects | InlineObjects:
-        """What loads the objects of a Manifest; its `digest` names the content. Raises SourceError if nothing does."""
+    @classmethod
+    def of(cls, settings: Settings, client: HttpClient, rules: EgressRules) -> Sources:
+        """Those of the settings."""
+        secret, path, folder = (
+            settings.oci_registry_cred_secret,
+            settings.modules_repository_subpath,
+            settings.layer_cache_dir,
+        )
+        shelf = Shelf(Path(folder), most_bytes=settings.layer_cache_mib * 2**20) if folder else None
+        registry: Registry | RegistryOf | None = None
+        if secret:
+            registry = RegistryOf(ObjectKey(labels.KCP_NAMESPACE, secret), path, client, rules)
+        elif settings.oci_registry_host:
+            registry = Registry(Repository.of(settings.oci_registry_host, path), client, rules, shelf=shelf)
+        return cls(registry, Links(client, rules, settings.raw_manifest_links), settings.module_signatures)
+
+    def objects(self, view: View, manifest: Manifest) -> ObjectsOf | LinkedObjects | InlineObjects:
+        """What loads the objects of a Manifest; its `digest` names the content.
+
+        Raises SourceError if nothing does, and NotKnown if the registry is not known yet.
+        """
         source = manifest.spec.install.source
         words = {key: value for key, value in source.items() if isinstance(value, str)}
         match words.get("type", ""):
             case "oci-ref" | "oci-dir" as type_:
-                registry = self._registry(words.get("repo", ""))
+                registry = self._registry_of(view, words.get("repo", ""))
                 return ObjectsOf(registry, words.get("name", ""), words.get("ref", ""), LayerType(type_))
             case "raw-url":
                 self.links.check(words.get("url", ""))
@@ -262,14 +319,23 @@ class Sources:
                     "render mode is invalid"
                 )
 
-    def _registry(self, named: str) -> Registry:
+    def _registry_of(self, view: View, named: str) -> Registry:
         """The registry that a Manifest names. The login is shown to no other host than that of the settings."""
-        if self.registry is None:
+        known = self._registry(view)
+        if isinstance(known, Unknown):
+            raise NotKnown("the registry of modules", known.why)
+        if not isinstance(known, Present):
             return Registry(Repository("").named(named), self.links.client, self.links.rules)
-        repository = self.registry.repository.named(named)
-        if repository.host != self.registry.repository.host:
-            return Registry(repository, self.registry.client, self.registry.rules)
-        return replace(self.registry, repository=repository)
+        repository = known.value.repository.named(named)
+        if repository.host != known.value.repository.host:
+            return Registry(repository, known.value.client, known.value.rules)
+        return replace(known.value, repository=repository)
+
+    def _registry(self, view: View) -> Known[Registry]:
+        """Absent if there is none. Raises SourceError if the Secret that names it cannot be used."""
+        if isinstance(self.registry, RegistryOf):
+            return _loaded(view, self.registry)
+        return Present(self.registry) if self.registry is not None else ABSENT
 
     def _trust(self, view: View, namespace: str) -> Known[Trust | None]:
         """The keys of the signatures that are asked for. Raises SourceError if there is none, or one has no content."""
@@ -296,13 +362,14 @@ class Sources:
         If it has no layer with objects, the manifest that the template has a link to is installed. Absent if there is
         none of them. Raises SourceError if it cannot be used.
         """
-        described = self._descriptor(view, template, name)
+        registry = self._registry(view)
+        described = registry if isinstance(registry, Unknown) else self._descriptor(view, registry, template, name)
         if isinstance(described, Unknown):
             return described
         without = Descriptor(name or module_of(template), version_of(template))
         descriptor = described.value if isinstance(described, Present) else without
         own = Repository.of(descriptor.context.base_url, descriptor.context.sub_path)
-        layer = descriptor.install(str(self.registry.repository if self.registry is not None else own))
+        layer = descriptor.install(str(registry.value.repository if isinstance(registry, Present) else own))
         install = Present(layer) if layer is not None else self._linked(view, template)
         if isinstance(install, Present):
             return Present(Component(descriptor.name, descriptor.version, install.value, descriptor.images))
@@ -310,12 +377,14 @@ class Sources:
             raise BadDescriptor(f"{descriptor.name}:{descriptor.version} has no layer {RAW_MANIFEST}")
         return install
 
-    def _descriptor(self, view: View, template: ModuleTemplate, name: str) -> Known[Descriptor]:
+    def _descriptor(
+        self, view: View, registry: Present[Registry] | Absent, template: ModuleTemplate, name: str
+    ) -> Known[Descriptor]:
         trust = self._trust(view, template.metadata.namespace) if self.signatures else Present(None)
         if not isinstance(trust, Present):
             return trust
-        if self.registry is not None and name:
-            return _loaded(view, DescriptorOf(self.registry, name, version_of(template), trust.value))
+        if isinstance(registry, Present) and name:
+            return _loaded(view, DescriptorOf(registry.value, name, version_of(template), trust.value))
         inline = Descriptor.inline(template.spec.descriptor, trust.value)
         return Present(inline) if inline is not None else ABSENT
 

@@ -38,6 +38,7 @@ from stellwerk.operators.kyma.sources.descriptors import (
 from stellwerk.operators.kyma.sources.signatures import Trust
 from stellwerk.render.errors import EgressRefused, SourceError, Unavailable, shown
 from stellwerk.render.files.digests import Verifier
+from stellwerk.render.sources.artifact_disk_cache import Received, Shelf
 from stellwerk.render.sources.egress import EgressRules, parsed, shown_url
 from stellwerk.render.sources.http import (
     MOST_REDIRECTS,
@@ -184,14 +185,19 @@ class Pull:
         component: str,
         login: Login | None = None,
         *,
+        shelf: Shelf | None = None,
         total_seconds: float = TOTAL_SECONDS,
     ) -> None:
-        """`component`: its path below the folder of components. `total_seconds`: for each answer."""
+        """`component`: its path below the folder of components. `total_seconds`: for each answer.
+
+        `shelf`: where layers are on disk. What needs a login is not kept there.
+        """
         self._client = client
         self._rules = replace(rules, http=repository.is_plain)  # a registry with TLS leads to none without
         self._repository = repository
         self._component = component
         self._login = login
+        self._shelf = shelf if login is None else None
         self._seconds = total_seconds
         self._shown = OriginCredentials.anonymous(repository.origin)
         if login is not None:
@@ -209,7 +215,17 @@ class Pull:
 
     async def layer(self, digest: str) -> bytes:
         """A layer as it is there, whose content has the digest. Raises SourceError."""
-        return await self._blob(LayerReference.of({"digest": digest}, "the layer"), MOST_MANIFEST_BYTES)
+        reference = LayerReference.of({"digest": digest}, "the layer")
+        if self._shelf is None:
+            return await self._blob(reference, MOST_MANIFEST_BYTES)
+        url = self._repository.url(self._component, "blobs", digest)
+        self._rules.check_url(url)  # what must not be called is not served from the disk either
+        kept = await self._shelf.take(str(url), digest, self._component)
+        if kept is not None:
+            return kept.data
+        layer = await self._blob(reference, MOST_MANIFEST_BYTES)
+        await self._shelf.put(str(url), digest, Received(layer, url.name, ""), self._component)
+        return layer
 
     async def _blob(self, reference: LayerReference, most_bytes: int) -> bytes:
         if reference.size > most_bytes:
