@@ -17,7 +17,7 @@ from stellwerk.operators.component import operator as component
 if TYPE_CHECKING:
     from stellwerk.kube.types.model import JsonObject
 
-OPERATORS: Mapping[str, OperatorSpec] = {
+_operators: dict[str, OperatorSpec] = {
     spec.name: spec
     for spec in (
         btp.OPERATOR,
@@ -26,12 +26,20 @@ OPERATORS: Mapping[str, OperatorSpec] = {
         cap_manager.managing(cap.OPERATOR),
     )
 }
+OPERATORS: Mapping[str, OperatorSpec] = _operators
 """All operators, by the name that `stellwerk run` knows."""
 
-PROCESSES: Mapping[str, ProcessSpec] = {
+_processes: dict[str, ProcessSpec] = {
     process.name: process for operator in OPERATORS.values() for process in operator.processes
 }
+PROCESSES: Mapping[str, ProcessSpec] = _processes
 """All programs: the operators and their servers, by the name that `stellwerk run` knows."""
+
+
+def add(operator: OperatorSpec) -> None:
+    """Add an operator, before a verb reads the registry."""
+    _operators[operator.name] = operator
+    _processes.update((each.name, each) for each in operator.processes)
 
 
 def installation(names: Iterable[str] = OPERATORS) -> list[JsonObject]:

@@ -2,8 +2,7 @@
 
 operator      its OperatorSpec
 api           the kinds Site and Page, and the reasons of their conditions
-controllers   the reconciler of Site
+controllers   what a Site needs next, and its kind as a value
 installation  its kinds and rights
-insight       what verbs ask
 server        a further process, which serves requests
 """

@@ -1,9 +1,10 @@
 """The kinds: a Site names a remote cluster, and its Pages are objects of that cluster."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from stellwerk.delivery.simple_operator import ReadyStatus
+from stellwerk.delivery.ready_steps import ReadyStatus
 from stellwerk.kube.schema.crd import Definition, Version, documented
 from stellwerk.kube.types.identifiers import Resource
 from stellwerk.kube.types.model import Kind
@@ -22,7 +23,7 @@ class SiteStatus(ReadyStatus, frozen=True, kw_only=True):
 class Site(Kind, frozen=True, kw_only=True):
     resource: ClassVar[Resource] = Resource("toy.example.com", "v1", "Site", "sites", True)
     spec: SiteSpec = SiteSpec()
-    status: SiteStatus | None = None
+    status: SiteStatus = SiteStatus()
 
 
 class PageSpec(Record, frozen=True, kw_only=True):
@@ -39,5 +40,9 @@ DEFINITIONS = tuple(Definition(versions=[Version(kind=kind)]) for kind in (Site,
 
 class Reason(StrEnum):
     Published = "Published"
-    RemoteSyncing = "RemoteSyncing"
     SecretMissing = "SecretMissing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    greeting: str = "Hello"

@@ -2,70 +2,59 @@
 
 from __future__ import annotations
 
-import base64
-
 from stellwerk.api.core import ConfigMap, Secret
-from stellwerk.delivery.children import KEEPER_LABEL, Children
-from stellwerk.delivery.operator_spec import Launch
-from stellwerk.delivery.simple_operator import Operator, ReadyStatus
+from stellwerk.delivery.grants import grant
+from stellwerk.delivery.ready_steps import ReadyState, ReadyStatus, failed, keep, ready
+from stellwerk.delivery.step_kind import StepKind, Use, kept
 from stellwerk.kube.types.identifiers import ObjectKey
-from stellwerk.kube.types.model import JsonObject, unstructured
-from stellwerk.runtime.cache.clusters import Cluster
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
-from stellwerk.runtime.process.process import Parts
-from stellwerk.runtime.reconciler import Next, ReconcileError
-from tests.toy_operator.api import Page, Reason, Site, SiteStatus
-from tests.toy_operator.installation import INSTALLATION
+from stellwerk.runtime.control.step import Step
+from stellwerk.runtime.insight.reason_catalog import Meaning
+from stellwerk.runtime.reading.known import NotKnown, Present
+from stellwerk.runtime.reading.loads import SecretData
+from stellwerk.runtime.reading.questions import Collection, Index
+from stellwerk.runtime.reading.view import View
+from tests.toy_operator.api import Page, Reason, Settings, Site
+
+SITES = Collection(Site)
+PAGES = Collection(Page)
+ALL_PAGES = Index(PAGES, "all", lambda _: ("",))
+TEXTS = Collection(ConfigMap, labels="app.kubernetes.io/managed-by=toy")
+LOGINS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret))
 
 
-class SecretMissing(ReconcileError):
-    reason = Reason.SecretMissing
+def decide(site: Site, view: View) -> Step[ReadyStatus]:
+    if index := keep(view, TEXTS, site, {"data": {"title": site.spec.title}}):
+        return Step(writes=index)
+    key = ObjectKey(site.metadata.namespace, site.spec.secret_name)
+    version = view.find(LOGINS, key, version_of)
+    if version is None:
+        cause = f"Secret {key} does not exist: kubectl create secret generic {key.name}"
+        return failed(site, view, Reason.SecretMissing, cause)
+    login = view.load(SecretData(key, version))
+    if not isinstance(login, Present):
+        raise NotKnown(f"the content of Secret {key}", "it is not loaded yet")
+    remote = view.on(Kubeconfig(key, login.value.decoded()["value"]))
+    greeting, pages = view.setting(Settings).greeting, remote.all(ALL_PAGES, "")
+    texts = [keep(remote, TEXTS, page, {"data": {"text": f"{greeting} {page.spec.text}"}}) for page in pages]
+    count = f"{len(pages)} pages"
+    return ready(site, view, Reason.Published, count, writes=tuple(sum(texts, ())), pages=len(pages))
 
 
-class Remote:
-    """The caches of a remote cluster."""
-
-    def __init__(self, operator: SiteOperator, cluster: Cluster) -> None:
-        self.pages = cluster.informer(Page)
-        texts = cluster.informer(unstructured(ConfigMap.resource), labels=f"{KEEPER_LABEL}=toy")
-        self.texts = Children(cluster.client, texts, keeper="toy", clock=operator.clock)
-        for informer in (self.pages, texts):
-            informer.on_change(lambda _: operator.remotes.wake_users(cluster))
+def version_of(secret: HasMetadata) -> str:
+    return secret.metadata.resource_version
 
 
-class SiteOperator(Operator[Site]):
-    def __init__(self, parts: Parts, greeting: str) -> None:
-        super().__init__(parts.manager, Site, owns=[ConfigMap], name="toy")
-        self.greeting = greeting
-        self.remotes = parts.remote_clusters(
-            lambda cluster, _: Remote(self, cluster), field_manager="toy", wake=self.wake
-        )
-        self.install(parts.manager, recorder=parts.recorder)
-
-    async def reconcile(self, site: Site) -> Next[ReadyStatus]:
-        namespace, name = site.metadata.namespace, site.spec.secret_name
-        secret = await self.client.find(Secret, name, namespace)
-        if secret is None:
-            raise SecretMissing(f"Secret {namespace}/{name} does not exist: kubectl create secret generic {name}")
-        kubeconfig = base64.b64decode(secret.data["value"])
-        remote = self.remotes.remote(site.key, Kubeconfig(ObjectKey(namespace, name), kubeconfig))
-        await self.keep(ConfigMap, site, index(site))
-        if not remote.pages.has_synced:
-            return self.waiting(site, Reason.RemoteSyncing, "the caches of the remote cluster are not filled yet")
-        pages = remote.pages.store.all()
-        for page in pages:
-            await remote.texts.keep(page, {"data": {"text": f"{self.greeting} {page.spec.text}"}})
-        return self.ready(site, Reason.Published, f"{len(pages)} pages", showing=SiteStatus(pages=len(pages)))
-
-    async def forget(self, key: ObjectKey) -> None:
-        self.remotes.leave(key)
-
-
-def index(site: Site) -> JsonObject:
-    """The content of the index."""
-    return {"data": {"title": site.spec.title}}
-
-
-def launch(greeting: str) -> Launch:
-    """Prepare a process."""
-    return Launch(INSTALLATION.identity(), lambda parts: SiteOperator(parts, greeting))
+SITE = StepKind(
+    name="toy",
+    collection=SITES,
+    decide=decide,
+    uses=(kept(TEXTS, "no index is written"), Use(LOGINS, "no change of a login is seen")),
+    remote_uses=(kept(TEXTS, "no page is published"), Use(PAGES, "no page is seen")),
+    requests=(grant("", "secrets", "get", "no remote cluster is known"),),
+    reasons={
+        Reason.Published: Meaning(state=ReadyState.READY, meaning="All pages are published."),
+        Reason.SecretMissing: Meaning(state=ReadyState.FAILED, meaning="No Secret.", fix=("Create the Secret.",)),
+    },
+)

@@ -1,6 +1,7 @@
 """The command line `stellwerk`.
 
 main          the entry point; call: one call, from its arguments to the exit code
+own_operator  the same with one more operator, which a program of its own defines
 verb_tree     the table of verbs; reference: the page about them
 verbs         declares the verbs: options, arguments, help texts
 look          the work of the verbs that show the state of a cluster

@@ -10,8 +10,8 @@ operator_verbs       verbs that an operator adds to the command line
 rendering            the renderer of an operator process
 watched_objects      the objects of all sets in one cluster, by owner, as watches show them
 finished_jobs        Jobs that Kubernetes removed after their success
-children             objects that a custom resource controls
-simple_operator      the short way to an operator of one kind: a class with one method, and `run`
+step_kind            a kind that decides by steps, as one value that process, rights, `diff` and `why` read
+ready_steps          steps of a kind with the condition Ready, and objects that it keeps
 server_addresses     the addresses of a server, by which it is counted
 template_lookup      objects that a template reads from a cluster
 forced_deletion      the deletion of an object without the operator that keeps it by a finalizer

@@ -15,7 +15,7 @@ from stellwerk.kube.types.identifiers import ObjectRef
 from stellwerk.kube.types.model import JsonObject, Kind
 from stellwerk.kube.types.object_meta import Record
 from stellwerk.runtime.control.executor import Course, Logic, rehearse
-from stellwerk.runtime.control.step import Create, Delete, Patch, RemoveFinalizer, Write
+from stellwerk.runtime.control.step import Create, Delete, Patch, RemoveFinalizer, Wait, Write
 from stellwerk.runtime.reading.live_sources import LiveSources
 from stellwerk.runtime.reading.questions import Collection
 from stellwerk.runtime.reading.view import Overlay, View
@@ -58,6 +58,16 @@ class Described(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What an object waits for now, as far as a user may see it."""
+
+    waits: tuple[Wait, ...] = ()
+    """None if its next pass would write, or if what the user may not read decides."""
+    hidden: tuple[str, ...] = ()
+    """What the user may not read: `secrets in kyma-system`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPreview(Generic[K, S]):
     """What it takes to decide with the rights of a user."""
@@ -72,6 +82,13 @@ class StepPreview(Generic[K, S]):
     async def course(self, subject: K, client: Client, now: datetime, settings: tuple[object, ...]) -> Course[S]:
         """The steps of the next pass, with what the user may read. Raises PreviewFailed, ApiError."""
         return (await self._rehearsed(subject, client, now, settings))[0]
+
+    async def awaited(self, subject: K, client: Client, now: datetime, settings: tuple[object, ...] = ()) -> Awaited:
+        """What the object waits for, by the questions and answers of now. Raises PreviewFailed, ApiError."""
+        course, sources = await self._rehearsed(subject, client, now, settings)
+        if course.writes or (course.is_unknown and sources.hidden):
+            return Awaited(hidden=sources.hidden)
+        return Awaited(course.steps[-1].waits, sources.hidden)
 
     async def preview(self, subject: K, client: Client, now: datetime, settings: tuple[object, ...] = ()) -> Preview:
         """What the next pass would write. Nothing is written. Raises PreviewFailed, ApiError."""

@@ -120,7 +120,7 @@ JOURNEYS = (
 # A verb that did what it was asked to may exit with 1 (an object is not ready) or 3 (something differs).
 _SHELL = r"""
 judge() {
-  case "$2" in *stellwerk\ *) case "$1" in 1|3) return 0;; esac;; esac
+  case "$2" in *stellwerk\ *|*greeter.py\ *) case "$1" in 1|3) return 0;; esac;; esac
   echo "FAILED with $1: $2" >&2
   exit 99
 }

@@ -59,9 +59,8 @@ def terminal(cluster: LocalCluster, namespace: str, tmp_path: Path) -> dict[str,
 @pytest.fixture
 def greeter(terminal: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The example, installed and running as the page says."""
-    for name in ("greeter.py", "definition.py"):
-        (tmp_path / name).write_text(FILES[name])
-    run("python definition.py | kubectl apply -f -", terminal, tmp_path)
+    (tmp_path / "greeter.py").write_text(FILES["greeter.py"])
+    run("python greeter.py manifests | kubectl apply -f -", terminal, tmp_path)
     process = subprocess.Popen(
         [sys.executable, "greeter.py"], env=terminal, cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
@@ -73,7 +72,7 @@ def greeter(terminal: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Pop
 
 
 async def test_the_example_greets_mends_and_explains(
-    client: Client, namespace: str, greeter: subprocess.Popen[str]
+    client: Client, namespace: str, greeter: subprocess.Popen[str], terminal: dict[str, str], tmp_path: Path
 ) -> None:
     async def letter_says(text: str) -> bool:
         assert greeter.poll() is None
@@ -104,6 +103,14 @@ async def test_the_example_greets_mends_and_explains(
     await eventually(lambda: letter_says("Hello World"))
     await client.patch(GREETINGS, "world", namespace, MergePatch({"spec": {"to": ""}}))
     await eventually(has_no_name)
+    assert "set spec.to" in run("python greeter.py why gr/world", terminal, tmp_path)
+    await client.delete(ConfigMap, "world", namespace)
+    wish = json.dumps(GREETING | {"metadata": {"name": "world", "namespace": namespace}})
+    (tmp_path / "wish.json").write_text(wish)
+    shown = run("python greeter.py diff -f wish.json || test $? = 3", terminal, tmp_path)
+    assert f"+ ConfigMap {namespace}/world" in shown
+    await client.patch(GREETINGS, "world", namespace, MergePatch({"spec": {"to": "World"}}))
+    await eventually(is_greeted)
     (owner,) = (await client.get(ConfigMap, "world", namespace)).metadata.owner_references
     assert owner.uid == (await client.get(GREETINGS, "world", namespace)).metadata.uid, "it goes with its greeting"
     await client.delete(GREETINGS, "world", namespace)

@@ -8,7 +8,6 @@ from stellwerk.api.batch import Job
 from stellwerk.api.core import Secret
 from stellwerk.api.istio import VirtualService
 from stellwerk.apply.set.model.confirmation import Live, live_view
-from stellwerk.delivery.children import controller_uid
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, metadata_of
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
@@ -59,6 +58,12 @@ def offer(version: CAPApplicationVersion) -> CAPApplicationVersion:
 def name_of(obj: HasMetadata) -> str:
     """The name of an object, for messages."""
     return obj.metadata.name
+
+
+def controller_uid(obj: HasMetadata) -> Iterable[str]:
+    """For an index: the uid of the object's controller; nothing if it has none."""
+    controller = obj.metadata.controller
+    return () if controller is None else (controller.uid,)
 
 
 def _application_of(version: ObjectMeta) -> Iterable[str] | None:

@@ -12,11 +12,10 @@ from stellwerk.api.istio import DestinationRule, VirtualService
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.api.prometheus_operator import ServiceMonitor
 from stellwerk.apply.set.model.confirmation import Live, live_view
-from stellwerk.delivery.children import controller_uid, owners
 from stellwerk.kube.types.identifiers import ObjectKey, Resource
-from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, metadata_of
+from stellwerk.kube.types.model import HasMetadata, PartialObjectMetadata, Unreadable, metadata_of
 from stellwerk.operators.cap import names
-from stellwerk.operators.cap.collections import VERSIONS_OF
+from stellwerk.operators.cap.collections import VERSIONS_OF, controller_uid
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.naming import AnyDomain
 from stellwerk.operators.cap.domain.watches import BY_DOMAIN
@@ -253,6 +252,23 @@ def _labels_of_other_hosts(delta: Delta[Live]) -> Collection[str]:
     """What the hosts begin with that a VirtualService has got or given up."""
     former, present = ({*claims.hosts_of(each)} if each is not None else set() for each in (delta.old, delta.new))
     return {claims.first_label(host) for host in former ^ present}
+
+
+def owners(kind: Resource) -> Callable[[Delta[Any]], Sequence[ObjectKey]]:
+    """For `Controller.watches`: a change of an object wakes its controller of this kind, also the former one."""
+
+    def wakes(delta: Delta[Any]) -> Sequence[ObjectKey]:
+        sides = [side for side in (delta.old, delta.new) if side is not None]
+        return tuple({key for side in sides if (key := _owner_key(side, kind)) is not None})
+
+    return wakes
+
+
+def _owner_key(obj: HasMetadata, kind: Resource) -> ObjectKey | None:
+    controller = obj.metadata.controller
+    if controller is None or controller.kind != kind.kind or controller.api_version.rpartition("/")[0] != kind.group:
+        return None
+    return kind.key(obj.metadata.namespace, controller.name)
 
 
 def wire_applications(controller: Controller[CAPApplication, Any], seen: Caches) -> None:

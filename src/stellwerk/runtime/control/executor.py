@@ -529,6 +529,8 @@ class Course(Generic[S]):
 
     status: S
     steps: list[Step[S]] = field(default_factory=list)
+    is_unknown: bool = False
+    """Whether the last step lacks an answer."""
 
     @property
     def writes(self) -> list[Write]:
@@ -543,6 +545,7 @@ def rehearse(logic: Logic[K, S], obj: K, view: Callable[[Overlay], View]) -> Cou
         seen = view(overlay)
         step = next_step(logic, obj, seen)
         found.steps.append(step)
+        found.is_unknown = seen.is_unknown
         if step.failure is not None:
             found.status = step.status or cast("S | None", step.failure.status) or logic.failed(obj, step.failure)
             return found

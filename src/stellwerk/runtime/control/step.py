@@ -11,10 +11,10 @@ server would answer. Other rooms add writes of their own, such as one that appli
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -104,8 +104,16 @@ class Hands(Place, Protocol):
         ...
 
 
+BEHIND = "an object was created just before, and the cache does not show it"
+CONFLICT = "another client changed the object during a pass"
+"""Occasions of requests."""
+
+
 class Write(Protocol):
     """An effect as a value. Two writes that would do the same are equal."""
+
+    verbs: ClassVar[Mapping[str, str]]
+    """The rights that it needs on its collection, each with its occasion; an empty one: always."""
 
     @property
     def about(self) -> str:
@@ -124,6 +132,8 @@ class Write(Protocol):
 @dataclass(frozen=True, slots=True)
 class Create(Generic[T]):
     """A new object. If there is one of its name, that is laid over the view, and the pass decides again."""
+
+    verbs: ClassVar[Mapping[str, str]] = {"create": "", "get": BEHIND}
 
     collection: Collection[T]
     body: JsonObject
@@ -168,6 +178,8 @@ class Apply(Generic[T]):
     `decide` compares; a step applies only what differs.
     """
 
+    verbs: ClassVar[Mapping[str, str]] = {"create": "", "patch": ""}
+
     collection: Collection[T]
     body: JsonObject
     """The fields, with apiVersion, kind, and name and namespace in the metadata."""
@@ -200,13 +212,15 @@ class Apply(Generic[T]):
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        former = _body(self.seen) if self.seen is not None else {}
+        former = body_of(self.seen) if self.seen is not None else {}
         overlay.on(self.cluster).put(self.collection, shaped(self.collection, merged(former, self.body)))
 
 
 @dataclass(frozen=True, slots=True)
 class Patch(Generic[T]):
     """Fields of the very object that was seen, as it was seen. If it has changed, the pass decides again."""
+
+    verbs: ClassVar[Mapping[str, str]] = {"patch": "", "get": CONFLICT}
 
     collection: Collection[T]
     seen: T = field(compare=False)
@@ -243,13 +257,15 @@ class Patch(Generic[T]):
 
     def rehearse(self, overlay: Overlay, now: datetime) -> None:
         """As `Write.rehearse`."""
-        changed = shaped(self.collection, merged(_body(self.seen), self.fields))
+        changed = shaped(self.collection, merged(body_of(self.seen), self.fields))
         overlay.on(self.cluster).put(self.collection, changed)
 
 
 @dataclass(frozen=True, slots=True)
 class Delete(Generic[T]):
     """The end of the very object that was seen; another one under its name is left alone."""
+
+    verbs: ClassVar[Mapping[str, str]] = {"delete": ""}
 
     collection: Collection[T]
     seen: T = field(compare=False)
@@ -292,6 +308,8 @@ class Delete(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
     """Our finalizer on the object of the pass. The pass ends with it."""
+
+    verbs: ClassVar[Mapping[str, str]] = {"patch": "", "get": CONFLICT}
 
     name: str
 
@@ -361,7 +379,8 @@ def merged(body: JsonObject, patch: JsonObject) -> JsonObject:
     return result
 
 
-def _body(obj: HasMetadata) -> JsonObject:
+def body_of(obj: HasMetadata) -> JsonObject:
+    """The fields of an object."""
     if isinstance(obj, Unstructured):
         return {**obj.body, "metadata": cast("JsonObject", msgspec.to_builtins(obj.metadata))}
     return cast("JsonObject", msgspec.to_builtins(obj))

@@ -50,7 +50,12 @@ class LiveSources:
     @property
     def refusals(self) -> tuple[str, ...]:
         """What the user may not read, as sentences: the answers about it are Unknown."""
-        return tuple(dict.fromkeys(why for each in self._sources.values() for why in each.refusals))
+        return tuple(dict.fromkeys(why for each in self._sources.values() for why in each.refusals.values()))
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The same as places: `secrets in kyma-system`."""
+        return tuple(sorted({place for each in self._sources.values() for place in each.refusals}))
 
 
 class _LiveLoads:
@@ -96,7 +101,8 @@ class _LiveSource(Generic[T]):
         self._is_served = True
         self._wanted: set[ObjectKey] = set()
         self._wants_list = False
-        self.refusals: list[str] = []
+        self.refusals: dict[str, str] = {}
+        """Why a place may not be read."""
 
     def get(self, key: ObjectKey) -> Known[T]:
         """As `Source.get`."""
@@ -151,8 +157,7 @@ class _LiveSource(Generic[T]):
                 self._is_served, self._scope = False, ""
                 return PlainSource(is_served=False)
             except (Forbidden, Undiscovered) as error:
-                why = str(error)
-                self.refusals.append(why)
+                why = self._refuse(namespace, error)
                 continue
             self._scope = namespace
             return PlainSource(found.items, found.unreadable)
@@ -168,6 +173,9 @@ class _LiveSource(Generic[T]):
         except UnreadableObject as error:
             return Unknown(f"it cannot be read: {error.why}")
         except (Forbidden, Undiscovered) as error:
-            self.refusals.append(str(error))
-            return Unknown(str(error))
+            return Unknown(self._refuse(key.namespace, error))
         return PlainSource((found,)).get(key) if found is not None else ABSENT
+
+    def _refuse(self, namespace: str, error: Exception) -> str:
+        where = namespace or "all namespaces"
+        return self.refusals.setdefault(f"{self._collection.resource.plural} in {where}", str(error))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar
 
 from stellwerk.apply.errors import Obstacle
 from stellwerk.apply.objects.desired import Desired
@@ -34,7 +35,7 @@ from stellwerk.operators.cap.tenant.networking import (
     unrouted,
 )
 from stellwerk.runtime.control.memo import Memos
-from stellwerk.runtime.control.step import Delete, Failure, Hands, Patch, Wait, Write, shaped
+from stellwerk.runtime.control.step import CONFLICT, Delete, Failure, Hands, Patch, Wait, Write, shaped
 from stellwerk.runtime.reading.known import Known, Present, Unknown
 from stellwerk.runtime.reading.view import Overlay, View, with_status
 
@@ -50,6 +51,8 @@ class RouteWriter:
 @dataclass(frozen=True, slots=True)
 class ApplyRoutes:
     """The VirtualService of a tenant with this content."""
+
+    verbs: ClassVar[Mapping[str, str]] = {"create": "", "patch": "", "get": CONFLICT}
 
     owner: Ownership
     desired: Desired
