@@ -23,6 +23,7 @@ import base64
 import binascii
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
@@ -270,7 +271,7 @@ class _YamlReader:
     def _key(self, value: JsonValue, event: yaml.Event) -> str:
         match value:
             case str():
-                return value
+                return sys.intern(value)  # manifests repeat few keys: without it a third of their memory is keys
             case bool():
                 return "true" if value else "false"
             case int() | float():

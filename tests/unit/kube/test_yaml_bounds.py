@@ -220,3 +220,12 @@ def test_the_time_to_read_grows_with_the_text_and_not_with_its_square() -> None:
     ):
         seconds(shape, 1_000)
         assert seconds(shape, 40_000) < 40 * max(seconds(shape, 4_000), 0.002)
+
+
+def test_keys_that_a_text_repeats_are_in_memory_once() -> None:
+    """A third of the memory of a set of CustomResourceDefinitions is the same few keys."""
+    items = read_value(b"- description: a\n- {description: b, x: {description: c}}\n")
+    assert isinstance(items, list)
+    keys = [key for item in items if isinstance(item, dict) for key in item if key != "x"]
+    assert keys == ["description"] * 2
+    assert keys[0] is keys[1]

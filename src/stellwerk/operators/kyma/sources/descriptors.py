@@ -222,7 +222,7 @@ class ModuleObjects(tuple[Document, ...]):
 
 
 def _memory_bytes(objects: Sequence[Document]) -> int:
-    """What several aliases of YAML name is counted once, as it is there once."""
+    """What is there once is counted once: keys that are repeated, and what several aliases of YAML name."""
     rest: list[JsonValue] = [document.body for document in objects]
     counted: set[int] = set()
     total = sys.getsizeof(objects) + len(rest) * _DOCUMENT_BYTES
@@ -230,13 +230,12 @@ def _memory_bytes(objects: Sequence[Document]) -> int:
         value = rest.pop()
         if id(value) in counted:
             continue
+        counted.add(id(value))
         total += sys.getsizeof(value)
         if isinstance(value, dict):
-            counted.add(id(value))
-            total += sum(map(sys.getsizeof, value))
+            rest.extend(value)
             rest.extend(value.values())
         elif isinstance(value, list):
-            counted.add(id(value))
             rest.extend(value)
     return total
 
