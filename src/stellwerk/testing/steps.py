@@ -16,7 +16,6 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -28,12 +27,12 @@ from stellwerk.kube.types.model import Kind, Unreadable, Unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta, Record
 from stellwerk.kube.watch.watch_states import Change, Odd, Removed, Synced
 from stellwerk.runtime.cache.informer import Informer
-from stellwerk.runtime.control.executor import Course, Deciding, InformerSources, Logic, Maker, rehearse
+from stellwerk.runtime.control.executor import Course, Deciding, InformerSources, Logic, Maker, next_step, rehearse
 from stellwerk.runtime.control.step import Released, Step
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reading.loads import LoadSource, PlainLoads
-from stellwerk.runtime.reading.questions import Collection, PlainSource
-from stellwerk.runtime.reading.view import Overlay, PlainSources, View
+from stellwerk.runtime.reading.questions import Collection, Lookup, PlainSource
+from stellwerk.runtime.reading.view import Overlay, PlainSources, View, whole
 from stellwerk.testing.clock import FakeClock
 
 K = TypeVar("K", bound=Kind)
@@ -176,9 +175,13 @@ class World(Generic[K, S]):
         metadata = msgspec.structs.replace(
             obj.metadata, uid=f"made-{self.made}", resource_version=str(1000 + self.made)
         )
-        if isinstance(obj, Unstructured):
-            return Unstructured(obj.body, metadata)
-        return msgspec.structs.replace(obj, metadata=metadata)
+        return _with_metadata(obj, metadata)
+
+
+def _with_metadata(obj: Any, metadata: ObjectMeta) -> Any:
+    if isinstance(obj, Unstructured):
+        return Unstructured(obj.body, metadata)
+    return msgspec.structs.replace(obj, metadata=metadata)
 
 
 def _status(obj: Any) -> Record:
@@ -222,6 +225,17 @@ class HandFed(Maker):
         return self.manager.informer(target, labels=labels, fields=fields, optional=optional)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Noting(Deciding[K, S]):
+    """Notes for which objects a pass is asked for."""
+
+    woken: list[str] = field(default_factory=list)
+
+    def wake(self, key: ObjectKey, after_seconds: float = 0.0) -> None:
+        """As `Deciding.wake`."""
+        self.woken.append(key.name)
+
+
 class Watched(Generic[K, S]):
     """Objects of a kind that a process decides about by its caches. Notes the keys for which a pass is asked for."""
 
@@ -235,7 +249,7 @@ class Watched(Generic[K, S]):
         clock: FakeClock | None = None,
     ) -> None:
         self.sources = sources
-        self.deciding: Deciding[K, S] = Deciding(
+        self.deciding: _Noting[K, S] = _Noting(
             logic=logic,
             sources=sources,
             client=cast("Any", None),
@@ -243,9 +257,11 @@ class Watched(Generic[K, S]):
             settings=settings,
             loads=loads or PlainLoads(),
         )
-        self.woken: list[str] = []
-        queue = SimpleNamespace(add=lambda key: self.woken.append(key.name))
-        self.deciding.serve(cast("Any", SimpleNamespace(queue=queue)))
+
+    @property
+    def woken(self) -> list[str]:
+        """The names of the objects for which a pass was asked for since the last decision."""
+        return self.deciding.woken
 
     @staticmethod
     def of(world: World[K, S]) -> Watched[K, S]:
@@ -303,6 +319,21 @@ def assert_crashes_converge(world: World[Any, Any]) -> None:
         cut.passed(count)
         cut.settled()
         assert cut.shown() == whole.shown(), f"{world.obj.ref} ends otherwise after a crash behind {count} effects"
+
+
+def assert_aspects_have_no_version(world: World[Any, Any]) -> None:
+    """An object that is as before but for its resourceVersion answers each question as before: it wakes no object."""
+    view = world.view()
+    next_step(world.logic, world.obj, view)
+    for question in view.asked:
+        if not isinstance(question, Lookup) or question.aspect in (None, whole):
+            continue
+        for each in world.all_of(question.index.collection):
+            answer = question.aspect(each)
+            if answer == each.metadata.resource_version:  # which is what was asked for
+                continue
+            other = _with_metadata(each, msgspec.structs.replace(each.metadata, resource_version="another"))
+            assert question.aspect(other) == answer, f"{question.aspect} has the version of {each.key}"
 
 
 def effects_of(course: Course[Any]) -> int:

@@ -15,7 +15,13 @@ from typing import Any
 import pytest
 
 from stellwerk import operators
-from stellwerk.testing.steps import World, assert_crashes_converge, assert_rests, assert_waits_wake
+from stellwerk.testing.steps import (
+    World,
+    assert_aspects_have_no_version,
+    assert_crashes_converge,
+    assert_rests,
+    assert_waits_wake,
+)
 
 FOLDER = Path(operators.__path__[0])
 WORLDS = 100
@@ -65,3 +71,9 @@ def test_a_crash_between_any_two_effects_of_a_pass_leads_to_the_same_end(worlds:
 def test_what_a_kind_waits_for_is_asked_for_and_wakes_once(worlds: Worlds) -> None:
     waits = sum(assert_waits_wake(worlds(random.Random(seed))) for seed in range(WORLDS))
     assert waits > 0, "no world waits for an object"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_answer_changes_with_the_version_of_its_object_alone(worlds: Worlds) -> None:
+    for seed in range(WORLDS):
+        assert_aspects_have_no_version(worlds(random.Random(seed)))

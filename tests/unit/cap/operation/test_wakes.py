@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
 from tests.unit.cap import given
-from tests.unit.cap.operation.test_plan import FAILED, NOW, OWNER, a_job, prepared
+from tests.unit.cap.operation.test_plan import FAILED, OWNER, a_job, prepared
 from tests.unit.cap.operation.test_steps import a_shop
 from tests.unit.cap.operation.worlds import Outcome, Requests, WorldLoads, metadata_alone
 from tests.unit.cap.tenant.test_wakes import changed, with_spec
@@ -24,20 +22,19 @@ from stellwerk.kube.types.model import Unreadable
 from stellwerk.kube.watch.watch_states import Changed, Odd, Removed, Synced, WatchSuspended
 from stellwerk.operators.cap import collections
 from stellwerk.operators.cap.collections import APPLICATIONS, BINDINGS, CREDENTIALS, JOBS, OPERATIONS, TENANTS, VERSIONS
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
-from stellwerk.operators.cap.operation import around
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, OperationStatus
 from stellwerk.operators.cap.operation.decide import OperationLogic
 from stellwerk.operators.cap.operation.ingredients import OperationSettings
 from stellwerk.operators.cap.pods.credentials import BindingSecrets
 from stellwerk.operators.cap.watches import Caches
-from stellwerk.runtime.control.executor import Deciding, InformerSources
+from stellwerk.runtime.control.executor import InformerSources
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.reading.view import Overlay
-from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.steps import Watched
 
 
-class Shop:
-    """Operations whose last passes were on these caches."""
+class Shop(Watched[CAPTenantOperation, OperationStatus]):
+    """Operations whose last passes were on these caches. Each namespace has a watch of its own for Secrets."""
 
     def __init__(self, *operations: CAPTenantOperation, jobs: tuple[Job, ...] = (), secrets: int = 2) -> None:
         manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
@@ -45,32 +42,21 @@ class Shop:
         self.world = a_shop(operations[0], *jobs)
         self.world.objects[OPERATIONS] = [*operations]
         self.world.secrets = self.world.secrets[:secrets]
-        self.sources = InformerSources(manager, collections.ALL)
-        self.sources.by_namespace(BINDINGS, self.caches.secrets)
-        clock: Any = FakeClock(NOW)
+        sources = InformerSources(manager, collections.ALL)
+        sources.by_namespace(BINDINGS, self.caches.secrets)
         bindings = BindingSecrets(cast(Any, Requests(self.world, Outcome())), self.caches.secrets)
-        self.deciding: Any = Deciding(
-            logic=OperationLogic(clock),
-            sources=self.sources,
-            client=cast(Any, None),
-            clock=clock,
+        super().__init__(
+            OperationLogic(self.world.clock),
+            sources,
             settings=(OperationSettings(bindings=bindings),),
             loads=cast(Any, WorldLoads(self.world)),
+            clock=self.world.clock,
         )
-        self.woken: list[str] = []
-        queue = SimpleNamespace(add=lambda key: self.woken.append(key.name))
-        self.deciding.serve(cast(Any, SimpleNamespace(queue=queue)))
         for collection in (APPLICATIONS, VERSIONS, TENANTS, OPERATIONS, JOBS, CREDENTIALS):
-            self.take(collection, Synced(tuple(self.world.objects[cast(Any, collection)]), "1"))
+            self.take(cast(Any, collection), Synced(tuple(self.world.objects[cast(Any, collection)]), "1"))
         self.secrets = self.caches.secrets(given.NAMESPACE)
         self.secrets.take(Synced(tuple(map(metadata_alone, self.world.secrets)), "1"))
-        for operation in operations:
-            self.step = self.deciding.step(operation, Overlay())[0]
-        self.woken.clear()
-
-    def take(self, collection: Any, change: Any) -> None:
-        """Have the cache of a collection see a change."""
-        self.sources.informer(collection).take(change)
+        self.step = self.decide(*operations)[-1]
 
 
 def named(name: str, **status: Any) -> CAPTenantOperation:
@@ -195,22 +181,6 @@ def test_secrets_that_may_not_be_watched_are_read_all_the_same() -> None:
     assert load.occasion
     assert {version for _, version in load.versions} == {""}
     assert [key.name for key, _ in load.versions] == ["hana-secret", "uaa-secret"]
-
-
-@pytest.mark.parametrize(
-    ("aspect", "seen"),
-    [
-        (around.as_operated, TENANT),
-        (around.former_identity, APPLICATION),
-        (around.sibling, ENDED),
-        (around.trial, a_job(1, "Failed")),
-        (collections.as_asked, APPLICATION),
-        (collections.offer, VERSION),
-    ],
-)
-def test_no_aspect_changes_with_the_version_of_its_object_alone(aspect: Callable[[Any], Any], seen: Any) -> None:
-    metadata = msgspec.structs.replace(seen.metadata, resource_version="another")
-    assert aspect(msgspec.structs.replace(seen, metadata=metadata)) == aspect(seen)
 
 
 def test_the_owner_of_the_operations_is_the_tenant() -> None:

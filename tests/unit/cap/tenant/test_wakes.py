@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,12 +11,9 @@ from tests.unit.cap.routing.test_claims import live
 from tests.unit.cap.tenant.given import V1, V2, a_tenant, an_application
 from tests.unit.cap.tenant.worlds import odd
 
-from stellwerk.kube.client.client import Client
-from stellwerk.kube.login.config import ClusterConfig
-from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured, owner_reference
-from stellwerk.kube.types.object_meta import ObjectMeta
-from stellwerk.kube.watch.watch_states import Changed, Odd, Removed, Synced
-from stellwerk.operators.cap import collections, preparation
+from stellwerk.kube.types.model import owner_reference
+from stellwerk.kube.watch.watch_states import Changed, Odd, Removed
+from stellwerk.operators.cap import preparation
 from stellwerk.operators.cap.collections import (
     APPLICATIONS,
     CLUSTER_DOMAINS,
@@ -30,15 +25,12 @@ from stellwerk.operators.cap.collections import (
     VERSIONS,
 )
 from stellwerk.operators.cap.kinds.domain import Domain
-from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation
-from stellwerk.operators.cap.tenant import decide, plan, routes
+from stellwerk.operators.cap.kinds.tenant import CAPTenant, CAPTenantOperation, TenantStatus
+from stellwerk.operators.cap.tenant import plan
 from stellwerk.operators.cap.tenant.decide import TenantLogic
 from stellwerk.operators.cap.tenant.routes import TenantSettings
-from stellwerk.operators.cap.watches import Caches
-from stellwerk.runtime.control.executor import Deciding, InformerSources
-from stellwerk.runtime.process.manager import Manager
-from stellwerk.runtime.reading.view import Overlay
 from stellwerk.testing.clock import FakeClock
+from stellwerk.testing.steps import Watched, World
 
 TENANTS_IN_SHOP = 3
 APPLICATION = msgspec.structs.replace(
@@ -69,35 +61,15 @@ ALL = [the_tenant(number) for number in range(TENANTS_IN_SHOP)]
 ACME = ALL[0]
 
 
-class Shop:
+def shop() -> Watched[CAPTenant, TenantStatus]:
     """Tenants of an application whose last passes were on these caches."""
-
-    def __init__(self, *present: CAPTenant) -> None:
-        manager = Manager(Client.connect(ClusterConfig(server="https://127.0.0.1:1")))
-        Caches(manager)
-        self.sources = InformerSources(manager, collections.ALL)
-        clock: Any = FakeClock()
-        nothing: Any = None
-        settings = (TenantSettings(home="cap-system"),)
-        logic = TenantLogic(clock)
-        self.deciding: Any = Deciding(logic=logic, sources=self.sources, client=nothing, clock=clock, settings=settings)
-        self.woken: list[str] = []
-        queue = SimpleNamespace(add=lambda key: self.woken.append(key.name))
-        self.deciding.serve(cast(Any, SimpleNamespace(queue=queue)))
-        empty: tuple[Any, ...] = (OPERATIONS, OUTPUTS, CLUSTER_DOMAINS, ROUTES)
-        for collection in empty:
-            self.take(collection, Synced((), "1"))
-        self.take(APPLICATIONS, Synced((APPLICATION,), "1"))
-        self.take(VERSIONS, Synced((V1, V2), "1"))
-        self.take(DOMAINS, Synced((DOMAIN,), "1"))
-        self.take(TENANTS, Synced(present or tuple(ALL), "1"))
-        for tenant in present or ALL:
-            self.deciding.step(tenant, Overlay())
-        self.woken.clear()
-
-    def take(self, collection: Any, change: Any) -> None:
-        """Have the cache of a collection see a change."""
-        self.sources.informer(collection).take(change)
+    clock = FakeClock()
+    around: dict[Any, list[Any]] = {each: [] for each in (OPERATIONS, OUTPUTS, CLUSTER_DOMAINS, ROUTES)}
+    around |= {APPLICATIONS: [APPLICATION], VERSIONS: [V1, V2], DOMAINS: [DOMAIN], TENANTS: ALL}
+    settings = (TenantSettings(home="cap-system"),)
+    watched = Watched.of(World(logic=TenantLogic(clock), obj=ACME, objects=around, settings=settings, clock=clock))
+    watched.decide(*ALL)
+    return watched
 
 
 def changed(obj: Any, version: str, **fields: Any) -> Changed[Any]:
@@ -148,37 +120,11 @@ ONE = [ACME.metadata.name]
     ],
 )
 def test_a_change_wakes_those_who_asked_for_it_once_each(collection: Any, change: Any, woken: list[str]) -> None:
-    shop = Shop()
-    shop.take(collection, change)
-    assert sorted(shop.woken) == woken
+    assert shop().passes_after(collection, change) == woken
 
 
 async def test_an_operation_that_could_never_be_read_wakes_its_tenant_when_it_is_gone() -> None:
-    shop, hidden = Shop(), odd(CAPTenantOperation, "op", owner_references=(owner_reference(ACME),))
-    shop.take(OPERATIONS, Odd(hidden))
-    shop.deciding.step(ACME, Overlay())
-    shop.woken.clear()
-    shop.take(OPERATIONS, Removed(hidden))
-    assert shop.woken == ONE
-
-
-@pytest.mark.parametrize(
-    ("aspect", "seen"),
-    [
-        (collections.as_asked, APPLICATION),
-        (decide.offers_versions, APPLICATION),
-        (collections.name_of, APPLICATION),
-        (decide.use_of_data, ACME),
-        (collections.offer, V1),
-        (routes.served, DOMAIN),
-        (routes.holder, live("acme", 1)),
-        (routes.holder, PartialObjectMetadata(metadata=ObjectMeta(name="acme", namespace="shop"))),
-    ],
-)
-def test_no_aspect_changes_with_the_version_of_its_object_alone(aspect: Callable[[Any], Any], seen: Any) -> None:
-    metadata = msgspec.structs.replace(seen.metadata, resource_version="another")
-    if isinstance(seen, Unstructured):
-        other: Any = Unstructured(seen.body, metadata)
-    else:
-        other = msgspec.structs.replace(seen, metadata=metadata)
-    assert aspect(other) == aspect(seen)
+    tenants, hidden = shop(), odd(CAPTenantOperation, "op", owner_references=(owner_reference(ACME),))
+    tenants.take(OPERATIONS, Odd(hidden))
+    tenants.decide(ACME)
+    assert tenants.passes_after(OPERATIONS, Removed(hidden)) == ONE
