@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, cast
 
+import msgspec
 import pytest
 from tests.unit.cap.subscription.test_plan import NOW
 
@@ -17,19 +18,29 @@ from stellwerk.api.core import Secret
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.login.config import ClusterConfig
 from stellwerk.kube.types.model import metadata_of
-from stellwerk.kube.types.object_meta import ObjectMeta
+from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.kube.watch.watch_states import Changed, Synced
-from stellwerk.operators.cap.kinds.application import ApplicationSpec, BtpServices, CAPApplication, ServiceInfo
+from stellwerk.operators.cap.kinds.application import (
+    IDENTITY_PROVED,
+    ApplicationSpec,
+    ApplicationStatus,
+    BtpServices,
+    CAPApplication,
+    ServiceInfo,
+)
+from stellwerk.operators.cap.subscription import identity
 from stellwerk.operators.cap.subscription.callers import proofs as identity_proofs
 from stellwerk.operators.cap.subscription.callers.bindings import Bindings
 from stellwerk.operators.cap.subscription.callers.proofs import Proofs, ProofState, is_issuer
 from stellwerk.operators.cap.subscription.callers.tokens import Claims
+from stellwerk.operators.cap.subscription.condition_report import CHECK_SECONDS, ConditionReport
 from stellwerk.operators.cap.subscription.directory import Directory
 from stellwerk.operators.cap.subscription.identity import SHARED, UNPROVED, Identities
 from stellwerk.operators.cap.subscription.outgoing import HttpAnswer, NoAnswer, Outgoing
 from stellwerk.operators.cap.subscription.plan import Authorization
 from stellwerk.operators.cap.subscription.registries import Protocol
 from stellwerk.operators.cap.subscription.services import ServiceReader
+from stellwerk.runtime.control.status_writer import StatusWriter
 from stellwerk.runtime.process.manager import Manager
 from stellwerk.runtime.supervision.tasks import background
 from stellwerk.testing.clock import FakeClock
@@ -265,6 +276,64 @@ async def test_an_issuer_that_gave_no_token_is_asked_again_with_growing_pauses(
     await eventually(lambda: not world.proofs.is_busy)
     assert len(issuers.asked) == before + 1, "a request that waits has it asked before that"
     assert world.answers(shop) == [GRANTED]
+
+
+@pytest.mark.req("R-916")
+async def test_an_issuer_that_did_not_answer_once_is_asked_again_before_anything_is_shown(
+    world: World, issuers: Issuers, clock: FakeClock
+) -> None:
+    issuers.problem = NoAnswer("no connection")
+    shop = await world.has("home")
+    assert (world.answers(shop), world.reasons(shop), world.identities.is_known(shop)) == ([UNKNOWN], [""], False)
+    for _ in range(2):
+        await clock.advance(identity_proofs.CHECK_SECONDS)
+        await eventually(lambda: not world.proofs.is_busy)
+    assert (world.reasons(shop), world.identities.is_known(shop)) == ([UNPROVED], True)
+
+
+@pytest.mark.req("R-916")
+@pytest.mark.parametrize(("is_known", "reason"), [(False, UNPROVED), (True, "Proved")])
+async def test_a_condition_stays_as_it_is_while_it_is_not_known_whether_it_is_true(
+    world: World, clock: FakeClock, is_known: bool, reason: str
+) -> None:
+    shop = await world.has("home")
+    former = Condition(type=IDENTITY_PROVED, status="False", reason=UNPROVED, message="no token")
+    metadata = msgspec.structs.replace(shop.metadata, resource_version="9")
+    status = msgspec.structs.replace(shop.status, conditions=(former,))
+    shown = msgspec.structs.replace(shop, metadata=metadata, status=status)
+    world.directory.applications.take(Changed(shown))
+    written: list[ApplicationStatus] = []
+    looked: list[bool] = []
+
+    def leads() -> bool:
+        looked.append(True)
+        return True
+
+    class Filled:
+        applications, is_filled = world.directory.applications, True
+
+    class Writer:
+        async def write_in_place(self, _: CAPApplication, status: ApplicationStatus) -> None:
+            written.append(status)
+
+    report = ConditionReport(
+        type=IDENTITY_PROVED,
+        calm=identity.CALM,
+        find=lambda _: None,
+        is_known=lambda _: is_known,
+        directory=cast("Directory", Filled()),
+        writer=cast("StatusWriter", Writer()),
+        clock=clock,
+        leads=leads,
+    )
+    report.changed(shop.key)
+    async with background() as tasks:
+        tasks.start(report.run(), "report")
+        for _ in range(2):
+            await clock.advance(CHECK_SECONDS)
+    assert looked == [True], "an attempt that ends has it looked at again"
+    latest = written[-1] if written else shown.status
+    assert [each.reason for each in latest.conditions] == [reason]
 
 
 @pytest.mark.req("R-916", "R-922")

@@ -37,6 +37,8 @@ class ConditionReport:
     """Reason and message of the condition once it is True again."""
     find: Callable[[CAPApplication], tuple[str, str] | None]
     """Reason and message while it is False; None if it is not."""
+    is_known: Callable[[CAPApplication], bool] = lambda _: True
+    """Whether it is known that the condition is not False where `find` has nothing; else it stays as it is."""
     related: Callable[[CAPApplication], Iterable[ObjectKey]] = lambda _: ()
     """The applications that are looked at again if one is found to be wrong."""
     directory: Directory
@@ -87,7 +89,7 @@ class ConditionReport:
             self._due.add(key)
             return
         shown = conditions.find(application.status.conditions, self.type)
-        if finding is None and (shown is None or shown.is_true):
+        if finding is None and (shown is None or shown.is_true or not self.is_known(application)):
             return
         reason, message = finding or self.calm
         condition = status.condition(application, finding is None, reason, message, type=self.type)

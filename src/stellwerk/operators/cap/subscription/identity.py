@@ -97,11 +97,16 @@ class Identities:
         await self.bindings.read_of(listed)
         await self.proofs.tried(listed)
 
+    def is_known(self, application: CAPApplication) -> bool:
+        """Whether each binding of an application was tried well enough to be shown as proved or not."""
+        proofs = (self.proofs.of(application, protocol) for protocol in Protocol)
+        return all(proof is None or proof.is_judged for proof in proofs)
+
     def finding(self, application: CAPApplication) -> tuple[str, str] | None:
         """Why an application does not answer for one of its registries: a reason and a message; None if it does."""
         for protocol in Protocol:
             proof = self.proofs.of(application, protocol)
-            if proof is None or proof.state is ProofState.UNTRIED:
+            if proof is None or not proof.is_judged:
                 continue
             key, name = application.key, proof.service.name
             own = self.proofs.proved(application, protocol) or self.bindings.of(application)

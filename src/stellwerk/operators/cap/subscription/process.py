@@ -224,6 +224,7 @@ def _identity_report(
         type=IDENTITY_PROVED,
         calm=identity.CALM,
         find=identities.finding,
+        is_known=identities.is_known,
         related=lambda application: [each.key for each in directory.rivals(application)],
         directory=directory,
         writer=_status_writer(manager),

@@ -73,6 +73,12 @@ class Proof:
     tried: float = -math.inf
     due: float = -math.inf
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether its state may be shown: an issuer that did not answer once, as when both have just started, is asked
+        a second time before."""
+        return self.state is not ProofState.UNTRIED and (self.state is not ProofState.UNANSWERED or self.attempts > 1)
+
 
 @dataclass(slots=True)
 class _Known:
