@@ -308,6 +308,24 @@ async def test_a_refused_write_is_what_the_kind_makes_of_it(client: Client, name
     assert shown.status.conditions[0].message.startswith("refused: cannot create ConfigMap")
 
 
+@pytest.mark.parametrize("is_independent", [False, True])
+async def test_a_refused_write_holds_up_later_ones_unless_they_are_independent(
+    client: Client, namespace: str, begin: Begin, is_independent: bool
+) -> None:
+    def two(obj: Lamp, view: View) -> LampStep | None:
+        name: JsonObject = {"name": "bad", "namespace": namespace}
+        bad = Create(BULBS, bulb(obj) | {"metadata": name, "data": {"no name for a key": "x"}}, refused)
+        good = () if view.find(BULBS, obj.key) is not None else (Create(BULBS, bulb(obj), refused),)
+        return Step(status=shining(obj, False, "Two"), writes=(bad, *good), is_independent=is_independent)
+
+    works = await begin(LampLogic(extra=two))
+    await client.create(Lamp, lamp("hall", namespace))
+    shown = await works.shows("Failed")
+    assert shown.status is not None
+    assert "ConfigMap" in shown.status.conditions[0].message
+    assert (await client.find(ConfigMap, "hall", namespace) is not None) is is_independent
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedFirst:
     """Another client changes the object just before the request reaches the server."""

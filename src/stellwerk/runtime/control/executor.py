@@ -374,8 +374,7 @@ class _StepPass(Generic[K, S]):
             try:
                 if step.writes and self.is_draft:
                     await self._save()
-                for write in step.writes:
-                    await write.perform(self)
+                await self._perform(step)
             except Again:
                 last, conflicts = (), conflicts + 1
                 if conflicts >= MOST_CONFLICTS:
@@ -395,6 +394,19 @@ class _StepPass(Generic[K, S]):
             if is_new:
                 self._show(step.status)
         return self._next(0.0)
+
+    async def _perform(self, step: Step[S]) -> None:
+        """Perform the writes of a step. Raises what they raise."""
+        refused: list[StepFailed] = []
+        for write in step.writes:
+            try:
+                await write.perform(self)
+            except StepFailed as failed:
+                if not step.is_independent:
+                    raise
+                refused.append(failed)
+        if refused:
+            raise refused[0]
 
     def report(self, failure: ReconcileError) -> S | None:
         """As `Pass.report`."""

@@ -20,21 +20,22 @@ import msgspec
 
 from stellwerk.kube.client import conditional
 from stellwerk.kube.client.client import Client, Deletion, Propagation, view_of
-from stellwerk.kube.client.conditional import Left, Taken, Written
+from stellwerk.kube.client.conditional import Left, NotAsSeen, Taken, Written
 from stellwerk.kube.client.patch import MergePatch
-from stellwerk.kube.types.errors import REFUSED, StatusError
+from stellwerk.kube.types.errors import REFUSED, NotFound, StatusError
 from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import HasMetadata, JsonObject, Kind, Unstructured, metadata_of
 from stellwerk.kube.types.object_meta import ObjectMeta, Record, kubernetes_time
 from stellwerk.runtime.cache.remote_clusters import Kubeconfig
 from stellwerk.runtime.clock import Clock
-from stellwerk.runtime.control import finalizer
+from stellwerk.runtime.control import finalizer, secrecy, status_writer
 from stellwerk.runtime.reading.questions import Collection
 from stellwerk.runtime.reading.view import Overlay
 from stellwerk.runtime.reconciler import Notice, Retry
 
 S = TypeVar("S", bound=Record)
 T = TypeVar("T", bound=HasMetadata)
+K = TypeVar("K", bound=Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +263,57 @@ class Patch(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Show(Generic[K]):
+    """The status of another object than that of the pass, in the place of the one that was seen.
+
+    If the object has changed, the pass decides again.
+    """
+
+    collection: Collection[K]
+    seen: K = field(compare=False)
+    status: Record
+    refused: Refusal = field(compare=False)
+    field_manager: str | None = None
+    """None: that of the client."""
+    cluster: Kubeconfig | None = None
+    """Where; None: in the cluster of the operator."""
+
+    @property
+    def about(self) -> str:
+        """The object, for messages."""
+        return f"the status of {self.collection.resource.kind} {self.seen.key}"
+
+    async def perform(self, hands: Hands) -> None:
+        """As `Write.perform`."""
+        collection, key, place = self.collection, self.seen.key, hands.at(self.cluster)
+        status = await secrecy.masked_status(self.status, status_writer.status_of(self.seen))
+        body = status_writer.body_for(self.seen, status, self.seen.metadata.resource_version)
+        try:
+            written = await conditional.update_if_unchanged(
+                place.client,
+                collection.target,
+                body,
+                subresource="status",
+                field_validation="Ignore",
+                field_manager=self.field_manager,
+            )
+        except REFUSED as error:
+            hands.fail(self.refused(str(error), error))
+        except NotFound:
+            place.see(collection, key, None)
+            raise Again from None
+        if isinstance(written, NotAsSeen):
+            place.see(collection, key, await place.client.find(collection.target, key.name, key.namespace))
+            raise Again
+        place.learn(collection, written)
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """As `Write.rehearse`."""
+        shown = msgspec.structs.replace(self.seen, status=self.status)
+        overlay.on(self.cluster).put(self.collection, shown)
+
+
+@dataclass(frozen=True, slots=True)
 class Delete(Generic[T]):
     """The end of the very object that was seen; another one under its name is left alone."""
 
@@ -355,6 +407,8 @@ class Step(Generic[S]):
     waits: tuple[Wait, ...] = ()
     failure: Failure | None = None
     """Ends the pass, which counts as failed. The writes of the step are not performed."""
+    is_independent: bool = False
+    """Whether a write that is refused does not keep the later ones of the step from being performed."""
 
 
 def shaped(collection: Collection[T], body: JsonObject) -> T:
