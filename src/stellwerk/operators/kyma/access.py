@@ -1,4 +1,7 @@
-"""Which Secret leads to the cluster of a Kyma. Its name does not matter; its label names the Kyma."""
+"""Which Secret leads to the cluster of a Kyma, and the cluster itself.
+
+The name of the Secret does not matter; its label names the Kyma.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from stellwerk.kube.types.identifiers import ObjectKey
 from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.collections import ACCESS_OF_KYMA
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
+from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
+from stellwerk.runtime.reading.loads import SecretData
 from stellwerk.runtime.reading.view import View
 
 
@@ -32,6 +38,35 @@ class SeveralAccessSecrets(AccessUnclear):
             f"{', '.join(names)}. Take the label {labels.KYMA_NAME_LABEL} from those that are not of {kyma}: "
             f"kubectl label secret -n {kyma.namespace} NAME {labels.KYMA_NAME_LABEL}-"
         )
+
+
+class NoKubeconfig(AccessUnclear):
+    """The access Secret has no kubeconfig."""
+
+    def __init__(self, secret: ObjectKey) -> None:
+        super().__init__(
+            f"Secret {secret} has no key {labels.KUBECONFIG_KEY!r} with a kubeconfig. Set it: "
+            f"kubectl edit secret -n {secret.namespace} {secret.name}"
+        )
+
+
+class RuntimeUnusable(AccessUnclear):
+    """The cluster cannot be opened, does not answer, or refuses the login."""
+
+
+def runtime(view: View, kyma: ObjectKey) -> View:
+    """The cluster of a Kyma of the control plane. Raises AccessUnclear, and NotKnown while the Secret is being read."""
+    secret = access_secret(view, kyma)
+    content = view.load(SecretData(secret.key, secret.metadata.resource_version))
+    if not isinstance(content, Present):
+        raise NotKnown(f"Secret {secret.key}", content.why if isinstance(content, Unknown) else "it is gone")
+    kubeconfig = content.value.decoded().get(labels.KUBECONFIG_KEY)
+    if not kubeconfig:
+        raise NoKubeconfig(secret.key)
+    try:
+        return view.on(Kubeconfig(secret.key, kubeconfig))
+    except NotKnown as error:
+        raise RuntimeUnusable(str(error)) from None
 
 
 def access_secret(view: View, kyma: ObjectKey) -> PartialObjectMetadata:

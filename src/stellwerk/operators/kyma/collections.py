@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stellwerk.api.core import Secret
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Namespace, Secret
 from stellwerk.api.istio import Gateway, VirtualService
-from stellwerk.kube.types.model import PartialObjectMetadata, metadata_of
+from stellwerk.kube.types.model import PartialObjectMetadata, Unstructured, metadata_of, unstructured
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma import labels
+from stellwerk.operators.kyma.api import Kyma
 from stellwerk.operators.kyma.api_manifest import Manifest
 from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
 from stellwerk.operators.kyma.api_watcher import Watcher
 from stellwerk.runtime.reading.questions import Collection, Index
 
+KYMAS = Collection(Kyma)
 TEMPLATES = Collection(ModuleTemplate)
 METAS = Collection(ModuleReleaseMeta)
 MANIFESTS = Collection(Manifest)
@@ -22,6 +25,31 @@ GATEWAYS = Collection(Gateway, optional=True)
 ROUTES = Collection(VirtualService, optional=True)
 ACCESS_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=labels.KYMA_NAME_LABEL)
 """Their content, which is a login, is read when a cluster is opened, and not kept here."""
+OTHER_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=f"!{labels.KYMA_NAME_LABEL}")
+"""One of them is the Secret that remote clusters get to pull images with."""
+HOME_DEFINITIONS: Collection[PartialObjectMetadata] = Collection(metadata_of(CustomResourceDefinition))
+
+# ---- in remote clusters
+
+_OURS = f"{labels.MANAGED_BY_LABEL}={labels.KYMA},!{labels.PART_OF_LABEL}"
+"""What belongs to no module. An object without our label counts as absent, and gets it when it is applied."""
+RUNTIME_NAMESPACES = Collection(Namespace, labels=_OURS)
+RUNTIME_DEFINITIONS: Collection[Unstructured] = Collection(
+    unstructured(CustomResourceDefinition.resource), labels=_OURS
+)
+RUNTIME_SECRETS = Collection(Secret, labels=_OURS)
+RUNTIME_KYMAS = Collection(Kyma, optional=True)
+RUNTIME_TEMPLATES = Collection(ModuleTemplate, optional=True)
+RUNTIME_METAS = Collection(ModuleReleaseMeta, optional=True)
+RUNTIME_COLLECTIONS = (
+    RUNTIME_NAMESPACES,
+    RUNTIME_DEFINITIONS,
+    RUNTIME_SECRETS,
+    RUNTIME_KYMAS,
+    RUNTIME_TEMPLATES,
+    RUNTIME_METAS,
+)
+"""What the pass of a Kyma reads and writes there."""
 
 SIGNATURE_SECRETS: Collection[PartialObjectMetadata] = Collection(metadata_of(Secret), labels=labels.SIGNATURE_LABEL)
 """Public keys of publishers of modules. The label has the name of the signature."""
@@ -50,4 +78,7 @@ MANIFESTS_OF_KYMA = Index(MANIFESTS, "kyma", lambda each: _kyma_of(each.metadata
 SIGNATURE_SECRETS_OF = Index(SIGNATURE_SECRETS, "signature", lambda each: _signature_of(each.metadata), _signature_of)
 ACCESS_OF_KYMA = Index(ACCESS_SECRETS, "kyma", lambda each: _kyma_of(each.metadata), _kyma_of)
 TEMPLATES_IN = Index(TEMPLATES, "namespace", lambda each: (each.metadata.namespace,))
+METAS_IN = Index(METAS, "namespace", lambda each: (each.metadata.namespace,))
+RUNTIME_TEMPLATES_EVERYWHERE = Index(RUNTIME_TEMPLATES, "all", lambda _: ("",))
+RUNTIME_METAS_EVERYWHERE = Index(RUNTIME_METAS, "all", lambda _: ("",))
 GATEWAYS_IN = Index(GATEWAYS, "namespace", lambda each: (each.metadata.namespace,))

@@ -269,6 +269,9 @@ class Show(Generic[K]):
     If the object has changed, the pass decides again.
     """
 
+    verbs: ClassVar[Mapping[str, str]] = {"get": CONFLICT}
+    """And `update` on the subresource `status`."""
+
     collection: Collection[K]
     seen: K = field(compare=False)
     status: Record

@@ -203,8 +203,12 @@ def test_a_channel_that_the_user_added_to_an_entry_is_no_reason_to_write_again_a
     (first, *_) = meta.spec.channels
     more = msgspec.structs.replace(first, channel="added")
     meta = msgspec.structs.replace(meta, spec=msgspec.structs.replace(meta.spec, channels=(more, *meta.spec.channels)))
+    user = FieldManager(manager="kubectl-edit", operation="Update")
+    touched = msgspec.structs.replace(meta.metadata, managers=(*meta.metadata.managers, user))
 
-    assert due(CATALOG, NAMESPACE, [template, other, meta]) == ((), ())
+    assert due(CATALOG, NAMESPACE, [template, other, msgspec.structs.replace(meta, metadata=touched)]) == ((), ())
+    written, _ = due(CATALOG, NAMESPACE, [template, other, meta])
+    assert [each.key.name for each in written] == ["keda"], "a channel that is offered no more is our own"
 
 
 @whatever(st.data())

@@ -152,7 +152,7 @@ def test_the_finalizers_of_others_stay_and_one_of_an_earlier_release_goes(
 def test_a_kyma_that_is_being_deleted_shows_it_and_keeps_its_modules() -> None:
     status = a_kyma(status={"state": "Ready", "modules": [{"name": "a", "state": "Ready"}]}).status
 
-    shown = deletion.deleting(status, NOW)
+    shown = deletion.deleting(status, deletion.DELETING_MODULES, NOW)
 
     assert plain_json(shown) == {
         "state": "Deleting",

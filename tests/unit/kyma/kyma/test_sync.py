@@ -58,6 +58,11 @@ HOME = Home(
 )
 
 
+def next_part(home: Home, remote: Remote) -> tuple[Part, tuple[Change, ...]] | None:
+    """The first part that is due."""
+    return next(iter(sync.due_parts(home, remote).items()), None)
+
+
 def carried_out(remote: Remote, change: Change) -> Remote:
     """What the remote cluster has after a change, as its API server would keep it."""
     match change:
@@ -102,7 +107,7 @@ def _parts(body: Any) -> dict[str, Any]:
 def course(home: Home, remote: Remote) -> tuple[list[str], Remote]:
     """The parts that change, in order, until the cluster rests."""
     found: list[str] = []
-    while (due := sync.next_part(home, remote)) is not None:
+    while (due := next_part(home, remote)) is not None:
         part, changes = due
         found.append(part.name)
         assert len(found) < 20, found
@@ -115,7 +120,7 @@ def managers(home: Home, remote: Remote) -> dict[str, set[str]]:
     """The field managers by part."""
     found: dict[str, set[str]] = {}
     for _ in Part:
-        due = sync.next_part(home, remote)
+        due = next_part(home, remote)
         assert due is not None
         for change in due[1]:
             if isinstance(change, Applied | Marked):
@@ -127,7 +132,7 @@ def managers(home: Home, remote: Remote) -> dict[str, set[str]]:
 def test_an_empty_cluster_gets_all_parts_in_their_order_and_rests() -> None:
     parts, remote = course(HOME, Remote())
     assert parts == ["NAMESPACE", "DEFINITIONS", "PULL_SECRET", "KYMA", "STATUS", "CATALOG"]
-    assert sync.next_part(HOME, remote) is None
+    assert next_part(HOME, remote) is None
     assert remote.kyma is not None
     assert remote.kyma.spec == HOME.kyma.spec
     assert remote.kyma.status == HOME.kyma.status
@@ -152,7 +157,7 @@ def test_whatever_a_crash_leaves_out_the_same_end_is_reached(data: st.DataObject
     expected = course(HOME, Remote())[1]
     remote = Remote(entries=(a_template("mine", "1.0.0"), a_template("old", "1.0.0", written=True)))
     for _ in range(data.draw(st.integers(0, 7))):
-        due = sync.next_part(HOME, remote)
+        due = next_part(HOME, remote)
         if due is None:
             break
         for change in due[1][: data.draw(st.integers(0, len(due[1])))]:
@@ -189,7 +194,7 @@ def test_only_what_has_changed_is_written() -> None:
         (replace(HOME, pull_secret=None), []),
     ):
         assert course(home, remote)[0] == expected
-    due = sync.next_part(replace(HOME, definitions=newer), remote)
+    due = next_part(replace(HOME, definitions=newer), remote)
     assert due is not None
     assert len(due[1]) == 1, "the other two definitions are as they should be"
 
@@ -199,7 +204,7 @@ def test_a_kyma_that_its_user_deletes_is_created_again_with_the_default_modules(
     remote = rested()
     assert remote.kyma is not None
     edited = msgspec.structs.replace(remote.kyma, spec=a_kyma(spec={"channel": "fast"}).spec)
-    assert sync.next_part(HOME, replace(remote, kyma=edited)) is None, "the specification is the user's"
+    assert next_part(HOME, replace(remote, kyma=edited)) is None, "the specification is the user's"
     parts, again = course(HOME, replace(remote, kyma=None))
     assert parts == ["KYMA", "STATUS"]
     assert again.kyma is not None
@@ -220,7 +225,7 @@ def test_a_kyma_without_a_catalog_keeps_what_is_there() -> None:
 def test_a_definition_that_the_control_plane_lacks_is_named() -> None:
     definitions = {name: each for name, each in HOME.definitions.items() if name != DEFINITIONS[2]}
     with pytest.raises(DefinitionMissing) as error:
-        sync.next_part(replace(HOME, definitions=definitions), rested())
+        next_part(replace(HOME, definitions=definitions), rested())
     assert str(error.value).startswith("failed to sync CRDs to SKR: ")
     assert DEFINITIONS[2] in str(error.value)
 

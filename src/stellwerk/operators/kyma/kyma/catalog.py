@@ -90,7 +90,7 @@ def due(catalog: Catalog, namespace: str, live: Iterable[Entry]) -> tuple[tuple[
     found = {_address(each, each.metadata.namespace): each for each in live}
     written = [each for address, each in wanted.items() if not _is_as(each, found.get(address))]
     surplus = [found[address] for address in sorted(found, key=str) if address not in wanted]
-    deleted = tuple(each for each in surplus if _is_ours(each) and not each.metadata.is_terminating)
+    deleted = tuple(each for each in surplus if is_ours(each) and not each.metadata.is_terminating)
     return tuple(copied(each, namespace) for each in written), deleted
 
 
@@ -125,21 +125,28 @@ def _address(entry: Entry, namespace: str) -> Address:
 
 
 def _is_as(entry: Entry, live: Entry | None) -> bool:
-    """Whether an object has all that is wanted, and was written by us. What others add to lists of it stays."""
-    if live is None or not _is_ours(live):
+    """Whether an object has all that is wanted, and was written by us. What others add to lists of it stays.
+
+    A channel too many is ours if no other client has written the object.
+    """
+    if live is None or not is_ours(live):
         return False
     marks = {**entry.metadata.labels, labels.MANAGED_BY_LABEL: labels.KYMA}
     if not (marks.items() <= live.metadata.labels.items()):
         return False
     if not (copied_annotations(entry.metadata).items() <= live.metadata.annotations.items()):
         return False
-    return (
-        live.spec == entry.spec
-        or not compare(_by_channel(plain_json(entry.spec)), _by_channel(plain_json(live.spec))).differences
-    )
+    if live.spec == entry.spec:
+        return True
+    if isinstance(live, ModuleReleaseMeta) and isinstance(entry, ModuleReleaseMeta):
+        surplus = {each.channel for each in live.spec.channels} - {each.channel for each in entry.spec.channels}
+        if surplus and all(each.manager == labels.CATALOG_MANAGER for each in live.metadata.managers):
+            return False
+    return not compare(_by_channel(plain_json(entry.spec)), _by_channel(plain_json(live.spec))).differences
 
 
-def _is_ours(live: Entry) -> bool:
+def is_ours(live: Entry) -> bool:
+    """Whether this operator has written an object of a remote cluster."""
     return any(each.manager == labels.CATALOG_MANAGER for each in live.metadata.managers)
 
 

@@ -139,7 +139,10 @@ def own_finalizers(kyma: Kyma) -> tuple[str, ...]:
     return tuple(each for each in kyma.metadata.finalizers if each in _OWN)
 
 
-def deleting(status: KymaStatus, now: datetime) -> KymaStatus:
-    """The status of a Kyma that is being deleted."""
-    operation = LastOperation(operation=DELETING_MODULES, last_update_time=kubernetes_time(now))
-    return msgspec.structs.replace(status, state=State.Deleting, last_operation=operation)
+def deleting(status: KymaStatus, operation: str, now: datetime) -> KymaStatus:
+    """The status of a Kyma that is being deleted; the former one if it shows this operation already."""
+    former = status.last_operation
+    if status.state is State.Deleting and former is not None and former.operation == operation:
+        return status
+    last = LastOperation(operation=operation, last_update_time=kubernetes_time(now))
+    return msgspec.structs.replace(status, state=State.Deleting, last_operation=last)

@@ -108,9 +108,11 @@ def processed(
     return _written(kyma, state, operation, modules, findings, now, active)
 
 
-def failed(kyma: Kyma, message: str, findings: Findings, now: datetime) -> KymaStatus:
-    """The status if the pass had an error. What is known of the modules stays."""
-    return _written(kyma, State.Error, message, kyma.status.modules, findings, now)
+def failed(
+    kyma: Kyma, message: str, findings: Findings, now: datetime, modules: Sequence[ModuleStatus] | None = None
+) -> KymaStatus:
+    """The status if the pass had an error. What is known of the modules stays, if nothing newer is given."""
+    return _written(kyma, State.Error, message, modules if modules is not None else kyma.status.modules, findings, now)
 
 
 def disconnected(kyma: Kyma, message: str, findings: Findings, now: datetime) -> KymaStatus:

@@ -119,12 +119,12 @@ class DefinitionMissing(Exception):
         )
 
 
-def next_part(home: Home, remote: Remote) -> tuple[Part, tuple[Change, ...]] | None:
-    """The first part that is not as it should be, and what changes that; None if all is. Raises DefinitionMissing."""
-    for part, changes in _parts(home, remote):
-        if changes:
-            return part, changes
-    return None
+def due_parts(home: Home, remote: Remote) -> dict[Part, tuple[Change, ...]]:
+    """The parts that are not as they should be, in their order, and what changes that. Raises DefinitionMissing.
+
+    What comes after the Kyma is not looked at while there is none.
+    """
+    return {part: changes for part, changes in _parts(home, remote) if changes}
 
 
 def _parts(home: Home, remote: Remote) -> Iterator[tuple[Part, tuple[Change, ...]]]:

@@ -1,0 +1,676 @@
+"""What a Kyma needs next, as a value: its remote cluster prepared, its modules as Manifests, its status on both sides.
+
+| the Kyma | needs |
+| --- | --- |
+| is being deleted | the next step of its end (`deletion`) |
+| is skipped by its label | nothing |
+| lacks our finalizer or label, or a state | it |
+| has no cluster that can be used | to show that on all modules, and to wait |
+| has a cluster that lacks something | namespace, definitions, pull Secret, Kyma, each in its turn (`sync`) |
+| has modules and a catalog that are not as they should be | Manifests and entries written, all in one step |
+| shows another status than what was found | to show it, here and in the cluster |
+
+What cannot be read is never taken for absent: then nothing is written, and the status stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from typing import ClassVar, TypeAlias, TypeVar
+
+import msgspec
+
+from stellwerk.api.apiextensions import CustomResourceDefinition
+from stellwerk.api.core import Secret
+from stellwerk.kube.client.client import Client
+from stellwerk.kube.types.errors import StatusError
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import (
+    HasMetadata,
+    JsonObject,
+    PartialObjectMetadata,
+    Unreadable,
+    Unstructured,
+    unstructured,
+)
+from stellwerk.operators.kyma import access, labels, metrics
+from stellwerk.operators.kyma.access import AccessSecretNotFound, AccessUnclear
+from stellwerk.operators.kyma.api import Kyma, KymaSpec, KymaStatus, ModuleStatus
+from stellwerk.operators.kyma.api_manifest import Manifest
+from stellwerk.operators.kyma.api_module import ModuleTemplate
+from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.collections import (
+    HOME_DEFINITIONS,
+    KYMAS,
+    MANIFESTS,
+    MANIFESTS_OF_KYMA,
+    METAS_IN,
+    OTHER_SECRETS,
+    RUNTIME_DEFINITIONS,
+    RUNTIME_KYMAS,
+    RUNTIME_METAS,
+    RUNTIME_METAS_EVERYWHERE,
+    RUNTIME_NAMESPACES,
+    RUNTIME_SECRETS,
+    RUNTIME_TEMPLATES,
+    RUNTIME_TEMPLATES_EVERYWHERE,
+    TEMPLATES_IN,
+)
+from stellwerk.operators.kyma.kyma import catalog, deletion, skr, status, sync
+from stellwerk.operators.kyma.kyma.catalog import Entry
+from stellwerk.operators.kyma.kyma.deletion import FormerUseCase, Remains, RuntimeRemains, UseCase
+from stellwerk.operators.kyma.kyma.skr import InvalidKymaSpec
+from stellwerk.operators.kyma.kyma.status import ConditionType, Findings
+from stellwerk.operators.kyma.kyma.sync import (
+    Applied,
+    Change,
+    Created,
+    DefinitionMissing,
+    Deleted,
+    Home,
+    Marked,
+    Part,
+    Remote,
+    Shown,
+)
+from stellwerk.operators.kyma.module.resolution import Offers, Plan, as_module, is_offered, resolve
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
+from stellwerk.runtime.clock import Clock
+from stellwerk.runtime.control.step import (
+    Apply,
+    Create,
+    Delete,
+    Failure,
+    Hands,
+    Patch,
+    Refusal,
+    RemoveFinalizer,
+    Show,
+    Step,
+    Wait,
+    Write,
+)
+from stellwerk.runtime.reading.known import NotKnown, Present, Unknown
+from stellwerk.runtime.reading.loads import SecretData
+from stellwerk.runtime.reading.questions import Collection
+from stellwerk.runtime.reading.view import Overlay, View
+from stellwerk.runtime.reconciler import Notice, Severity
+
+KymaStep: TypeAlias = Step[KymaStatus]
+T = TypeVar("T", bound=HasMetadata)
+
+SHOWN_DELETING = ".status.State set to Deleting"
+"""The operation in the remote cluster of a Kyma that is being deleted."""
+FOREIGN_FINALIZERS = "waiting as other finalizers are present"
+
+
+class Reason(StrEnum):
+    """Reasons of Events, besides the names of the steps of a deletion."""
+
+    INSTALLED = "RemoteInstallation"
+    NOT_MARKED = "MetadataSynchronization"
+    NOT_SHOWN = "StatusSynchronization"
+    NO_METRICS = "MetricsError"
+    NOT_HELD = "UpdateSpecError"
+    NOT_WRITTEN = "PatchStatus"
+
+
+_REASONS: Mapping[Part, Reason] = {Part.KYMA: Reason.NOT_MARKED, Part.STATUS: Reason.NOT_SHOWN}
+_PREFIXES: Mapping[Part, str] = {
+    Part.DEFINITIONS: "failed to sync CRDs to SKR: ",
+    Part.CATALOG: "catalog sync: Could not apply ModuleTemplates: ",
+}
+"""How the message about a refused write begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KymaSettings:
+    """What the process is started with, as far as Kymas depend on it."""
+
+    offers: Callable[[View], Offers]
+    """What decides about modules, with the view of the pass."""
+    pull_secret: str = ""
+    """The name of the Secret that remote clusters get to pull images with; empty: they get none."""
+    success_interval: timedelta = timedelta(minutes=5)
+    warning_interval: timedelta = timedelta(seconds=30)
+    busy_interval: timedelta = timedelta(seconds=5)
+    """How long until a Kyma in such a state is looked at without a change. That asks nothing of any API server."""
+    is_deleted_as_before: bool = False
+    """Whether a deletion takes the former order of steps."""
+    has_series: Callable[[Kyma], bool] = lambda _: False
+    """Whether a Kyma has series of metrics."""
+    hide_series: Callable[[Kyma], None] = lambda _: None
+    """End them, although the Kyma is still there."""
+
+
+class PullSecretMissing(Exception):
+    """The Secret that remote clusters get does not exist in the control plane."""
+
+    def __init__(self, key: ObjectKey) -> None:
+        super().__init__(
+            f"failed to sync the image pull secret: Secret {key} does not exist. Create it, or start the operator "
+            f"without --skr-image-pull-secret; look for it: kubectl get secret -n {key.namespace} {key.name}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionContent:
+    """The content of a CustomResourceDefinition of the control plane, which its uid and generation name."""
+
+    name: str
+    uid: str
+    generation: int
+
+    @property
+    def tenant(self) -> str:
+        """As `Load.tenant`."""
+        return labels.KCP_NAMESPACE
+
+    @property
+    def about(self) -> str:
+        """As `Load.about`."""
+        return f"CustomResourceDefinition {self.name}"
+
+    async def fetch(self, client: Client) -> Unstructured | None:
+        """As `Load.fetch`."""
+        found = await client.find(unstructured(CustomResourceDefinition.resource), self.name)
+        if found is not None and (found.metadata.uid, found.metadata.generation) != (self.uid, self.generation):
+            raise NotKnown(self.about, "it has changed, and the cache does not show that yet")
+        return found
+
+    def size(self, value: Unstructured) -> int:
+        """As `Load.size`."""
+        return len(msgspec.json.encode(value.body))
+
+
+@dataclass(frozen=True, slots=True)
+class HideSeries:
+    """The end of the series of metrics of a Kyma that is still there."""
+
+    verbs: ClassVar[Mapping[str, str]] = {}
+
+    kyma: Kyma
+    hide: Callable[[Kyma], None] = field(compare=False)
+
+    @property
+    def about(self) -> str:
+        """The object, for messages."""
+        return f"the series of {self.kyma.ref}"
+
+    async def perform(self, hands: Hands) -> None:
+        """As `Write.perform`."""
+        self.hide(self.kyma)
+
+    def rehearse(self, overlay: Overlay, now: datetime) -> None:
+        """As `Write.rehearse`: only scrapes see it."""
+
+
+# ---- the decision
+
+
+def decide(kyma: Kyma, view: View) -> KymaStep:
+    """What the Kyma needs next. Raises NotKnown."""
+    if kyma.metadata.is_terminating:
+        return _leave(kyma, view)
+    if catalog.is_marked(kyma, labels.SKIP_RECONCILIATION_LABEL) or kyma.status.state is State.Unmanaged:
+        return Step()
+    if lacking := sync.lacking_hold(kyma):
+        return Step(writes=(Patch(KYMAS, kyma, {"metadata": lacking}, _refusal(Reason.NOT_HELD)),))
+    nothing: Findings = dict.fromkeys(_required(view))
+    if kyma.status.state is State.Unset:
+        return Step(status=status.started(kyma, nothing, view.now), events=_lack_of_series(kyma))
+    try:
+        there = access.runtime(view, kyma.key)
+    except AccessUnclear as error:
+        shown = status.disconnected(kyma, str(error), nothing, view.now)
+        return Step(status=shown, waits=(Wait(str(error)),))
+    return _Pass(kyma, view, there).step()
+
+
+def _lack_of_series(kyma: Kyma) -> tuple[Notice, ...]:
+    if metrics.identity(kyma) is not None:
+        return ()
+    message = (
+        f"there are no metrics of this Kyma: it needs the annotation {labels.SKR_DOMAIN_ANNOTATION} with a domain, and "
+        f"the label {labels.INSTANCE_ID_LABEL}"
+    )
+    return (Notice(Reason.NO_METRICS, message, Severity.WARNING, Reason.NO_METRICS),)
+
+
+@dataclass(slots=True)
+class _Pass:
+    """A Kyma that stays, and its remote cluster, which answers."""
+
+    kyma: Kyma
+    view: View
+    there: View
+
+    def step(self) -> KymaStep:
+        """What the Kyma needs next. Raises NotKnown."""
+        remote = Remote(
+            namespace=self.there.find(RUNTIME_NAMESPACES, ObjectKey("", labels.SKR_NAMESPACE)),
+            definitions=_definitions(self.there),
+            kyma=self.there.find(RUNTIME_KYMAS, labels.SKR_KYMA),
+        )
+        try:
+            return self._step(remote)
+        except (DefinitionMissing, PullSecretMissing, InvalidKymaSpec) as error:
+            parts = {DefinitionMissing: ConditionType.DEFINITIONS, PullSecretMissing: ConditionType.PULL_SECRET}
+            broken = {parts[type(error)]: False} if type(error) in parts else {}
+            shown = status.failed(self.kyma, str(error), self._findings(broken), self.view.now)
+            return self._told(shown, remote, (Wait(str(error)),))
+
+    def _step(self, remote: Remote) -> KymaStep:
+        kyma, view, settings = self.kyma, self.view, self.view.setting(KymaSettings)
+        offers = settings.offers(view)
+        hidden = self._hidden_entries()
+        home = Home(
+            kyma=kyma,
+            definitions=self._home_definitions(),
+            catalog=None if hidden else self._catalog(offers),
+            catalog_namespace=offers.sync_namespace,
+        )
+        remote = replace(remote, entries=_entries(self.there))
+        if settings.pull_secret:
+            home = replace(
+                home, pull_secret=self._pull_secret(ObjectKey(kyma.metadata.namespace, settings.pull_secret))
+            )
+            there = ObjectKey(labels.SKR_NAMESPACE, settings.pull_secret)
+            remote = replace(remote, pull_secret=self.there.find(RUNTIME_SECRETS, there))
+        due = sync.due_parts(home, remote)
+        for part in (Part.NAMESPACE, Part.DEFINITIONS, Part.PULL_SECRET):
+            if part in due:
+                return Step(writes=self._writes(part, due[part], remote))
+        for name, definition in remote.definitions.items():
+            if not msgspec.convert(definition.body, CustomResourceDefinition).is_established:
+                on = (RUNTIME_DEFINITIONS, ObjectKey("", name))
+                return Step(waits=(Wait(on, f"{definition.ref} is not served yet", cluster=self.there.cluster),))
+        if Part.KYMA in due:
+            event = Notice(Reason.INSTALLED, f"Kyma {labels.SKR_KYMA} is created in the remote cluster")
+            events = (event,) if remote.kyma is None else ()
+            return Step(writes=self._writes(Part.KYMA, due[Part.KYMA], remote), events=events)
+        assert remote.kyma is not None
+        if kyma.status.state is State.Error and Part.STATUS in due:  # before what has failed is tried again
+            return Step(writes=self._writes(Part.STATUS, due[Part.STATUS], remote))
+        spec = skr.effective_spec(kyma, remote.kyma)
+        plans = resolve(kyma, spec, offers, view)
+        modules = tuple(plan.status for plan in plans if plan.status is not None)
+        written = [write for plan in plans for write in self._module_writes(plan, modules)]
+        copied = self._writes(Part.CATALOG, due.get(Part.CATALOG, ()), remote)
+        if written or copied:
+            draft = msgspec.structs.replace(kyma.status, modules=modules) if written else None
+            return Step(status=draft, writes=(*written, *copied), is_independent=True)
+        return self._rest(remote, spec, modules, hidden)
+
+    def _rest(self, remote: Remote, spec: KymaSpec, modules: Sequence[ModuleStatus], hidden: str) -> KymaStep:
+        """All is written: what was found is shown."""
+        holds = dict.fromkeys(_required(self.view), True)
+        findings = {**holds, ConditionType.CATALOG: not hidden}
+        shown = status.processed(self.kyma, spec.channel, modules, findings, self.view.now)
+        waits = [_wait(each) for each in modules if each.state not in (State.Ready, State.Unmanaged)]
+        return self._told(shown, remote, (*waits, *((Wait(hidden),) if hidden else ())))
+
+    def _told(self, shown: KymaStatus, remote: Remote, waits: tuple[Wait, ...]) -> KymaStep:
+        """The status here, then in the remote cluster; then the Kyma rests for a while."""
+        if shown != self.kyma.status:
+            return Step(status=shown)
+        wanted = skr.status_for_skr(shown)
+        if remote.kyma is not None and remote.kyma.status != wanted:
+            return Step(writes=self._writes(Part.STATUS, (Shown(wanted),), remote))
+        settings = self.view.setting(KymaSettings)
+        intervals = {State.Ready: settings.success_interval, State.Processing: settings.busy_interval}
+        self.view.is_past(self.view.now + intervals.get(shown.state, settings.warning_interval))
+        return Step(waits=waits)
+
+    # ---- what there is
+
+    def _home_definitions(self) -> Mapping[str, Unstructured]:
+        found: dict[str, Unstructured] = {}
+        for name in sync.DEFINITIONS:
+            identity = self.view.find(HOME_DEFINITIONS, ObjectKey("", name), _content_of)
+            if identity is None:
+                continue
+            content = self.view.load(identity)
+            if isinstance(content, Unknown):
+                raise NotKnown(identity.about, content.why)
+            if isinstance(content, Present):
+                found[name] = content.value
+        return found
+
+    def _pull_secret(self, key: ObjectKey) -> Secret:
+        seen = self.view.find(OTHER_SECRETS, key)
+        if seen is None:
+            raise PullSecretMissing(key)
+        content = self.view.load(SecretData(key, seen.metadata.resource_version))
+        if not isinstance(content, Present):
+            raise NotKnown(f"Secret {key}", content.why if isinstance(content, Unknown) else "it is gone")
+        return content.value
+
+    def _catalog(self, offers: Offers) -> catalog.Catalog | None:
+        kyma = self.kyma
+        if kyma.metadata.labels.get(labels.SYNC_LABEL, "").lower() == "false":
+            return None
+        return catalog.catalog_of(
+            kyma,
+            self.view.by(TEMPLATES_IN, kyma.metadata.namespace).values,
+            self.view.by(METAS_IN, kyma.metadata.namespace).values,
+            is_offered=lambda module, meta: is_offered(
+                module, meta.spec if meta is not None else None, kyma, offers.restricted
+            ),
+        )
+
+    def _hidden_entries(self) -> str:
+        """Why the catalog is left as it is: an object of it cannot be read; empty if all can."""
+        namespace, there = self.kyma.metadata.namespace, self.there
+        hidden: tuple[Unreadable, ...] = (
+            *self.view.by(TEMPLATES_IN, namespace).unknown,
+            *self.view.by(METAS_IN, namespace).unknown,
+            *there.by(RUNTIME_TEMPLATES_EVERYWHERE, "").unknown,
+            *there.by(RUNTIME_METAS_EVERYWHERE, "").unknown,
+        )
+        return f"{hidden[0].ref} cannot be read, so the catalog stays as it is: {hidden[0].why}" if hidden else ""
+
+    def _findings(self, found: Findings) -> Findings:
+        """What was found; of the other conditions what is shown already."""
+        former = _shown_findings(self.kyma)
+        return {each: found[each] if each in found else former.get(each) for each in _required(self.view)}
+
+    # ---- what is written
+
+    def _writes(self, part: Part, changes: Iterable[Change], remote: Remote) -> tuple[Write, ...]:
+        refused, to = self._part_refused(part), self.there.cluster
+        return tuple(self._write(change, remote, refused, to) for change in changes)
+
+    def _write(self, change: Change, remote: Remote, refused: Refusal, to: Kubeconfig | None) -> Write:
+        match change:
+            case Applied():
+                return _APPLY[change.desired.resource.kind](change, refused, to)
+            case Created(body):
+                return Create(RUNTIME_KYMAS, body, refused, to)
+            case Deleted(entry):
+                return _deleted(entry, refused, to)
+            case Marked(metadata, manager):
+                assert remote.kyma is not None
+                return Apply(RUNTIME_KYMAS, _marked(remote.kyma, metadata), manager, refused, remote.kyma, to)
+            case Shown(shown):
+                assert remote.kyma is not None
+                return Show(RUNTIME_KYMAS, remote.kyma, shown, refused, cluster=to)
+
+    def _module_writes(self, plan: Plan, modules: Sequence[ModuleStatus]) -> Iterable[Write]:
+        refused = self._module_refused(plan, modules)
+        if plan.removed is not None:
+            yield Delete(MANIFESTS, plan.removed, refused, f"the module {plan.name} is removed")
+        if plan.wanted is not None:
+            yield Apply(MANIFESTS, plan.wanted, labels.FIELD_MANAGER, refused)
+
+    def _part_refused(self, part: Part) -> Refusal:
+        """What it means if a part cannot be written: its condition is not True, and the Kyma is in Error."""
+
+        def failure(message: str, error: StatusError | None) -> Failure:
+            broken = {_CONDITIONS[part]: False} if part in _CONDITIONS else {}
+            text = f"{_PREFIXES.get(part, '')}{message}"
+            shown = status.failed(self.kyma, text, self._findings(broken), self.view.now)
+            return Failure(message=text, event_reason=_REASONS.get(part, Reason.NOT_WRITTEN), status=shown)
+
+        return failure
+
+    def _module_refused(self, plan: Plan, modules: Sequence[ModuleStatus]) -> Refusal:
+        """What it means if a Manifest cannot be written: its module shows it, and the others what they are."""
+
+        def failure(message: str, error: StatusError | None) -> Failure:
+            former = {each.name: each for each in self.kyma.status.modules}.get(plan.name)
+            base = former or ModuleStatus(name=plan.name, state=State.Error)
+            refused = msgspec.structs.replace(base, state=State.Error, message=message)
+            others = [each for each in modules if each.name != plan.name]
+            findings = self._findings({ConditionType.MODULES: False})
+            shown = status.failed(self.kyma, message, findings, self.view.now, modules=(*others, refused))
+            return Failure(message=message, event_reason=Reason.NOT_WRITTEN, status=shown)
+
+        return failure
+
+
+# ---- a Kyma that is being deleted
+
+
+def _leave(kyma: Kyma, view: View) -> KymaStep:
+    if not deletion.own_finalizers(kyma):
+        return _stuck(kyma, view) if kyma.metadata.finalizers else Step()
+    settings = view.setting(KymaSettings)
+    if kyma.status.state is not State.Deleting and not settings.is_deleted_as_before:
+        return _done(
+            UseCase.SET_STATE_DELETING, status=deletion.deleting(kyma.status, deletion.DELETING_MODULES, view.now)
+        )
+    there: View | None = None
+    try:
+        there = access.runtime(view, kyma.key)
+    except AccessSecretNotFound:
+        pass  # what is in the cluster cannot be reached any more
+    except AccessUnclear as error:
+        return Step(status=deletion.deleting(kyma.status, str(error), view.now), waits=(Wait(str(error)),))
+    remains = Remains(
+        kyma=kyma,
+        manifests=view.all(MANIFESTS_OF_KYMA, str(kyma.key), as_module),
+        has_metrics=settings.has_series(kyma),
+        runtime=_runtime_remains(there, settings) if there is not None else None,
+    )
+    if settings.is_deleted_as_before:
+        return _former_step(remains, view, there)
+    return _leaving_step(remains, view, there, settings)
+
+
+def _runtime_remains(there: View, settings: KymaSettings) -> RuntimeRemains:
+    ours = settings.is_deleted_as_before and any(map(catalog.is_ours, _entries(there)))
+    definitions = _definitions(there)
+    return RuntimeRemains(
+        kyma=there.find(RUNTIME_KYMAS, labels.SKR_KYMA),
+        has_template_definition=_TEMPLATE_DEFINITION in definitions,
+        has_meta_definition=_META_DEFINITION in definitions,
+        has_kyma_definition=_KYMA_DEFINITION in definitions,
+        has_catalog=ours,
+    )
+
+
+def _leaving_step(remains: Remains, view: View, there: View | None, settings: KymaSettings) -> KymaStep:
+    kyma, case = remains.kyma, deletion.next_use_case(remains)
+    assert case is not None, "our finalizer is there"
+    refused, shown = _refusal(case), deletion.deleting(kyma.status, deletion.DELETING_MODULES, view.now)
+    if case in _DEFINITION_OF:
+        assert there is not None, "the definition was seen"
+        return _without(case, RUNTIME_DEFINITIONS, _definitions(there)[_DEFINITION_OF[case]], there, shown)
+    match case:
+        case UseCase.SET_RUNTIME_STATE_DELETING:
+            assert there is not None, "the Kyma was seen"
+            return _done(case, _shown_deleting(remains, refused, there), status=shown)
+        case UseCase.DELETE_MANIFESTS:
+            return _done(case, *_deleted_manifests(remains, refused), status=shown)
+        case UseCase.DELETE_RUNTIME_KYMA:
+            assert there is not None, "the Kyma was seen"
+            return _without(case, RUNTIME_KYMAS, _seen(remains), there, shown)
+        case UseCase.DELETE_METRICS:
+            return _done(case, HideSeries(kyma, settings.hide_series), status=shown)
+        case UseCase.DROP_FINALIZER:
+            return _done(case, RemoveFinalizer(deletion.own_finalizers(kyma)[0]))
+        case _:
+            return Step(status=shown, waits=_waits_for(remains.manifests))
+
+
+def _former_step(remains: Remains, view: View, there: View | None) -> KymaStep:
+    """The next step in the former order, which sends no Events."""
+    kyma, refused = remains.kyma, _refusal(Reason.NOT_WRITTEN)
+    match deletion.next_former_use_case(remains):
+        case FormerUseCase.DELETE_RUNTIME_KYMA:
+            return Step(writes=(Delete(RUNTIME_KYMAS, _seen(remains), refused, cluster=_of(there)),))
+        case FormerUseCase.SET_STATE_DELETING:
+            return Step(status=deletion.deleting(kyma.status, deletion.DELETING_MODULES, view.now))
+        case FormerUseCase.DELETE_CATALOG:
+            assert there is not None, "the catalog was seen"
+            ours = (each for each in _entries(there) if catalog.is_ours(each))
+            return Step(writes=tuple(_deleted(each, refused, there.cluster) for each in ours))
+        case FormerUseCase.RELEASE_RUNTIME_KYMA:
+            free: JsonObject = {"metadata": {"finalizers": []}}
+            return Step(writes=(Patch(RUNTIME_KYMAS, _seen(remains), free, refused, _of(there)),))
+        case FormerUseCase.DELETE_MANIFESTS:
+            return Step(writes=tuple(_deleted_manifests(remains, refused)))
+        case FormerUseCase.AWAIT_MANIFESTS:
+            shown = deletion.deleting(kyma.status, deletion.MANIFESTS_LEFT, view.now)
+            return Step(status=shown, waits=_waits_for(remains.manifests))
+        case _:
+            dropped = kyma.metadata.finalizers if there is None else deletion.own_finalizers(kyma)
+            kept = [each for each in kyma.metadata.finalizers if each not in dropped]
+            return Step(writes=(Patch(KYMAS, kyma, {"metadata": {"finalizers": [*kept]}}, refused),))
+
+
+def _stuck(kyma: Kyma, view: View) -> KymaStep:
+    """Only others hold the Kyma."""
+    message = f"{FOREIGN_FINALIZERS}: [{' '.join(kyma.metadata.finalizers)}]"
+    shown = deletion.deleting(kyma.status, message, view.now)
+    event = Notice(deletion.STUCK, message, Severity.WARNING, deletion.STUCK)
+    return Step(status=shown, events=(event,) if shown != kyma.status else (), waits=(Wait(message),))
+
+
+def _done(case: UseCase, *writes: Write, status: KymaStatus | None = None) -> KymaStep:
+    return Step(status=status, writes=writes, events=(Notice(case, deletion.SUCCESS, action=case),))
+
+
+def _without(case: UseCase, collection: Collection[T], seen: T, there: View, shown: KymaStatus) -> KymaStep:
+    """The end of an object of the remote cluster."""
+    if seen.metadata.is_terminating:
+        message = f"{collection.resource.kind} {seen.key} of the remote cluster is being deleted"
+        return Step(status=shown, waits=(Wait((collection, seen.key), message, cluster=there.cluster),))
+    return _done(case, Delete(collection, seen, _refusal(case), cluster=there.cluster), status=shown)
+
+
+def _shown_deleting(remains: Remains, refused: Refusal, there: View) -> Write:
+    seen = _seen(remains)
+    shown = deletion.deleting(seen.status, SHOWN_DELETING, there.now)
+    return Show(RUNTIME_KYMAS, seen, shown, refused, labels.FINALIZER_MANAGER, there.cluster)
+
+
+def _seen(remains: Remains) -> Kyma:
+    """The Kyma of the remote cluster, which a step is about."""
+    kyma = remains.runtime.kyma if remains.runtime is not None else None
+    assert kyma is not None, "the Kyma was seen"
+    return kyma
+
+
+def _deleted_manifests(remains: Remains, refused: Refusal) -> Iterable[Write]:
+    why = f"{remains.kyma.ref} is being deleted"
+    return (Delete(MANIFESTS, each, refused, why) for each in deletion.live_manifests(remains))
+
+
+def _waits_for(manifests: Iterable[Manifest]) -> tuple[Wait, ...]:
+    return tuple(Wait((MANIFESTS, each.key), f"waiting for the end of {each.ref}") for each in manifests)
+
+
+# ---- what both have
+
+_KYMA_DEFINITION, _TEMPLATE_DEFINITION, _META_DEFINITION = sync.DEFINITIONS
+_DEFINITION_OF: Mapping[UseCase, str] = {
+    UseCase.DELETE_TEMPLATE_DEFINITION: _TEMPLATE_DEFINITION,
+    UseCase.DELETE_META_DEFINITION: _META_DEFINITION,
+    UseCase.DELETE_KYMA_DEFINITION: _KYMA_DEFINITION,
+}
+_CONDITIONS: Mapping[str, ConditionType] = {each.value: each for each in ConditionType}
+
+
+def _required(view: View) -> tuple[ConditionType, ...]:
+    """The conditions of a Kyma."""
+    own = (ConditionType.DEFINITIONS, ConditionType.MODULES, ConditionType.CATALOG)
+    return (*own, ConditionType.PULL_SECRET) if view.setting(KymaSettings).pull_secret else own
+
+
+def _shown_findings(kyma: Kyma) -> dict[ConditionType, bool | None]:
+    """What the conditions of a Kyma show."""
+    known = {"True": True, "False": False}
+    return {
+        ConditionType(each.type): known.get(each.status) for each in kyma.status.conditions if each.type in _CONDITIONS
+    }
+
+
+def _content_of(definition: PartialObjectMetadata) -> DefinitionContent:
+    """An aspect: which content a definition has."""
+    metadata = definition.metadata
+    return DefinitionContent(metadata.name, metadata.uid, metadata.generation)
+
+
+def _definitions(there: View) -> dict[str, Unstructured]:
+    """Those that the remote cluster has of ours."""
+    found = {name: there.find(RUNTIME_DEFINITIONS, ObjectKey("", name)) for name in sync.DEFINITIONS}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _entries(there: View) -> tuple[Entry, ...]:
+    """The objects of the catalog that can be read, of all namespaces of the remote cluster."""
+    templates = there.by(RUNTIME_TEMPLATES_EVERYWHERE, "").values
+    return (*templates, *there.by(RUNTIME_METAS_EVERYWHERE, "").values)
+
+
+def _refusal(event_reason: str) -> Refusal:
+    return lambda message, error: Failure(message=message, event_reason=event_reason)
+
+
+def _of(there: View | None) -> Kubeconfig | None:
+    assert there is not None, "the object was seen"
+    return there.cluster
+
+
+def _deleted(entry: Entry, refused: Refusal, to: Kubeconfig | None) -> Write:
+    if isinstance(entry, ModuleTemplate):
+        return Delete(RUNTIME_TEMPLATES, entry, refused, cluster=to)
+    return Delete(RUNTIME_METAS, entry, refused, cluster=to)
+
+
+def _apply(collection: Collection[T], change: Applied, refused: Refusal, to: Kubeconfig | None) -> Write:
+    return Apply(collection, change.desired.body, change.field_manager, refused, None, to)
+
+
+_APPLY: Mapping[str, Callable[[Applied, Refusal, Kubeconfig | None], Write]] = {
+    "Namespace": partial(_apply, RUNTIME_NAMESPACES),
+    "CustomResourceDefinition": partial(_apply, RUNTIME_DEFINITIONS),
+    "Secret": partial(_apply, RUNTIME_SECRETS),
+    "ModuleTemplate": partial(_apply, RUNTIME_TEMPLATES),
+    "ModuleReleaseMeta": partial(_apply, RUNTIME_METAS),
+}
+"""How an object of a kind is applied in a remote cluster."""
+
+
+def _marked(kyma: Kyma, marks: JsonObject) -> JsonObject:
+    """Metadata for the very Kyma that was seen: an apply would create one without modules."""
+    metadata = kyma.metadata
+    named: JsonObject = {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid}
+    return {"apiVersion": Kyma.resource.api_version, "kind": Kyma.resource.kind, "metadata": named | marks}
+
+
+def _wait(module: ModuleStatus) -> Wait:
+    message = f"module {module.name} is {module.state or 'new'}" + (f": {module.message}" if module.message else "")
+    return Wait(message)
+
+
+@dataclass(slots=True)
+class KymaLogic:
+    """A Kyma, for the engine."""
+
+    clock: Clock
+    collection: Collection[Kyma] = KYMAS
+
+    def decide(self, kyma: Kyma, view: View) -> KymaStep:
+        """As `Logic.decide`."""
+        return decide(kyma, view)
+
+    def unknown(self, kyma: Kyma, view: View, missing: NotKnown) -> KymaStep:
+        """As `Logic.unknown`: what is shown stays, because what was written stays."""
+        return Step(waits=(Wait(str(missing)),))
+
+    def failed(self, kyma: Kyma, failure: Failure) -> KymaStatus:
+        """As `Logic.failed`."""
+        return self.unexpected(kyma, failure.message)
+
+    def unexpected(self, kyma: Kyma, message: str) -> KymaStatus:
+        """As `Logic.unexpected`. A Kyma that is being deleted stays in the state Deleting."""
+        if kyma.metadata.is_terminating:
+            return deletion.deleting(kyma.status, message, self.clock.now())
+        return status.failed(kyma, message, _shown_findings(kyma), self.clock.now())

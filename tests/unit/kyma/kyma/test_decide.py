@@ -1,0 +1,821 @@
+"""What a Kyma needs next, in a world of values: two clusters, and API servers that keep what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.kyma.kyma.worlds import DELETED, HOME, PREFIX, a_kyma, a_meta, a_template, metadata
+
+from stellwerk.api.core import Namespace, Secret
+from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import PartialObjectMetadata, Unreadable, Unstructured
+from stellwerk.kube.types.object_meta import FieldManager
+from stellwerk.operators.kyma import collections as known
+from stellwerk.operators.kyma.api import Kyma
+from stellwerk.operators.kyma.api_manifest import InstallInfo, Manifest, ManifestStatus
+from stellwerk.operators.kyma.api_module import ModuleReleaseMeta, ModuleTemplate
+from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.collections import MANIFESTS, RUNTIME_KYMAS
+from stellwerk.operators.kyma.kyma.decide import DefinitionContent, KymaLogic, KymaSettings
+from stellwerk.operators.kyma.kyma.sync import DEFINITIONS
+from stellwerk.operators.kyma.mandatory.modules import version_of
+from stellwerk.operators.kyma.module.resolution import Component, Offers, manifest_name
+from stellwerk.runtime.cache.remote_clusters import Kubeconfig
+from stellwerk.runtime.clock import SystemClock
+from stellwerk.runtime.control.executor import next_step
+from stellwerk.runtime.control.step import Apply, Create, Delete, Patch, Released, Show, Step, Write
+from stellwerk.runtime.reading.known import Known, Present
+from stellwerk.runtime.reading.loads import PlainLoads, SecretData
+from stellwerk.runtime.reading.questions import Collection, PlainSource
+from stellwerk.runtime.reading.view import Overlay, PlainClusters, PlainSources, View
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LOGIC = KymaLogic(SystemClock())
+KEY = ObjectKey(HOME, "k")
+THERE = ObjectKey("kyma-system", "default")
+LOGIN = Kubeconfig(ObjectKey(HOME, "access"), b"a kubeconfig")
+HELD: dict[str, Any] = {"finalizers": [f"{PREFIX}/Kyma"]}
+FQDN = "kyma-project.io/module/amod"
+AMOD = manifest_name("k", FQDN, "amod")
+BEGAN = ["Patch Kyma kcp-system/k", "status Processing: started processing"]
+"""What each new Kyma gets."""
+PREPARED = [
+    "Apply Namespace kyma-system",
+    *(f"Apply CustomResourceDefinition {name}" for name in DEFINITIONS),
+    "Create Kyma kyma-system/default",
+]
+
+DEFINED: dict[str, Collection[Any]] = {
+    DEFINITIONS[0]: known.RUNTIME_KYMAS,
+    DEFINITIONS[1]: known.RUNTIME_TEMPLATES,
+    DEFINITIONS[2]: known.RUNTIME_METAS,
+}
+
+
+def component(template: ModuleTemplate, ocm_name: str) -> Known[Component]:
+    """The component of a template, which is what the template states."""
+    return Present(Component(ocm_name, version_of(template), InstallInfo(name="raw-manifest")))
+
+
+def access(name: str = "access") -> PartialObjectMetadata:
+    """What is seen of an access Secret."""
+    named = metadata(name, labels={f"{PREFIX}/kyma-name": "k"})
+    return msgspec.convert({"metadata": named}, PartialObjectMetadata)
+
+
+def a_secret(name: str, **data: str) -> Secret:
+    return msgspec.convert({"metadata": metadata(name), "data": data}, Secret)
+
+
+@dataclass
+class World:
+    """Both clusters."""
+
+    kyma: Kyma | None = field(default_factory=a_kyma)
+    settings: dict[str, Any] = field(default_factory=dict)
+    metas: Sequence[ModuleReleaseMeta] = ()
+    templates: Sequence[ModuleTemplate] = ()
+    secrets: Sequence[PartialObjectMetadata] = field(default_factory=lambda: [access()])
+    definitions: Sequence[str] = DEFINITIONS
+    here: dict[Collection[Any], dict[ObjectKey, Any]] = field(default_factory=dict)
+    there: dict[Collection[Any], dict[ObjectKey, Any]] = field(default_factory=dict)
+    hidden: dict[Collection[Any], str] = field(default_factory=dict)
+    """Collections that are not listed, and why."""
+    unreadable: dict[Collection[Any], Unreadable] = field(default_factory=dict)
+    trouble: str = ""
+    events: list[str] = field(default_factory=list)
+
+    def view(self) -> View:
+        """What a pass sees."""
+        loads: dict[Any, Any] = {SecretData(LOGIN.secret, "7"): a_secret("access", config="YSBrdWJlY29uZmln")}
+        loads[SecretData(ObjectKey(HOME, "pull"), "7")] = a_secret("pull", a="e30=")
+        definitions = []
+        for name in self.definitions:
+            seen = PartialObjectMetadata(metadata=_meta(name))
+            definitions.append(seen)
+            loads[DefinitionContent(name, seen.metadata.uid, 3)] = a_definition(name)
+        pull = PartialObjectMetadata(metadata=msgspec.convert(metadata("pull"), _META))
+        home = self._sources(
+            {
+                known.KYMAS: [self.kyma] if self.kyma else [],
+                known.ACCESS_SECRETS: self.secrets,
+                known.METAS: self.metas,
+                known.TEMPLATES: self.templates,
+                known.HOME_DEFINITIONS: definitions,
+                known.OTHER_SECRETS: [pull],
+                MANIFESTS: self.here.get(MANIFESTS, {}).values(),
+            }
+        )
+        remote = PlainSources(self.trouble)
+        for collection in known.RUNTIME_COLLECTIONS:
+            remote.add(collection, self._source(collection, self.there.get(collection, {}).values()))
+        settings = KymaSettings(offers=lambda view: Offers(component=component), **self.settings)
+        return View(
+            sources=home,
+            now=NOW,
+            settings=(settings,),
+            loads=PlainLoads(loads),
+            clusters=PlainClusters({LOGIN: remote}),
+        )
+
+    def _sources(self, objects: dict[Collection[Any], Any]) -> PlainSources:
+        sources = PlainSources()
+        for collection, each in objects.items():
+            sources.add(collection, self._source(collection, each))
+        return sources
+
+    def _source(self, collection: Collection[Any], objects: Any) -> PlainSource[Any]:
+        unreadable = [self.unreadable[collection]] if collection in self.unreadable else []
+        return PlainSource(list(objects), unreadable, why=self.hidden.get(collection, ""))
+
+    # ---- what passes do
+
+    def step(self) -> Step[Any]:
+        assert self.kyma is not None
+        return next_step(LOGIC, self.kyma, self.view())
+
+    def run(self, most: int = 100) -> list[str]:
+        """What is done until the Kyma rests, or after so many writes and statuses."""
+        found: list[str] = []
+        while self.kyma is not None:
+            step = self.step()
+            assert step.failure is None, step.failure
+            is_new = step.status is not None and step.status != self.kyma.status
+            if not step.writes and not is_new:
+                return found
+            for write in step.writes:
+                if len(found) >= most:
+                    return found
+                found.append(named(write))
+                if not self.perform(write):
+                    self.events += [each.reason for each in step.events]
+                    return found
+            self.events += [each.reason for each in step.events]
+            if is_new and self.kyma is not None:
+                if len(found) >= most:
+                    return found
+                assert step.status is not None
+                self.kyma = msgspec.structs.replace(self.kyma, status=step.status)
+                if not step.writes:
+                    found.append(f"status {self.kyma.status.state}: {self.operation}")
+            assert len(found) < 100, found
+        return found
+
+    def perform(self, write: Write) -> bool:
+        """Do what the API servers would do. Returns whether the Kyma is still held."""
+        overlay = Overlay()
+        try:
+            write.rehearse(overlay, NOW)
+        except Released:
+            self.kyma = None
+            return False
+        self._keep(self.here, overlay, write)
+        for other in overlay.clusters.values():
+            self._keep(self.there, other, write)
+        return True
+
+    def _keep(self, cluster: dict[Collection[Any], dict[ObjectKey, Any]], overlay: Overlay, write: Write) -> None:
+        for collection, answers in overlay.answers.items():
+            objects = cluster.setdefault(collection, {})
+            for key, answer in answers.items():
+                if collection is known.KYMAS:
+                    self.kyma = answer if answer.metadata.finalizers or not answer.metadata.is_terminating else None
+                    continue
+                kept = self._as_kept(collection, answer, objects.get(key), write)
+                if kept is None:
+                    objects.pop(key, None)
+                    if collection is known.RUNTIME_DEFINITIONS:
+                        self.there.pop(DEFINED[key.name], None)
+                else:
+                    objects[key] = kept
+
+    def _as_kept(self, collection: Collection[Any], answer: Any, former: Any, write: Write) -> Any:
+        if isinstance(write, Delete):  # what was seen of it may be a part
+            gone = msgspec.structs.replace(former.metadata, deletion_timestamp=answer.metadata.deletion_timestamp)
+            return (
+                msgspec.structs.replace(former, metadata=gone)
+                if gone.finalizers and not isinstance(former, Unstructured)
+                else None
+            )
+        seen = answer.metadata
+        if seen.is_terminating and not seen.finalizers:
+            return None
+        if isinstance(answer, Unstructured):
+            conditions: Any = [{"type": "Established", "status": "True"}]
+            return Unstructured.of({**answer.body, "status": {"conditions": conditions}})
+        changed = {"uid": seen.uid or f"uid-of-{seen.name}", "resource_version": "8"}
+        if isinstance(write, Apply) and write.field_manager == "catalog-sync":
+            changed["managers"] = (FieldManager(manager="catalog-sync", operation="Apply"),)
+        if collection is MANIFESTS:
+            changed["finalizers"] = ("declarative.kyma-project.io/finalizer",)
+            if former is not None:
+                answer = msgspec.structs.replace(answer, status=former.status)
+        return msgspec.structs.replace(answer, metadata=msgspec.structs.replace(seen, **changed))
+
+    # ---- what is looked at, and what others do
+
+    @property
+    def operation(self) -> str:
+        assert self.kyma is not None
+        last = self.kyma.status.last_operation
+        return last.operation if last is not None else ""
+
+    @property
+    def state(self) -> State:
+        assert self.kyma is not None
+        return self.kyma.status.state
+
+    @property
+    def user(self) -> Kyma:
+        """The Kyma of the remote cluster."""
+        found: Kyma = self.there[RUNTIME_KYMAS][THERE]
+        return found
+
+    def edit(self, **spec: Any) -> None:
+        """The user edits the Kyma of the remote cluster."""
+        changed = msgspec.convert({"channel": "regular", **spec}, type(self.user.spec))
+        self.there[RUNTIME_KYMAS][THERE] = msgspec.structs.replace(self.user, spec=changed)
+
+    @property
+    def manifest(self) -> Manifest:
+        (found,) = self.here[MANIFESTS].values()
+        assert isinstance(found, Manifest)
+        return found
+
+    def become(self, state: State) -> None:
+        """The controller of Manifests does its work."""
+        changed = msgspec.structs.replace(self.manifest, status=ManifestStatus(state=state))
+        self.here[MANIFESTS] = {changed.key: changed}
+
+    def delete(self) -> None:
+        """Somebody deletes the Kyma."""
+        assert self.kyma is not None
+        gone = msgspec.structs.replace(self.kyma.metadata, deletion_timestamp=datetime.fromisoformat(DELETED))
+        self.kyma = msgspec.structs.replace(self.kyma, metadata=gone)
+
+    def modules(self) -> dict[str, str]:
+        """The states of the modules."""
+        assert self.kyma is not None
+        return {each.name: each.state for each in self.kyma.status.modules}
+
+
+_META = type(a_kyma().metadata)
+
+
+def _meta(name: str) -> Any:
+    return msgspec.convert({**metadata(name, ""), "generation": 3}, _META)
+
+
+def a_definition(name: str) -> Unstructured:
+    spec: Any = {"group": PREFIX, "names": {"kind": name}, "conversion": {"strategy": "Webhook"}}
+    return Unstructured.of({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                            "metadata": {"name": name}, "spec": spec})  # fmt: skip
+
+
+def named(write: Write) -> str:
+    return f"{type(write).__name__} {write.about}"
+
+
+def with_amod(**spec: Any) -> World:
+    """A Kyma whose user wants a module with two channels."""
+    return World(
+        kyma=a_kyma(spec={"modules": [{"name": "amod", "managed": True}], **spec}),
+        metas=[a_meta("amod", regular="1.0.0", fast="2.0.0")],
+        templates=[a_template("amod", "1.0.0"), a_template("amod", "2.0.0")],
+    )
+
+
+def installed() -> World:
+    """The same, Ready and at rest."""
+    world = with_amod()
+    world.run()
+    world.become(State.Ready)
+    world.run()
+    assert (world.state, world.modules()) == (State.Ready, {"amod": "Ready"})
+    world.events.clear()
+    return world
+
+
+# ---- a Kyma and its cluster
+
+
+def test_a_kyma_without_modules_prepares_its_cluster_and_is_ready() -> None:
+    """Scenario 1: each part in its turn, the state at the end, and then nothing."""
+    world = World()
+
+    assert world.run() == [
+        *BEGAN,
+        *PREPARED,
+        "status Ready: kyma is ready",
+        "Show the status of Kyma kyma-system/default",
+    ]
+
+    assert world.kyma is not None
+    assert {(each.type, each.status, each.reason) for each in world.kyma.status.conditions} == {
+        (each, "True", "Ready") for each in ("CRDsSync", "Modules", "ModuleCatalog")
+    }
+    assert world.user.status == world.kyma.status
+    space: Namespace = world.there[known.RUNTIME_NAMESPACES][ObjectKey("", "kyma-system")]
+    assert space.metadata.labels["istio-injection"] == "enabled"
+    assert world.events == ["MetricsError", "RemoteInstallation"]
+    assert world.run() == []
+
+
+def test_a_kyma_without_a_usable_cluster_names_the_cause_and_works_as_soon_as_it_has_one() -> None:
+    """Scenarios 2, 3 and 46: nothing is written, and every module shows it."""
+    for spoil, cause, mend in TROUBLES:
+        world = installed()
+        spoil(world)
+        done = world.run()
+        assert [each.split(":")[0] for each in done] == ["status Error"]
+        assert cause in world.operation
+        assert world.kyma is not None
+        assert [(each.state, cause in each.message) for each in world.kyma.status.modules] == [(State.Error, True)]
+        assert world.kyma.status.modules[0].manifest is not None
+        assert world.run() == []
+        mend(world)
+        assert world.run()[-2:] == ["status Ready: kyma is ready", "Show the status of Kyma kyma-system/default"]
+
+
+def _no_secret(world: World) -> None:
+    world.secrets = []
+
+
+def _two_secrets(world: World) -> None:
+    world.secrets = [access(), access("another")]
+
+
+def _silent(world: World) -> None:
+    world.trouble = "it does not answer"
+
+
+def _mended(world: World) -> None:
+    world.secrets, world.trouble = [access()], ""
+
+
+TROUBLES: tuple[tuple[Callable[[World], None], str, Callable[[World], None]], ...] = (
+    (_no_secret, "access secret not found", _mended),
+    (_two_secrets, "more than one secret found", _mended),
+    (_silent, "it does not answer", _mended),
+)
+
+
+@pytest.mark.parametrize("collection", [*known.RUNTIME_COLLECTIONS, MANIFESTS, known.ACCESS_SECRETS, known.METAS,
+                                        known.TEMPLATES, known.HOME_DEFINITIONS],
+                         ids=lambda each: each.resource.plural)  # fmt: skip
+@pytest.mark.parametrize("is_leaving", [False, True], ids=["stays", "is deleted"])
+def test_what_is_not_listed_is_never_taken_for_absent(collection: Collection[Any], is_leaving: bool) -> None:
+    """Nothing is written or released while it is not known what there is; the status of a Ready Kyma stays."""
+    world = installed()
+    objects = {**world.here, **world.there}
+    if is_leaving:
+        world.delete()
+        assert world.kyma is not None
+        world.kyma = msgspec.structs.replace(
+            world.kyma, status=msgspec.structs.replace(world.kyma.status, state=State.Deleting)
+        )
+        unread = (known.RUNTIME_NAMESPACES, known.RUNTIME_SECRETS, known.RUNTIME_TEMPLATES, known.RUNTIME_METAS,
+                  known.METAS, known.TEMPLATES, known.HOME_DEFINITIONS)  # fmt: skip
+        if collection in unread:
+            return
+    elif collection is known.RUNTIME_SECRETS:
+        world.settings["pull_secret"] = "pull"
+    if collection is known.ACCESS_SECRETS:
+        world.secrets = []
+    if collection is known.HOME_DEFINITIONS:
+        world.definitions = ()
+    world.there.pop(collection, None)
+    world.here.pop(collection, None)
+    world.hidden[collection] = "they are not listed yet"
+    step = world.step()
+    assert (step.writes, step.status, step.failure) == ((), None, None)
+    assert [wait.message or wait.on for wait in step.waits]
+    assert objects
+
+
+def test_whatever_a_crash_leaves_out_the_same_end_is_reached() -> None:
+    """A process that dies between any two writes and statuses, with a module, a catalog and a pull Secret."""
+    settings = {"pull_secret": "pull"}
+    whole = with_amod()
+    whole.settings = settings
+    length = len(whole.run())
+    for cut in range(1, length):
+        world = with_amod()
+        world.settings = settings
+        world.run(cut)
+        world.run()
+        assert world.kyma == whole.kyma, cut
+        assert {each: {*objects} for each, objects in world.there.items()} == {
+            each: {*objects} for each, objects in whole.there.items()
+        }
+        assert world.here.keys() == whole.here.keys()
+        assert world.run() == []
+
+
+def test_a_kyma_that_is_skipped_or_unmanaged_is_left_alone() -> None:
+    """Scenario 42, its second part."""
+    for kyma in (
+        a_kyma(labels={f"{PREFIX}/skip-reconciliation": "True"}),
+        a_kyma(status={"state": "Unmanaged"}, labels={f"{PREFIX}/managed-by": "x"}, **HELD),
+    ):
+        assert World(kyma=kyma).run() == []
+
+
+def test_a_definition_or_a_pull_secret_that_is_missing_here_is_named_there_too() -> None:
+    for spoil, cause, condition in (
+        (lambda world: setattr(world, "definitions", DEFINITIONS[:2]), DEFINITIONS[2], "CRDsSync"),
+        (lambda world: world.settings.update(pull_secret="other"), "Secret kcp-system/other does not exist",
+         "SKRImagePullSecretSync"),
+    ):  # fmt: skip
+        world = installed()
+        spoil(world)
+        world.run()
+        assert world.state is State.Error
+        assert cause in world.operation
+        assert world.kyma is not None
+        broken = [each.type for each in world.kyma.status.conditions if each.status == "False"]
+        assert broken == [condition]
+        assert world.user.status.state is State.Error
+
+
+def test_the_pull_secret_is_copied_and_its_condition_is_shown() -> None:
+    """Scenario 53, the part of the Kyma."""
+    world = World(settings={"pull_secret": "pull"})
+    assert "Apply Secret kyma-system/pull" in world.run()
+    assert world.kyma is not None
+    assert {each.type: each.status for each in world.kyma.status.conditions}["SKRImagePullSecretSync"] == "True"
+    assert world.there[known.RUNTIME_SECRETS][ObjectKey("kyma-system", "pull")].data == {"a": "e30="}
+
+
+def test_a_kyma_is_looked_at_again_after_the_interval_of_its_state() -> None:
+    world, moments = with_amod(), []
+    world.run()
+    for state in (State.Processing, State.Ready, State.Warning, State.Error):
+        world.become(state)
+        world.run()
+        view = world.view()
+        assert world.kyma is not None
+        next_step(LOGIC, world.kyma, view)
+        moments.append(view.due)
+    assert moments == [NOW + timedelta(seconds=each) for each in (5, 300, 30, 30)]
+
+
+def test_a_kyma_is_created_when_its_definition_is_established_and_marked_as_the_one_that_was_seen() -> None:
+    world = World()
+    world.run(5)
+    definitions = world.there[known.RUNTIME_DEFINITIONS]
+    key = ObjectKey("", DEFINITIONS[0])
+    established, definitions[key] = definitions[key], Unstructured.of({**definitions[key].body, "status": {}})
+    assert world.run()[-1] == f"Apply CustomResourceDefinition {DEFINITIONS[2]}"
+    assert [wait.on for wait in world.step().waits] == [(known.RUNTIME_DEFINITIONS, key)]
+    definitions[key] = established
+    world.run()
+    assert world.kyma is not None
+    marks = {**world.kyma.metadata.labels, "kyma-project.io/runtime-id": "r"}
+    world.kyma = msgspec.structs.replace(
+        world.kyma, metadata=msgspec.structs.replace(world.kyma.metadata, labels=marks)
+    )
+    (marking,) = world.step().writes
+    assert isinstance(marking, Apply)
+    assert marking.field_manager == "kyma-sync-context"
+    assert marking.body["metadata"] == {
+        "name": "default",
+        "namespace": "kyma-system",
+        "uid": "uid-of-default",
+        "labels": {"kyma-project.io/runtime-id": "r"},
+    }
+
+
+# ---- modules
+
+
+def test_a_module_becomes_a_manifest_and_its_state_is_shown_on_both_sides() -> None:
+    """Scenarios 4, 6, 8 and 9."""
+    world = with_amod()
+    done = world.run()
+    assert done[len(BEGAN) + len(PREPARED) :] == [
+        f"Apply Manifest kcp-system/{AMOD}",
+        "Apply ModuleTemplate kyma-system/amod-1.0.0",
+        "Apply ModuleTemplate kyma-system/amod-2.0.0",
+        "Apply ModuleReleaseMeta kyma-system/amod",
+        "status Processing: waiting for all modules to become ready",
+        "Show the status of Kyma kyma-system/default",
+    ]
+    assert [each.name for each in world.user.spec.modules] == ["amod"]
+    made = world.manifest.metadata
+    assert made.labels[f"{PREFIX}/kyma-name"] == "k"
+    assert made.controller is not None
+    assert made.controller.name == "k"
+    world.become(State.Ready)
+    assert world.run() == ["status Ready: kyma is ready", "Show the status of Kyma kyma-system/default"]
+    (here,), (there,) = world.kyma.status.modules, world.user.status.modules  # type: ignore[union-attr]
+    assert (here.state, here.version, here.channel) == (State.Ready, "1.0.0", "regular")
+    assert here.manifest is not None
+    assert there.manifest is None
+    assert there.template is not None
+    assert there.template.metadata.namespace == "kyma-system"
+
+
+def test_what_the_user_edits_is_followed_and_the_default_list_is_not() -> None:
+    """Scenarios 4, 5, 20 and 21."""
+    world = installed()
+    assert world.kyma is not None
+    world.kyma = msgspec.structs.replace(world.kyma, spec=a_kyma(spec={"modules": []}).spec)
+    assert world.run() == []
+    world.edit(channel="fast", modules=[{"name": "amod"}])
+    assert world.run()[0] == f"Apply Manifest kcp-system/{AMOD}"
+    assert world.manifest.spec.version == "2.0.0"
+    world.become(State.Ready)
+    world.run()
+    assert world.kyma.status.active_channel == "fast"
+    world.edit(channel="regular", modules=[{"name": "amod"}])
+    world.run()
+    assert (world.state, world.manifest.spec.version) == (State.Warning, "2.0.0")
+    assert "ignore channel skew" in world.user.status.modules[0].message
+    del world.there[RUNTIME_KYMAS][THERE]
+    assert world.run()[0] == "Create Kyma kyma-system/default"
+    assert world.user.spec.modules == ()
+
+
+def test_the_channel_none_is_an_error_that_the_user_reads() -> None:
+    """Scenario 27."""
+    world = installed()
+    world.edit(channel="none")
+    assert world.run() == [
+        'status Error: invalid kyma spec: value "none" is not allowed in spec.channel',
+        "Show the status of Kyma kyma-system/default",
+    ]
+    assert world.user.status.state is State.Error
+
+
+def test_a_module_that_its_user_removes_goes_with_its_manifest() -> None:
+    """Scenario 34, the part of the Kyma."""
+    world = installed()
+    world.edit(modules=[])
+    assert world.run()[0] == f"Delete Manifest kcp-system/{AMOD}"
+    world.become(State.Deleting)
+    world.run()
+    assert (world.state, world.modules()) == (State.Processing, {"amod": "Deleting"})
+    del world.here[MANIFESTS][ObjectKey(HOME, AMOD)]
+    world.run()
+    assert (world.state, world.modules()) == (State.Ready, {})
+
+
+def test_a_module_that_its_user_manages_is_left_to_them() -> None:
+    """Scenarios 38 to 40, the part of the Kyma."""
+    world = installed()
+    world.edit(modules=[{"name": "amod", "managed": False}])
+    world.run()
+    assert world.manifest.metadata.annotations[f"{PREFIX}/is-unmanaged"] == "true"
+    assert (world.state, world.modules()) == (State.Ready, {"amod": "Unmanaged"})
+    del world.here[MANIFESTS][ObjectKey(HOME, AMOD)]
+    assert world.run() == []
+    world.edit(modules=[{"name": "amod", "managed": True}])
+    assert world.run()[0] == f"Apply Manifest kcp-system/{AMOD}"
+
+
+def test_the_catalog_is_restored_and_objects_of_the_user_stay() -> None:
+    """Scenario 32."""
+    world = installed()
+    templates = world.there[known.RUNTIME_TEMPLATES]
+    mine = a_template("mine", "1.0.0")
+    templates[mine.key] = mine
+    del templates[ObjectKey("kyma-system", "amod-2.0.0")]
+    assert world.run() == ["Apply ModuleTemplate kyma-system/amod-2.0.0"]
+    world.metas, world.templates = [a_meta("amod", regular="1.0.0")], world.templates[:1]
+    assert world.run() == [
+        "Apply ModuleReleaseMeta kyma-system/amod",
+        "Delete ModuleTemplate kyma-system/amod-2.0.0",
+    ]
+    assert mine.key in templates
+    assert world.kyma is not None
+    labelled = msgspec.structs.replace(
+        world.kyma.metadata, labels={**world.kyma.metadata.labels, f"{PREFIX}/sync": "False"}
+    )
+    world.kyma = msgspec.structs.replace(world.kyma, metadata=labelled)
+    del templates[ObjectKey("kyma-system", "amod-1.0.0")]
+    assert world.run() == []
+
+
+def test_a_catalog_with_an_object_that_cannot_be_read_is_left_and_modules_go_on() -> None:
+    for collection in (known.TEMPLATES, known.METAS, known.RUNTIME_TEMPLATES, known.RUNTIME_METAS):
+        world = with_amod()
+        meta = msgspec.convert(metadata("other-1.0.0"), _META)
+        world.unreadable[collection] = Unreadable(collection.resource, meta, "spec is no object")
+        done = world.run()
+        assert f"Apply Manifest kcp-system/{AMOD}" in done
+        assert not [each for each in done if each.startswith(("Apply ModuleT", "Apply ModuleR", "Delete"))]
+        assert world.kyma is not None
+        assert {each.type: each.status for each in world.kyma.status.conditions}["ModuleCatalog"] == "False"
+        assert any("cannot be read" in str(wait.on) for wait in world.step().waits)
+
+
+# ---- writes that are refused
+
+
+def refused(step: Step[Any], about: str) -> Any:
+    """The failure if the write about an object is refused."""
+    (write,) = [each for each in step.writes if each.about == about]
+    assert isinstance(write, Apply | Create | Patch | Delete | Show)
+    return write.refused("it is refused", None)
+
+
+def test_a_manifest_that_is_refused_fails_its_module_alone_and_is_tried_again() -> None:
+    world = installed()
+    world.metas = [a_meta("amod", regular="1.0.0", fast="2.0.0"), a_meta("bmod", regular="1.0.0")]
+    world.templates = [*world.templates, a_template("bmod", "1.0.0")]
+    world.edit(channel="fast", modules=[{"name": "amod"}, {"name": "bmod", "channel": "regular"}])
+    step = world.step()
+    assert step.is_independent
+    failure = refused(step, f"Manifest kcp-system/{AMOD}")
+    shown = {each.name: (each.state, each.message) for each in failure.status.modules}
+    assert shown == {"amod": (State.Error, "it is refused"), "bmod": (State.Unset, "")}
+    assert (failure.status.state, failure.message) == (State.Error, "it is refused")
+    assert world.kyma is not None
+    world.kyma = msgspec.structs.replace(world.kyma, status=failure.status)
+    assert named(world.step().writes[0]) == "Show the status of Kyma kyma-system/default", "the user reads it first"
+    world.perform(world.step().writes[0])
+    assert f"Manifest kcp-system/{AMOD}" in [each.about for each in world.step().writes]
+
+
+@pytest.mark.parametrize(
+    ("cut", "about", "message", "reason", "broken"),
+    [
+        (3, f"CustomResourceDefinition {DEFINITIONS[0]}", "failed to sync CRDs to SKR: it is refused", "PatchStatus",
+         {"CRDsSync"}),
+        (6, "Kyma kyma-system/default", "it is refused", "MetadataSynchronization", set[str]()),
+        (8, "ModuleReleaseMeta kyma-system/amod", "catalog sync: Could not apply ModuleTemplates: it is refused",
+         "PatchStatus", {"ModuleCatalog"}),
+        (12, "the status of Kyma kyma-system/default", "it is refused", "StatusSynchronization", set[str]()),
+    ],
+)  # fmt: skip
+def test_what_the_cluster_refuses_is_an_error_with_its_condition(
+    cut: int, about: str, message: str, reason: str, broken: set[str]
+) -> None:
+    world = with_amod()
+    world.run(cut)
+    failure = refused(world.step(), about)
+    assert (failure.message, failure.event_reason, failure.status.state) == (message, reason, State.Error)
+    assert {each.type for each in failure.status.conditions if each.status == "False"} >= broken
+    assert world.kyma is not None
+    world.kyma = msgspec.structs.replace(world.kyma, status=failure.status)
+    again = world.step()
+    if any(each.about == about for each in again.writes):
+        assert refused(again, about).status == failure.status, "the same failure is no other status"
+
+
+# ---- the end
+
+
+def test_a_kyma_is_deleted_in_the_steps_that_its_events_name() -> None:
+    """Scenario 43."""
+    world = installed()
+    hidden: list[str] = []
+    world.settings = {
+        "has_series": lambda kyma: not hidden,
+        "hide_series": lambda kyma: hidden.append(kyma.metadata.name),
+    }
+    world.delete()
+    done = _run_hiding(world, hidden)
+    assert done == [
+        "status Deleting: waiting for modules to be deleted",
+        "Show the status of Kyma kyma-system/default",
+        f"Delete Manifest kcp-system/{AMOD}",
+        f"Delete CustomResourceDefinition {DEFINITIONS[1]}",
+        f"Delete CustomResourceDefinition {DEFINITIONS[2]}",
+        "Delete Kyma kyma-system/default",
+        f"Delete CustomResourceDefinition {DEFINITIONS[0]}",
+        "HideSeries the series of Kyma kcp-system/k",
+    ]
+    step = world.step()
+    assert [wait.on for wait in step.waits] == [(MANIFESTS, ObjectKey(HOME, AMOD))]
+    world.here[MANIFESTS] = {}
+    world.run()
+    assert world.kyma is None
+    assert world.events == [
+        "SetKcpKymaStateDeleting",
+        "SetSkrKymaStateDeleting",
+        "DeleteManifests",
+        "DeleteSkrModuleTemplateCrd",
+        "DeleteSkrModuleReleaseMetaCrd",
+        "DeleteSkrKyma",
+        "DeleteSkrKymaCrd",
+        "DeleteMetrics",
+        "DropKymaFinalizer",
+    ]
+    assert known.RUNTIME_NAMESPACES in world.there, "the namespace stays"
+
+
+def _run_hiding(world: World, hidden: list[str]) -> list[str]:
+    """As `run`; the series end as the process would end them."""
+    former = world.perform
+
+    def perform(write: Write) -> bool:
+        if type(write).__name__ == "HideSeries":
+            hidden.append("k")
+        return former(write)
+
+    world.perform = perform  # type: ignore[method-assign]
+    return world.run()
+
+
+@pytest.mark.parametrize("is_former", [False, True], ids=["in steps", "in the former order"])
+def test_a_kyma_whose_cluster_does_not_answer_stays_until_its_secret_is_gone(is_former: bool) -> None:
+    """Scenario 44: without the Secret what is in the cluster is left, and the Kyma does not wait for it."""
+    world = installed()
+    world.settings = {"is_deleted_as_before": is_former}
+    world.delete()
+    world.trouble = "it does not answer"
+    world.run()
+    assert world.state is State.Deleting
+    assert "it does not answer" in world.operation
+    assert world.run() == []
+    assert world.manifest.metadata.is_terminating is False, "its finalizer would be dropped if the Secret were gone"
+    world.secrets, world.trouble = [access(), access("another")], ""
+    world.run()
+    assert "more than one secret found" in world.operation
+    world.secrets = []
+    world.run()
+    assert is_former or world.manifest.metadata.is_terminating
+    world.here[MANIFESTS] = {}
+    world.run()
+    assert world.kyma is None
+    assert world.there[known.RUNTIME_TEMPLATES], "nothing there was touched"
+
+
+def test_in_the_former_order_a_kyma_is_deleted_with_its_catalog_and_its_definitions_stay() -> None:
+    world = installed()
+    world.settings = {"is_deleted_as_before": True}
+    held = msgspec.structs.replace(world.user.metadata, finalizers=("others/one",))
+    world.there[RUNTIME_KYMAS][THERE] = msgspec.structs.replace(world.user, metadata=held)
+    mine = a_template("mine", "1.0.0")
+    world.there[known.RUNTIME_TEMPLATES][mine.key] = mine
+    world.delete()
+    assert world.run() == [
+        "Delete Kyma kyma-system/default",
+        "status Deleting: waiting for modules to be deleted",
+        "Delete ModuleTemplate kyma-system/amod-1.0.0",
+        "Delete ModuleTemplate kyma-system/amod-2.0.0",
+        "Delete ModuleReleaseMeta kyma-system/amod",
+        "Patch Kyma kyma-system/default",
+        f"Delete Manifest kcp-system/{AMOD}",
+        "status Deleting: manifests still exist",
+    ]
+    assert [*world.there[known.RUNTIME_TEMPLATES]] == [mine.key]
+    assert len(world.there[known.RUNTIME_DEFINITIONS]) == 3
+    world.here[MANIFESTS] = {}
+    world.run()
+    assert world.kyma is None
+    assert world.events == []
+
+
+@pytest.mark.parametrize("is_former", [False, True], ids=["in steps", "in the former order"])
+def test_whatever_a_crash_leaves_out_a_deletion_ends(is_former: bool) -> None:
+    for cut in range(1, 12):
+        world = installed()
+        world.settings = {"is_deleted_as_before": is_former}
+        world.delete()
+        world.run(cut)
+        world.run()
+        world.here[MANIFESTS] = {}
+        world.run()
+        assert world.kyma is None, cut
+
+
+def test_a_kyma_that_only_others_hold_names_them_once() -> None:
+    world = World(kyma=a_kyma(finalizers=["others/one"], deletionTimestamp=DELETED))
+    assert world.run() == ["status Deleting: waiting as other finalizers are present: [others/one]"]
+    assert world.events == ["KymaDeletionStuck"]
+    assert world.run() == []
+
+
+def test_a_step_of_a_deletion_that_is_refused_is_named() -> None:
+    world = installed()
+    world.delete()
+    world.run(2)
+    failure = refused(world.step(), f"Manifest kcp-system/{AMOD}")
+    assert (failure.message, failure.event_reason) == ("it is refused", "DeleteManifests")
+    assert world.kyma is not None
+    shown = LOGIC.failed(world.kyma, failure)
+    assert (shown.state, shown.last_operation and shown.last_operation.operation) == (State.Deleting, "it is refused")
+
+
+def test_a_kyma_of_which_metrics_can_be_made_gets_no_event_about_them() -> None:
+    world = World(
+        kyma=a_kyma(annotations={"skr-domain": "shoot.example.com"}, labels={"kyma-project.io/instance-id": "i"})
+    )
+    world.run()
+    assert world.events == ["RemoteInstallation"]
+
+
+def test_a_bug_of_ours_is_shown_and_does_not_end_a_deletion() -> None:
+    world = installed()
+    assert world.kyma is not None
+    shown = LOGIC.unexpected(world.kyma, "a bug")
+    assert (shown.state, shown.modules) == (State.Error, world.kyma.status.modules)
+    assert {each.status for each in shown.conditions} == {"True"}
