@@ -148,6 +148,8 @@ class KindInsight:
     diagnostician: Diagnostician
     kinship: Kinship | None = None
     """None: objects belong to it by owner references alone."""
+    owns: tuple[Resource, ...] = ()
+    """Kinds of other projects of which it owns objects."""
     reconcile: Reconcilable | None = None
     suspend: Suspendable | None = None
     unstick: Unstickable | None = None

@@ -1,11 +1,14 @@
 """`stellwerk trace`: any object back to the custom resource that it comes from, and to the source of that.
 
-Two things lead from an object to its origin: owner references, and the labels of our operators. The trace follows
-owners first, because a pod has the labels of its template, which are not always those of its own manager.
+Three things lead from an object to its origin: owner references, the marks of our operators, and their inventories. The
+trace follows owners first, because a pod has the labels of its template, which are not always those of its own manager.
+Inventories come last: they take a listing of each kind that has one, and show the origin of an object that has lost its
+marks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stellwerk.cli import kinds
@@ -19,7 +22,7 @@ from stellwerk.cli.shell.output import print_result
 from stellwerk.cli.shell.text import Style, escaped
 from stellwerk.kube.types.errors import Forbidden, NotServed
 from stellwerk.kube.types.identifiers import GroupVersionKind, ObjectKey, ObjectRef, Resource
-from stellwerk.kube.types.model import JsonObject, Unstructured
+from stellwerk.kube.types.model import JsonObject, Unstructured, dig
 from stellwerk.releases import related_objects as release_objects
 from stellwerk.releases.release_store import ReleaseStore
 from stellwerk.runtime.insight.diagnosis import ClusterReader
@@ -50,11 +53,11 @@ class TraceStep:
 async def trace(cluster: ClusterSession, subject: ObjectArgument) -> None:
     """Print the way from an object up to its custom resource or release. Raises NotReady where there is none."""
     reader = ClusterReader(cluster.client)
-    steps = await _way_up(reader, await cluster.object(subject))
+    steps = await way_up(reader, await cluster.object(subject))
     print_result(lambda style: shown(steps, style), lambda: as_json(steps))
     is_ours = any(step.is_ours or kinds.by_gvk(step.ref.gvk) for step in steps)
     if not is_ours:
-        settings.say("It leads to no custom resource of ours.")
+        settings.say("No owner reference, no mark and no inventory leads to a custom resource of ours.")
     for line in object_summary.left_out(reader.hidden):
         settings.say(line)
     if not is_ours:
@@ -64,7 +67,8 @@ async def trace(cluster: ClusterSession, subject: ObjectArgument) -> None:
 # ---- the steps
 
 
-async def _way_up(reader: ClusterReader, obj: Unstructured) -> list[TraceStep]:
+async def way_up(reader: ClusterReader, obj: Unstructured) -> list[TraceStep]:
+    """The steps from an object up to what it comes from. Raises ApiError."""
     steps = [TraceStep("", obj.ref, health.of(obj))]
     here: Unstructured | None = obj
     while here is not None and len(steps) < _FARTHEST:
@@ -73,7 +77,45 @@ async def _way_up(reader: ClusterReader, obj: Unstructured) -> list[TraceStep]:
             break
         step, here = found
         steps.append(step)
+    if not any(step.is_ours or kinds.by_gvk(step.ref.gvk) for step in steps):
+        steps += await _by_inventory(reader, steps)
     return steps
+
+
+async def _by_inventory(reader: ClusterReader, steps: Sequence[TraceStep]) -> list[TraceStep]:
+    """The custom resource or release whose inventory has one of the objects."""
+    refs = [step.ref for step in reversed(steps)]
+    note = "by its inventory; the object has lost the marks of its owner"
+    for row in kinds.OWN:
+        if row.insight().kinship is None:
+            continue
+        for live in await reader.list(row.resource):
+            if live.at("spec", "kubeConfig") is None and any(_holds(live, ref) for ref in refs):
+                return [TraceStep("managed by", live.ref, health.of(live), note=note)]
+    try:
+        releases = (await ReleaseStore(reader.client).all()).releases
+    except Forbidden:
+        return []
+    for release in releases:
+        if any(_is(entry.ref, ref) for entry in release.inventory for ref in refs):
+            seen = ObjectHealth("True" if release.state == "Ready" else "False", release.state)
+            return [TraceStep("managed by", ObjectRef(release_objects.KIND, release.key), seen, note=note)]
+    return []
+
+
+def _holds(owner: Unstructured, ref: ObjectRef) -> bool:
+    """Whether an inventory has an object. One that another client has edited may have anything in it."""
+    items = owner.at("status", "inventory")
+    return any(
+        (dig(item, "group") or "", dig(item, "kind"), dig(item, "namespace") or "", dig(item, "name"))
+        == (ref.gvk.group, ref.gvk.kind, ref.key.namespace, ref.key.name)
+        for item in (items if isinstance(items, list) else ())
+    )
+
+
+def _is(one: ObjectRef, other: ObjectRef) -> bool:
+    """Whether both are the same object, in whichever version."""
+    return (one.gvk.group, one.gvk.kind, one.key) == (other.gvk.group, other.gvk.kind, other.key)
 
 
 async def _owner(reader: ClusterReader, obj: Unstructured) -> tuple[TraceStep, Unstructured | None] | None:

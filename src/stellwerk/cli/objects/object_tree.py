@@ -121,10 +121,14 @@ def _kinship(obj: Unstructured) -> Kinship | None:
 
 
 def _siblings(obj: Unstructured) -> Sequence[Resource]:
-    """The kinds of the same operator, which may own each other; none for an object of another kind."""
+    """The kinds of the same operator, which may own each other, and those of others that it owns objects of; none for
+    an object of another kind."""
     row = kinds.by_gvk(obj.gvk)
-    found = (kind.resource for kind in row.operator.kinds) if row else ()
-    return [resource for resource in found if resource.namespaced and resource.kind != obj.gvk.kind]
+    if row is None:
+        return []
+    found = (kind.resource for kind in row.operator.kinds)
+    own = [resource for resource in found if resource.namespaced and resource.kind != obj.gvk.kind]
+    return [*own, *row.insight().owns]
 
 
 def _is_owned(obj: Unstructured, owner: Unstructured) -> bool:

@@ -14,12 +14,15 @@ from stellwerk.api.gardener import DnsEntry, GardenerCertificate
 from stellwerk.api.istio import Gateway
 from stellwerk.api.networking import NetworkPolicy
 from stellwerk.apply.set.model.confirmation import FIGHT_SECONDS
+from stellwerk.cli.look import trace
+from stellwerk.cli.objects.object_tree import Family
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.client.patch import MergePatch
 from stellwerk.kube.types.model import JsonObject, JsonValue, dig, metadata_of, unstructured
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.domain import naming
 from stellwerk.operators.cap.domain.plan import CertManager, DnsManager
+from stellwerk.runtime.insight.diagnosis import ClusterReader
 
 CHILDREN = (GardenerCertificate.resource, Gateway.resource, NetworkPolicy.resource, DnsEntry.resource)
 
@@ -59,6 +62,15 @@ async def test_given_a_wildcard_domain_on_gardener_then_it_is_ready_after_its_ce
     status = (await then.becomes(domain, "Ready", "Ready")).status
     assert (status.gateway_name, status.dns_target) == (gateway.metadata.name, DNS_TARGET)
     assert status.observed_domain == "app.example.com"
+
+    reader = ClusterReader(given.client)
+    (top,) = [each for each in await reader.list(domain.resource, given.namespace) if each.key.name == "primary"]
+    made = {certificate.ref, gateway.ref, entry.ref, policy.ref}
+    assert {child.ref for child in (await Family(reader).of(top)).children} == made, "stellwerk tree"
+    for one in (certificate, gateway, entry, policy):
+        way = await trace.way_up(reader, one)
+        assert [step.ref for step in way] == [one.ref, top.ref], "stellwerk trace, by owner reference or mark"
+        assert way[-1].relation == "owned by" or way[-1].facts == (("Host", "app.example.com"),)
 
 
 async def test_a_cluster_domain_with_dots_in_its_name_follows_its_certificate(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
 import pytest
 from tests.cluster.cap.conftest import Running, Stellwerk
 from tests.cluster.cap.shop import Shop, job, router
 
-from stellwerk.kube.types.model import Kind, Unstructured, metadata_of, unstructured
+from stellwerk.api.istio import VirtualService
+from stellwerk.kube.types.model import JsonObject, Kind, Unstructured, metadata_of, owner_reference, unstructured
 from stellwerk.operators.cap.kinds.tenant import CAPTenantOperation
 from stellwerk.operators.cap.kinds.version import CAPApplicationVersion
 from stellwerk.runtime import conditions
@@ -28,6 +30,13 @@ async def test_every_kind_is_reconciled_on_request_and_says_so(
     assert len(done.stdout.splitlines()) == len(subjects)
     tenant = await shop.tenant_shows("ProvisioningCompleted")
     assert tenant.status.last_handled_reconcile_at == tenant.metadata.annotations["reconcile.fluxcd.io/requestedAt"]
+
+    owner = msgspec.to_builtins(owner_reference(tenant))
+    metadata: JsonObject = {"name": "route", "namespace": shop.namespace, "ownerReferences": [owner]}
+    route = VirtualService.resource
+    head: JsonObject = {"apiVersion": route.api_version, "kind": route.kind, "metadata": metadata}
+    await shop.client.create(VirtualService, {**head, "spec": {"hosts": ["a.example.com"]}})
+    assert f"VirtualService {shop.namespace}/route" in (await stellwerk("tree", "ca/shop")).stdout
 
 
 async def test_an_upgrade_in_waves_is_seen_in_the_status_of_its_application(

@@ -12,9 +12,10 @@ from tests.cluster.component.running import Running
 from tests.cluster.component.then import Then
 
 from stellwerk.api.core import ConfigMap, Pod
-from stellwerk.kube.types.model import JsonObject
+from stellwerk.kube.client.patch import MergePatch
+from stellwerk.kube.types.model import JsonObject, metadata_of
 from stellwerk.local.cluster import LocalCluster
-from stellwerk.operators.component.api import OWNER_ID
+from stellwerk.operators.component.api import OWNER_ID, Component
 
 _LABELS: JsonObject = {"app": "web"}
 DEPLOYMENT: JsonObject = {
@@ -124,7 +125,26 @@ async def test_an_object_of_nobody_leads_nowhere_and_one_of_another_cluster_says
     await given.config("plain", a="b")
     done = await stellwerk("trace", "configmap/plain")
     assert done.returncode == 1
-    assert "leads to no custom resource of ours" in done.stderr
+    assert "No owner reference, no mark and no inventory leads to a custom resource of ours" in done.stderr
+
+    await given.component("owner")
+    policies: JsonObject = {
+        "adoptionPolicy": "IfUnowned",
+        "reconcilePolicy": "OnObjectChange",
+        "updatePolicy": "SsaOverride",
+        "deletePolicy": "Delete",
+        "applyOrder": 0,
+        "deleteOrder": 0,
+        "digest": "",
+    }
+    named: JsonObject = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": given.namespace}
+    item: JsonObject = {**named, "name": "plain", **policies}
+    status: JsonObject = {"status": {"observedGeneration": 1, "inventory": [item]}}
+    view = metadata_of(Component.resource)
+    await given.client.patch(view, "owner", given.namespace, MergePatch(status), subresource="status")
+    done = await stellwerk("trace", "configmap/plain")
+    assert done.returncode == 0, done
+    assert f"Component {given.namespace}/owner (by its inventory; the object has lost the marks" in narrow(done.stdout)
 
     body = {
         "metadata": {

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from stellwerk.api.istio import DestinationRule, VirtualService
 from stellwerk.delivery import forced_deletion
 from stellwerk.delivery.insight import KindInsight, Previewer, Reconcilable
 from stellwerk.lazy_imports import lazy_imports
 from stellwerk.operators.cap import names
 from stellwerk.operators.cap.insight.help_topics import HELP
+from stellwerk.operators.cap.insight.related_objects import KINSHIP
 from stellwerk.operators.cap.insight.why import FINALIZERS, CapDiagnostician
 
 with lazy_imports(__name__):
@@ -34,9 +36,15 @@ _UNSTICK = {
     ),
 }
 
+_ROUTES = (VirtualService.resource, DestinationRule.resource)
+_OWNS = {"CAPApplication": _ROUTES, "CAPApplicationVersion": _ROUTES, "CAPTenant": _ROUTES}
+"""What users look for below an object besides the kinds of this operator and workloads."""
+
 INSIGHT = {
     kind: KindInsight(
         diagnostician=CapDiagnostician(),
+        kinship=KINSHIP.get(kind),
+        owns=_OWNS.get(kind, ()),
         reconcile=Reconcilable(),
         unstick=_UNSTICK.get(kind),
         finalizers=FINALIZERS[kind],
