@@ -47,12 +47,18 @@ class Shown:
     kymas: list[Kyma] = field(default_factory=list)
     manifests: list[Manifest] = field(default_factory=list)
     metas: list[ModuleReleaseMeta] = field(default_factory=list)
+    overdue: list[str] = field(default_factory=list)
+    ends_soon: bool = False
     limit: int = 2_000
 
     def __post_init__(self) -> None:
         self.registry = Metrics(object_limit=self.limit)
         listings = Listings(
-            kymas=lambda: self.kymas, manifests=lambda: self.manifests, release_metas=lambda: self.metas
+            kymas=lambda: self.kymas,
+            manifests=lambda: self.manifests,
+            release_metas=lambda: self.metas,
+            overdue_certificates=lambda: self.overdue,
+            gateway_ends_soon=lambda: self.ends_soon,
         )
         self.metrics = KymaMetrics(self.registry, listings, FipsMode.ONLY)
 
@@ -175,11 +181,10 @@ def test_a_long_pass_of_a_manifest_has_a_series_until_a_short_one_or_the_end_of_
 
 def test_an_overdue_certificate_is_shown_until_it_is_renewed_or_the_kyma_is_gone() -> None:
     shown = Shown([kyma("a"), kyma("b")])
-    for name in ("a", "b"):
-        shown.metrics.certificate(name, is_overdue=True)
+    shown.overdue = ["b", "a", "gone"]
     assert len(shown.lines("lifecycle_mgr_self_signed_cert_not_renew{")) == 2
 
-    shown.metrics.certificate("a", is_overdue=False)
+    shown.overdue = ["b", "gone"]
     assert shown.lines("lifecycle_mgr_self_signed_cert_not_renew{") == {
         'lifecycle_mgr_self_signed_cert_not_renew{kyma_name="b"} 1.0'
     }
@@ -208,6 +213,6 @@ def test_what_concerns_the_whole_process_is_zero_until_it_is_known() -> None:
         return [line.rpartition(" ")[2] for name in names for line in shown.lines(f"lifecycle_mgr_{name} ")]
 
     assert values() == ["0.0", "0.0", "2.0"]
-    shown.metrics.gateway_certificate(is_close_to_expiry=True)
+    shown.ends_soon = True
     shown.metrics.maintenance_policy(was_read=True)
     assert values() == ["1.0", "1.0", "2.0"]

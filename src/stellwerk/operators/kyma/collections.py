@@ -81,4 +81,5 @@ TEMPLATES_IN = Index(TEMPLATES, "namespace", lambda each: (each.metadata.namespa
 METAS_IN = Index(METAS, "namespace", lambda each: (each.metadata.namespace,))
 RUNTIME_TEMPLATES_EVERYWHERE = Index(RUNTIME_TEMPLATES, "all", lambda _: ("",))
 RUNTIME_METAS_EVERYWHERE = Index(RUNTIME_METAS, "all", lambda _: ("",))
+WATCHERS_IN = Index(WATCHERS, "namespace", lambda each: (each.metadata.namespace,))
 GATEWAYS_IN = Index(GATEWAYS, "namespace", lambda each: (each.metadata.namespace,))

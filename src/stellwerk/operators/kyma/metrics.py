@@ -89,6 +89,10 @@ class Listings:
     kymas: Callable[[], Iterable[Kyma]]
     manifests: Callable[[], Iterable[Manifest]]
     release_metas: Callable[[], Iterable[ModuleReleaseMeta]]
+    overdue_certificates: Callable[[], Iterable[str]]
+    """The Kymas whose certificate should have been renewed long ago, by name."""
+    gateway_ends_soon: Callable[[], bool]
+    """Whether the certificate of the Gateway is close to its end."""
 
 
 class KymaMetrics:
@@ -101,25 +105,18 @@ class KymaMetrics:
             ("requeue_reason", "requeue_type"),
             registry=None,
         )
-        self._close_to_expiry = _flag(
-            "gateway_secret_server_cert_close_to_expiry", "1 while the certificate of the Gateway is close to its end"
-        )
         self._policy_was_read = _flag(
             "maintenance_window_config_read_success", "1 if the policy of maintenance windows could be read"
         )
         fips = _flag("fips_mode", "What GODEBUG asks for: 0 is off, 1 is on, 2 is only")
         fips.set(fips_mode)
         self._at_scrapes = _AtScrapes(listings, metrics.object_limit)
-        for collector in (self._requeues, self._close_to_expiry, self._policy_was_read, fips, self._at_scrapes):
+        for collector in (self._requeues, self._policy_was_read, fips, self._at_scrapes):
             metrics.register(collector)
 
     def requeued(self, reason: KymaRequeue | ManifestRequeue, *, intended: bool) -> None:
         """An object is looked at again: as planned, or because something failed."""
         self._requeues.labels(reason.value, "intended" if intended else "unexpected").inc()
-
-    def gateway_certificate(self, *, is_close_to_expiry: bool) -> None:
-        """How the certificate of the Gateway is."""
-        self._close_to_expiry.set(is_close_to_expiry)
 
     def maintenance_policy(self, *, was_read: bool) -> None:
         """Whether the policy of maintenance windows could be read."""
@@ -131,13 +128,6 @@ class KymaMetrics:
             self._at_scrapes.long_passes[name] = seconds
         else:
             self._at_scrapes.long_passes.pop(name, None)
-
-    def certificate(self, kyma: str, *, is_overdue: bool) -> None:
-        """Whether the certificate of a Kyma should have been renewed long ago."""
-        if is_overdue:
-            self._at_scrapes.overdue.add(kyma)
-        else:
-            self._at_scrapes.overdue.discard(kyma)
 
     def shows(self, kyma: Kyma) -> bool:
         """Whether a Kyma has series of its state and modules."""
@@ -169,8 +159,6 @@ class _AtScrapes(Collector):
         self._limit = limit
         self.long_passes: dict[str, float] = {}
         """By the name of the Manifest. Only those that exist are shown and kept."""
-        self.overdue: set[str] = set()
-        """Names of Kymas, as above."""
         self.hidden: set[str] = set()
         """Uids of Kymas, as above."""
 
@@ -183,7 +171,6 @@ class _AtScrapes(Collector):
         families = _Families()
         kymas, manifests = [*self._listings.kymas()], [*self._listings.manifests()]
         self.hidden &= {each.metadata.uid for each in kymas}
-        self.overdue &= {each.metadata.name for each in kymas}
         existing = {each.metadata.name for each in manifests}
         self.long_passes = {name: seconds for name, seconds in self.long_passes.items() if name in existing}
 
@@ -195,8 +182,9 @@ class _AtScrapes(Collector):
             families.add_mandatory(manifest)
         metas = self._listings.release_metas()
         families.mandatory_modules.add_metric((), sum(each.spec.mandatory is not None for each in metas))
-        for name in sorted(self.overdue):
+        for name in sorted({each.metadata.name for each in kymas} & {*self._listings.overdue_certificates()}):
             families.overdue.add_metric((name,), 1)
+        families.gateway.add_metric((), self._listings.gateway_ends_soon())
         for name, seconds in sorted(self.long_passes.items()):
             families.long_passes.add_metric((name,), seconds)
         return iter(families.all())
@@ -220,6 +208,9 @@ class _Families:
         self.overdue = _family(
             "self_signed_cert_not_renew", "1 while the certificate of the Kyma is not renewed in time", "kyma_name"
         )
+        self.gateway = _family(
+            "gateway_secret_server_cert_close_to_expiry", "1 while the certificate of the Gateway is close to its end"
+        )
         self.long_passes = GaugeMetricFamily(
             "reconcile_duration_seconds",
             f"How long the last pass of a Manifest took, if at least {LONG_PASS_SECONDS:g}",
@@ -227,7 +218,8 @@ class _Families:
         )
 
     def all(self) -> tuple[GaugeMetricFamily, ...]:
-        return self.kymas, self.modules, self.mandatory_modules, self.mandatory, self.overdue, self.long_passes
+        modules = (self.mandatory_modules, self.mandatory)
+        return self.kymas, self.modules, *modules, self.overdue, self.gateway, self.long_passes
 
     def add_kyma(self, kyma: Kyma) -> None:
         runtime = identity(kyma)

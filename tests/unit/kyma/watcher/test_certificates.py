@@ -263,12 +263,12 @@ def test_a_certificate_without_a_secret_is_not_renewed(has_gateway: bool) -> Non
 @pytest.mark.parametrize(("days", "expected"), [(29, False), (30.9, False), (31, False), (31.1, True), (61, True)])
 def test_a_certificate_is_overdue_if_it_is_not_renewed_in_time(days: float, expected: bool) -> None:
     """It lasts for 60 days, is renewed 30 days before its end, and one day later it is overdue."""
-    secret = a_certificate_secret(LEAF)
-    assert certificates.is_overdue(secret, settings(), NOW + days * DAY) is expected
+    found = [*certificates.overdue([a_certificate_secret(LEAF)], settings(), NOW + days * DAY)]
+    assert found == (["k"] if expected else [])
 
 
 def test_a_secret_without_a_certificate_is_not_overdue() -> None:
-    assert not certificates.is_overdue(a_secret(CertificateSecret, "a", {}), settings(), NOW + 999 * DAY)
+    assert [*certificates.overdue([a_secret(CertificateSecret, "a", {})], settings(), NOW + 999 * DAY)] == []
 
 
 # ---- the end

@@ -11,7 +11,7 @@ must be written is loaded when it is written.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import ClassVar, TypeAlias, cast
 
@@ -161,10 +161,12 @@ def key_of(kyma: str, settings: Settings) -> ObjectKey:
     return ObjectKey(settings.istio_namespace, f"{kyma}{SUFFIX}")
 
 
-def is_overdue(secret: CertificateSecret, settings: Settings, now: datetime) -> bool:
-    """Whether a certificate should have been renewed long ago."""
+def overdue(secrets: Iterable[CertificateSecret], settings: Settings, now: datetime) -> Iterator[str]:
+    """The Kymas whose certificate should have been renewed long ago, by name."""
     late = settings.self_signed_cert_renew_buffer - settings.self_signed_cert_renew_before
-    return secret.ends is not None and now - secret.ends > late
+    for each in secrets:
+        if each.ends is not None and now - each.ends > late:
+            yield each.metadata.name.removesuffix(SUFFIX)
 
 
 def due(kyma: Kyma, view: View, refused: Refusal) -> tuple[Write, ...]:

@@ -31,11 +31,12 @@ from stellwerk.api.istio import (
     VirtualService,
     VirtualServiceSpec,
 )
+from stellwerk.apply.objects import name_validation
 from stellwerk.kube.types.errors import StatusError
 from stellwerk.kube.types.model import JsonObject, owner_reference, plain_json
 from stellwerk.kube.types.object_meta import Condition, ObjectMeta
 from stellwerk.operators.kyma import labels
-from stellwerk.operators.kyma.api_status import State
+from stellwerk.operators.kyma.api_status import GROUP, State
 from stellwerk.operators.kyma.api_watcher import Watcher, WatcherStatus
 from stellwerk.operators.kyma.collections import GATEWAYS, GATEWAYS_IN, ROUTES, WATCHERS
 from stellwerk.runtime import conditions
@@ -58,8 +59,8 @@ NO_ROUTE = "WatcherRouteFailed"
 """Reasons of Events."""
 
 MOST_PORT = 65_535
-_MANAGER = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-"""As a label value: it is a segment of a path, and must not reach into those of others."""
+_WORD = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?|\*")
+"""Versions and plural names of kinds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,22 +137,15 @@ def _show_problem(watcher: Watcher, problem: NoRoute, view: View) -> WatcherStep
 
 def wanted_route(watcher: Watcher, view: View) -> VirtualServiceSpec:
     """Where reports of remote clusters go. Raises NoRoute, NotKnown."""
-    manager, service = manager_of(watcher), watcher.spec.service_info
-    if not manager:
-        label = labels.MANAGED_BY_LABEL
-        raise NoRoute("no manager is named", f"set spec.manager, or the label {label}")
-    if not _MANAGER.fullmatch(manager):
-        raise NoRoute(
-            f"{conditions.truncated(manager, 63)!r} is not the name of a manager", "use letters, digits and -"
-        )
-    if not 1 <= service.port <= MOST_PORT:
-        raise NoRoute(f"spec.serviceInfo.port is {service.port}", f"set a port from 1 to {MOST_PORT}")
+    if (flaw := flaw_of(watcher)) is not None:
+        raise flaw
+    service = watcher.spec.service_info
     gateways = _gateways(watcher, view)
     hosts = [host.rpartition("/")[2] for each in gateways for server in each.spec.servers for host in server.hosts]
     if not hosts:
         named = ", ".join(str(each.key) for each in gateways)
         raise NoRoute(f"no server of Gateway {named} has a host", "add one to spec.servers[].hosts", NO_GATEWAY)
-    match = HttpMatch(uri=StringMatch(prefix=f"/v2/{manager}/event"))
+    match = HttpMatch(uri=StringMatch(prefix=f"/v2/{manager_of(watcher)}/event"))
     host = f"{service.name}.{service.namespace}.svc.cluster.local"
     destination = RouteDestination(host=host, port=PortSelector(number=service.port))
     to = HttpRouteDestination(destination=destination)
@@ -165,6 +159,51 @@ def wanted_route(watcher: Watcher, view: View) -> VirtualServiceSpec:
 def manager_of(watcher: Watcher) -> str:
     """The controller that gets the reports; older Watchers name it by a label. Empty if none is named."""
     return watcher.spec.manager or watcher.metadata.labels.get(labels.MANAGED_BY_LABEL, "")
+
+
+def webhook_name(watcher: Watcher) -> str:
+    """What the webhook for a Watcher is called in remote clusters."""
+    return f"{watcher.metadata.namespace}.{watcher.metadata.name}.{GROUP}"
+
+
+def flaw_of(watcher: Watcher) -> NoRoute | None:
+    """Why there can be neither a route nor a webhook for a Watcher, whatever else there is; None if there can.
+
+    One such webhook would make the API servers of all remote clusters refuse the webhooks of all Watchers.
+    """
+    manager, port, what = manager_of(watcher), watcher.spec.service_info.port, watcher.spec.resource_to_watch
+    if not manager:
+        return NoRoute("no manager is named", f"set spec.manager, or the label {labels.MANAGED_BY_LABEL}")
+    if not name_validation.is_subdomain(manager):  # a segment of a path must not reach into those of others
+        shown = conditions.truncated(manager, 63)
+        return NoRoute(f"{shown!r} is not the name of a manager", "use lower-case letters, digits and -")
+    if not 1 <= port <= MOST_PORT:
+        return NoRoute(f"spec.serviceInfo.port is {port}", f"set a port from 1 to {MOST_PORT}")
+    if not (_WORD.fullmatch(what.version) and _WORD.fullmatch(what.resource)):
+        shown = conditions.truncated(f"{what.resource}/{what.version}", 63)
+        return NoRoute(
+            f"spec.resourceToWatch names no kind: {shown!r}", "set resource and version, such as kymas and *"
+        )
+    if what.group not in ("", "*") and not name_validation.is_subdomain(what.group):
+        shown = conditions.truncated(what.group, 63)
+        return NoRoute(f"spec.resourceToWatch.group is {shown!r}", "set the API group of the kind")
+    marks: JsonObject = {"labels": {**watcher.spec.labels_to_watch}}
+    if (why := next(name_validation.complaints("v1", marks), "")) != "":
+        why = why.replace("metadata.labels", "spec.labelsToWatch")
+        return NoRoute(conditions.truncated(why, 200), "use labels as Kubernetes allows them")
+    if not name_validation.is_subdomain(webhook_name(watcher)):
+        return NoRoute("the name is too long for a webhook", "use a shorter name")
+    return None
+
+
+def watched(watcher: Watcher) -> Watcher:
+    """An aspect: what of a Watcher webhooks depend on."""
+    whole = watcher.metadata
+    managed = {key: value for key, value in whole.labels.items() if key == labels.MANAGED_BY_LABEL}
+    metadata = ObjectMeta(
+        name=whole.name, namespace=whole.namespace, labels=managed, deletion_timestamp=whole.deletion_timestamp
+    )
+    return Watcher(metadata=metadata, spec=watcher.spec)
 
 
 def servers_of(gateway: Gateway) -> Gateway:
