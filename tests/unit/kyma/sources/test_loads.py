@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import dataclasses
 import gzip
 import json
@@ -14,11 +15,13 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.kube.scripted import serving
 from tests.unit.kyma.kyma.worlds import a_template
 from tests.unit.kyma.sources.components import MANIFEST, NAME, OBJECT, VERSION, blob, component, digest_of, image
 from tests.unit.kyma.sources.test_registry import DIGEST, FOLDER, HERE, PASSWORD, USER, Served, trusting
-from tests.unit.kyma.sources.test_signatures import a_component, key, public, signed
+from tests.unit.kyma.sources.test_signatures import JSON, a_component, key, public, signed
 from tests.unit.render.archives import tar_of
 
 from stellwerk.api.core import Secret
@@ -29,7 +32,7 @@ from stellwerk.kube.types.model import JsonValue, PartialObjectMetadata
 from stellwerk.kube.types.object_meta import ObjectMeta
 from stellwerk.operators.kyma.api_manifest import InstallInfo, LayerType, Manifest, ManifestSpec
 from stellwerk.operators.kyma.api_module import ModuleTemplate
-from stellwerk.operators.kyma.collections import SIGNATURE_SECRETS, TEMPLATES
+from stellwerk.operators.kyma.collections import OTHER_SECRETS, SIGNATURE_SECRETS, TEMPLATES
 from stellwerk.operators.kyma.labels import SIGNATURE_LABEL
 from stellwerk.operators.kyma.module.resolution import Component
 from stellwerk.operators.kyma.settings import ManifestLinks, Settings
@@ -51,7 +54,7 @@ from stellwerk.render.errors import SourceError
 from stellwerk.render.sources.http import HttpClient
 from stellwerk.runtime.control.loads import Loads
 from stellwerk.runtime.reading.known import ABSENT, Known, NotKnown, Present, Unknown
-from stellwerk.runtime.reading.loads import Load, PlainLoads, SecretData
+from stellwerk.runtime.reading.loads import Load, LoadSource, PlainLoads, SecretData
 from stellwerk.runtime.reading.questions import Asker, PlainSource, Wakes
 from stellwerk.runtime.reading.view import PlainSources, View
 from stellwerk.testing.clock import FakeClock
@@ -61,6 +64,9 @@ CLIENT = HttpClient(tls=None, user_agent="test", connect_seconds=5, silence_seco
 """Of what opens no connection."""
 NO_LINKS = Links(CLIENT, HERE)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LAYER_WORDS = st.sampled_from(
+    ["oci-ref", "oci-dir", "raw-inline", "raw-url", "registry.example.com/x", "../..", DIGEST]
+)
 NO_VIEW = View(sources=PlainSources(), now=NOW)
 KEY = ObjectKey("kcp-system", "registry-login")
 ABSENT_SECRET = json.dumps(
@@ -390,31 +396,67 @@ def test_the_settings_name_the_registry_or_the_secret_with_it(
     assert found == Sources(expected, Links(CLIENT, HERE, ManifestLinks.HTTP), ("a",))
 
 
-async def test_the_registry_of_a_secret_is_its_one_entry() -> None:
+def view_of_login(version: str, loads: LoadSource) -> View:
+    """A view of the Secret with the registry; without a version there is none."""
+    metadata = ObjectMeta(name=KEY.name, namespace=KEY.namespace, resource_version=version)
+    secrets = [PartialObjectMetadata(metadata=metadata)] if version else []
+    return View(sources=PlainSources().add(OTHER_SECRETS, PlainSource(secrets)), now=NOW, loads=loads)
+
+
+OF_SECRET = RegistryOf(KEY, "modules", CLIENT, HERE)
+PRIVATE = installing(type="oci-ref", repo="registry.example.com/modules", name=NAME, ref=DIGEST)
+
+
+async def test_the_registry_of_a_secret_is_its_one_entry_and_a_changed_secret_counts_at_once() -> None:
     async with passes(secrets=(a_secret(),)) as seen:
-        load = RegistryOf(KEY, "modules", CLIENT, HERE)
-        named = Registry(Repository("registry.example.com", "modules"), CLIENT, HERE, KEY)
-        assert await seen.load(load) == Present(named)
-        view = View(sources=PlainSources(), now=NOW, loads=seen.loads)
-        manifest = installing(type="oci-ref", repo="registry.example.com/modules", name=NAME, ref=DIGEST)
-        assert Sources(load, NO_LINKS).objects(view, manifest) == ObjectsOf(named, NAME, DIGEST, LayerType.OciRef)
-
-
-async def test_a_secret_with_the_registry_that_is_missing_is_named_by_kymas_and_manifests() -> None:
-    """Scenario 51."""
-    async with passes(secrets=(ABSENT_SECRET,)) as seen:
-        load = RegistryOf(KEY, "modules", CLIENT, HERE)
-        view = View(sources=PlainSources(), now=NOW, loads=seen.loads)
-        manifest = installing(type="oci-ref", repo="registry.example.com/modules", name=NAME, ref=DIGEST)
+        sources, named = (
+            Sources(OF_SECRET, NO_LINKS),
+            Registry(Repository("registry.example.com", "modules"), CLIENT, HERE, KEY, "1"),
+        )
         with pytest.raises(NotKnown, match="it is being loaded"):
-            Sources(load, NO_LINKS).objects(view, manifest)
-        await seen.load(load)
-        view = View(sources=PlainSources(), now=NOW, loads=seen.loads)
-        message = "no private oci registry auth secret found: kcp-system/registry-login"
-        with pytest.raises(SourceError, match=message):
-            Sources(load, NO_LINKS).objects(view, manifest)
-        with pytest.raises(SourceError, match=message):
-            Sources(load, NO_LINKS).component(view, a_template("template-operator", VERSION), NAME)
+            sources.objects(view_of_login("1", seen.loads), PRIVATE)
+        assert await seen.load(replace(OF_SECRET, version="1")) == Present(named)
+        found = sources.objects(view_of_login("1", seen.loads), PRIVATE)
+        assert found == ObjectsOf(named, NAME, DIGEST, LayerType.OciRef)
+
+        template = a_template("template-operator", VERSION)
+        assert isinstance(sources.component(view_of_login("2", seen.loads), template, NAME), Unknown)
+        changed = json.loads(a_secret())
+        changed["metadata"]["resourceVersion"] = "2"
+        changed["data"] = {}
+        seen.secrets.append(json.dumps(changed).encode())
+        await seen.load(replace(OF_SECRET, version="2"))
+        with pytest.raises(SourceError, match=f"Secret {KEY}: .dockerconfigjson is missing"):
+            sources.objects(view_of_login("2", seen.loads), PRIVATE)
+
+
+def test_a_secret_with_the_registry_that_is_missing_is_named_by_kymas_and_manifests() -> None:
+    """Scenario 51."""
+    view, sources = view_of_login("", PlainLoads()), Sources(OF_SECRET, NO_LINKS)
+    message = "no private oci registry auth secret found: kcp-system/registry-login"
+    with pytest.raises(SourceError, match=message):
+        sources.objects(view, PRIVATE)
+    with pytest.raises(SourceError, match=message):
+        sources.component(view, a_template("template-operator", VERSION), NAME)
+
+
+def test_if_secrets_cannot_be_listed_the_registry_is_unknown_and_not_missing() -> None:
+    view = View(sources=PlainSources().add(OTHER_SECRETS, PlainSource(why="forbidden")), now=NOW)
+    template = a_template("template-operator", VERSION)
+    assert isinstance(Sources(OF_SECRET, NO_LINKS).component(view, template, NAME), Unknown)
+    with pytest.raises(NotKnown):
+        Sources(OF_SECRET, NO_LINKS).objects(view, PRIVATE)
+
+
+@given(st.dictionaries(st.sampled_from(["type", "repo", "name", "ref", "url", "manifest", "x"]), JSON | LAYER_WORDS))
+def test_any_source_of_a_manifest_is_loaded_or_refused_by_a_named_error(source: dict[str, Any]) -> None:
+    registry = Registry(Repository("registry.example.com", "modules"), CLIENT, HERE, KEY, "1")
+    with contextlib.suppress(SourceError):
+        load = Sources(registry, NO_LINKS).objects(NO_VIEW, installing(**source))
+        assert hash(load) == hash(load)
+        assert load.about
+        if isinstance(load, ObjectsOf) and load.registry.secret is not None:
+            assert load.registry.repository.host == "registry.example.com"
 
 
 # ---- signatures

@@ -22,10 +22,11 @@ from stellwerk.apply.errors import UnreadableManifest
 from stellwerk.kube import threads
 from stellwerk.kube.client.client import Client
 from stellwerk.kube.types.identifiers import ObjectKey
+from stellwerk.kube.types.model import PartialObjectMetadata
 from stellwerk.operators.kyma import labels
 from stellwerk.operators.kyma.api_manifest import InstallInfo, LayerType, Manifest
 from stellwerk.operators.kyma.api_module import ModuleTemplate
-from stellwerk.operators.kyma.collections import SIGNATURE_SECRETS_OF
+from stellwerk.operators.kyma.collections import OTHER_SECRETS, SIGNATURE_SECRETS_OF
 from stellwerk.operators.kyma.kyma.catalog import module_of
 from stellwerk.operators.kyma.mandatory.modules import version_of
 from stellwerk.operators.kyma.module.resolution import Component
@@ -38,7 +39,7 @@ from stellwerk.operators.kyma.sources.descriptors import (
     objects_in,
 )
 from stellwerk.operators.kyma.sources.links import Links
-from stellwerk.operators.kyma.sources.registry import Login, Pull, Repository
+from stellwerk.operators.kyma.sources.registry import Login, LoginUnusable, Pull, Repository
 from stellwerk.operators.kyma.sources.signatures import NotTrusted, PublicKey, Trust
 from stellwerk.render.errors import SourceError
 from stellwerk.render.sources.artifact_disk_cache import Shelf
@@ -78,13 +79,15 @@ class Registry:
 
 @dataclass(frozen=True, slots=True)
 class RegistryOf:
-    """The registry that a Secret names with its login. As with the original, another one counts after a restart."""
+    """The registry that a Secret names with its login. A changed Secret counts at once."""
 
     secret: ObjectKey
     path: str
     """Below which the modules are."""
     client: HttpClient = field(compare=False, repr=False)
     rules: EgressRules = field(compare=False, repr=False)
+    version: str = ""
+    """That of the Secret as it was seen; empty if there is none."""
 
     @property
     def tenant(self) -> str:
@@ -99,10 +102,12 @@ class RegistryOf:
     async def fetch(self, client: Client) -> Registry:
         """As `Load.fetch`. Raises Refused with the cause."""
         try:
-            login = Login.of(self.secret, await client.find(Secret, self.secret.name, self.secret.namespace))
+            found = await SecretData(self.secret, self.version).fetch(client)
+            login = Login.of(self.secret, found)
         except SourceError as error:
             raise Refused(str(error)) from error
-        return Registry(Repository.of(login.address, self.path), self.client, self.rules, self.secret)
+        repository = Repository.of(login.address, self.path)
+        return Registry(repository, self.client, self.rules, self.secret, self.version)
 
     def size(self, value: Registry) -> int:
         """As `Load.size`."""
@@ -334,7 +339,12 @@ class Sources:
     def _registry(self, view: View) -> Known[Registry]:
         """Absent if there is none. Raises SourceError if the Secret that names it cannot be used."""
         if isinstance(self.registry, RegistryOf):
-            return _loaded(view, self.registry)
+            version = view.get(OTHER_SECRETS, self.registry.secret, _version)
+            if isinstance(version, Unknown):
+                return version
+            if not isinstance(version, Present):
+                raise LoginUnusable.missing(self.registry.secret)
+            return _loaded(view, replace(self.registry, version=version.value))
         return Present(self.registry) if self.registry is not None else ABSENT
 
     def _trust(self, view: View, namespace: str) -> Known[Trust | None]:
@@ -399,6 +409,10 @@ class Sources:
         if not isinstance(digest, Present):
             return digest
         return Present(InstallInfo(name=RAW_MANIFEST, source={"type": "raw-url", "url": link, "ref": digest.value}))
+
+
+def _version(secret: PartialObjectMetadata) -> str:
+    return secret.metadata.resource_version
 
 
 def _public_key(key: ObjectKey, secret: Secret) -> bytes:

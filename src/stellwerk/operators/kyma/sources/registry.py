@@ -72,6 +72,11 @@ _AUTHORITY = "ca.crt"
 class LoginUnusable(SourceError):
     """The Secret with the login to a registry is missing, or cannot be used. Quotes nothing of it."""
 
+    @classmethod
+    def missing(cls, key: ObjectKey) -> LoginUnusable:
+        """There is no such Secret."""
+        return cls(f"no private oci registry auth secret found: {key}")
+
 
 @dataclass(frozen=True, slots=True)
 class Repository:
@@ -128,7 +133,7 @@ class Login:
     def of(cls, key: ObjectKey, secret: Secret | None) -> Login:
         """From a Secret of the type kubernetes.io/dockerconfigjson, and its key ca.crt. Raises LoginUnusable."""
         if secret is None:
-            raise LoginUnusable(f"no private oci registry auth secret found: {key}")
+            raise LoginUnusable.missing(key)
         try:
             data = secret.decoded()
             config = msgspec.json.decode(data.get(_DOCKER_CONFIG, b""), type=_DockerConfig)
