@@ -16,6 +16,7 @@ import click
 from click.exceptions import NoArgsIsHelpError, UsageError
 
 from stellwerk.cli.completion import powershell
+from stellwerk.cli.shell import closed_streams
 from stellwerk.cli.shell.errors import Exit, Failure, NotReady, ReaderLeft
 from stellwerk.cli.verb_tree import command
 from stellwerk.lazy_imports import lazy_imports
@@ -38,6 +39,10 @@ def call(arguments: Sequence[str], *, program: str, complete: str = "") -> int:
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
     except ReaderLeft:
+        return _reader_left()
+    except SystemExit:  # click's answer to a pipe that breaks, and its end of a completion
+        if complete or not closed_streams.has_no_reader(sys.stdout):
+            raise
         return _reader_left()
     except NoArgsIsHelpError as error:
         print(error.format_message())
@@ -63,6 +68,6 @@ def _fit(stream: TextIO, environment: Mapping[str, str]) -> None:
 
 
 def _reader_left() -> int:
-    """A success: the reader got what it wanted. Python's flush at exit must not complain about the closed pipe."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """A success: the reader got what it wanted."""
+    closed_streams.abandon(sys.__stdout__ or sys.stdout)
     return Exit.DONE

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from stellwerk.cli.shell import closed_streams
 from stellwerk.cli.shell.own_version import own_version
 from stellwerk.lazy_imports import lazy_imports
 
@@ -21,6 +22,7 @@ COMPLETE = "_STELLWERK_COMPLETE"
 
 def main() -> None:
     """Run as the program, and exit."""
+    closed_streams.open_all()
     if os.environ.get(COMPLETE):
         _complete()
     sys.exit(run(sys.argv[1:]))
@@ -41,7 +43,10 @@ def _complete() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Carry out one call. Returns the exit code."""
     if list(arguments) == ["--version"]:
-        print(f"{PROGRAM} {own_version()}")
+        try:
+            print(f"{PROGRAM} {own_version()}", flush=True)
+        except BrokenPipeError:
+            closed_streams.abandon(sys.stdout)
         return 0
     return call.call(arguments, program=PROGRAM, complete=os.environ.get(COMPLETE, ""))
 

@@ -1,6 +1,7 @@
 """The terminal side of a call: what the user chose, and how results and errors are printed.
 
 settings         the options of one call as a value, and the streams for results and messages
+closed_streams   streams without a reader, and those that the caller has closed
 login            the kubeconfig of a call
 errors           failures with cause, next step and exit code; error_reports makes them from other exceptions
 text             columns, colours and escapes

@@ -13,7 +13,7 @@ import msgspec
 
 from stellwerk import assembly
 from stellwerk.cli.shell.errors import INSTALL, NOT_SERVED, Exit, Failure, FailureReport
-from stellwerk.cli.shell.settings import style_of
+from stellwerk.cli.shell.settings import style_of, tell
 from stellwerk.kube.types import errors as kube
 from stellwerk.local.errors import LocalError
 from stellwerk.runtime.telemetry import logs
@@ -29,10 +29,10 @@ def print_failure(error: Exception, *, verbose: bool) -> Exit:
     else:
         report, code = our_fault(error), Exit.FAILED
         if verbose:
-            print(logs.redacted("".join(traceback.format_exception(error))), file=sys.stderr)
+            tell(logs.redacted("".join(traceback.format_exception(error))))
     style = style_of(sys.stderr)
     first, *others = map(logs.redacted, report.lines())
-    print(style.painted(first[:6], "bad") + first[6:], *others, sep="\n", file=sys.stderr)
+    tell("\n".join([style.painted(first[:6], "bad") + first[6:], *others]))
     return code
 
 

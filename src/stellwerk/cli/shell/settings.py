@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from stellwerk.cli.shell import closed_streams
 from stellwerk.cli.shell.errors import ReaderLeft
 from stellwerk.cli.shell.text import Style
 
@@ -119,4 +120,12 @@ def _write(text: str | bytes) -> None:
 def say(text: str) -> None:
     """Print a message that is not part of the result: to standard error, unless `-q`."""
     if not current().quiet:
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """Print to standard error; in silence where its reader has left."""
+    try:
         print(text, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        closed_streams.abandon(sys.stderr)
