@@ -233,7 +233,7 @@ def test_what_only_a_user_can_correct_is_an_error_with_the_next_step(fields: Any
 @pytest.mark.parametrize(
     "fields",
     [{"unknown": DEPLOYMENTS}, {"unknown": SERVICES}, {"why": "forbidden", "secrets": ()}, {"loads": PlainLoads()}],
-    ids=str,
+    ids=lambda given: " ".join(given),
 )
 def test_what_is_not_known_is_no_reason_to_write_or_to_fail(fields: Any) -> None:
     """The modules of the Kyma do not wait for it."""
@@ -462,7 +462,7 @@ def _set(path: str, value: Any) -> Callable[[Any], None]:
         (CONFIGURATIONS, "webhooks.0.clientConfig.caBundle", text(NEWER.certificate)),
         (CONFIGURATIONS, "webhooks", []),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) and len(given) < 80 else "",  # the same in each process
 )
 def test_what_a_user_breaks_is_restored_and_nothing_else_is_written(
     collection: Collection[Any], path: str, value: Any
